@@ -29,9 +29,9 @@ from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.facts import CONTROL_BIT, HEADER
 from tests.lab.live_traffic import MINUTE_MS
+from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import stored
 
-pytestmark = pytest.mark.timeout(600)
 TOPICS = {"pairs": "0:1,1:2,2:0,0:2,1:0,2:1", "triples": "2:0:1,0:1:2,1:2:0"}
 PLACES = [(topic, number) for topic, replicas in TOPICS.items() for number in range(replicas.count(",") + 1)]
 BEFORE, ALIVE, KILLED, AWAY, RETURNED, WELL = range(-1, 5)
@@ -39,7 +39,7 @@ BEFORE, ALIVE, KILLED, AWAY, RETURNED, WELL = range(-1, 5)
 RECORDS = 3_000
 DEAD = 2
 GRACE_MS = 5 * MINUTE_MS
-MORE_CONTROL = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "3000"}
+MORE_CONTROL = {"auto.leader.rebalance.enable": "false"}
 
 
 class Traffic:
@@ -61,7 +61,7 @@ class Traffic:
             self._producer.produce(topic, bytes(300), partition=partition, timestamp=stamp, callback=self._told)
 
     def finish(self):
-        assert self._producer.flush(90) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
         assert self.failed == []
 
     def _told(self, error, message):
@@ -233,13 +233,13 @@ def now_minute():
 
 
 def led_by(admin, broker_id):
-    topics = admin.list_topics(timeout=30).topics
+    topics = admin.list_topics(timeout=PATIENCE_S).topics
     return sum(topics[topic].partitions[number].leader == broker_id for topic, number in PLACES)
 
 
 def elects_preferred(cluster, admin):
     """Asks for it once all replicas are in sync; true where broker 2 leads its third again."""
-    topics = admin.list_topics(timeout=30).topics
+    topics = admin.list_topics(timeout=PATIENCE_S).topics
     if any(len(topics[topic].partitions[n].isrs) < len(topics[topic].partitions[n].replicas) for topic, n in PLACES):
         return False
     cluster.run_tool("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")

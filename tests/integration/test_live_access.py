@@ -34,8 +34,6 @@ from tests.lab.process import free_ports
 from tests.lab.relay import counting_relay
 from tests.spark.capture_runs import stored
 
-pytestmark = pytest.mark.timeout(900)
-
 PAPER = ROOT / "docs" / "CONFIGURATION.md"
 PASSWORD = "correct-horse-battery-staple-7261"
 VARIABLE = "PARTITION_HEALTH_TEST_PASSWORD"

@@ -14,16 +14,16 @@ from tests.integration.command_line import read_mails, run_command
 from tests.lab.artifacts import class_path, client_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import start_cluster
-from tests.lab.process import free_ports, start_java
+from tests.lab.process import PATIENCE_S, free_ports, start_java, wait_until_ready
 from tests.lab.scraper import Target, scraping
 from tests.spark.capture_runs import stored
-
-pytestmark = pytest.mark.timeout(600)
 
 WINDOW_S, SCRAPE_S, RATE_PER_S, SECONDS = 40, 2, 400, 10
 QUOTA = 15_000
 """Bytes a second, an eighth of what is sent."""
-CLIENTS = ("limited", "free")
+CLIENTS = {"limited": ("request.timeout.ms=2000", "delivery.timeout.ms=3000"), "free": ()}
+"""And how long their records wait: three seconds at most, and as long as a busy broker takes."""
+LEAD_MS = 4_000
 EXPORTED = (
     "kafka.server:type=BrokerTopicMetrics,*",
     "kafka.server:type=app-info,*",
@@ -31,20 +31,16 @@ EXPORTED = (
 )
 
 
-def start_producer(cluster, client_id, start_ms, port, folder):
-    """Records wait three seconds at most, as `delivery.timeout.ms` has it."""
-    settings = (
-        f"bootstrap.servers={cluster.bootstrap}",
-        f"client.id={client_id}",
-        *("linger.ms=0", "request.timeout.ms=2000", "delivery.timeout.ms=3000"),
-    )
+def start_producer(cluster, client_id, port, folder):
+    """Reads from its input when to begin."""
+    settings = (f"bootstrap.servers={cluster.bootstrap}", f"client.id={client_id}", "linger.ms=0", *CLIENTS[client_id])
     arguments = [
         *(exporter_agent(port), QUIET, "-cp", class_path(client_artifacts("3.9.1"))),
-        *(str(PRODUCERS / "StartAt.java"), str(start_ms), PERF_TOOL, "--topic", client_id, "--print-metrics"),
+        *(str(PRODUCERS / "StartAt.java"), "-", PERF_TOOL, "--topic", client_id, "--print-metrics"),
         *("--num-records", str(RATE_PER_S * SECONDS), "--record-size", "300", "--throughput", str(RATE_PER_S)),
         *("--producer-props", *settings),
     ]
-    return start_java(client_id, arguments, folder / f"{client_id}.out", heap_mb=128)
+    return start_java(client_id, arguments, folder / f"{client_id}.out", heap_mb=128, with_input=True)
 
 
 def last_value(printed, name):
@@ -62,18 +58,20 @@ def run(tmp_path_factory):
         entity = ("--entity-type", "clients", "--entity-name", "limited")
         cluster.run_tool("kafka-configs", "--alter", "--add-config", f"producer_byte_rate={QUOTA}", *entity)
         ports = dict(zip(CLIENTS, free_ports(len(CLIENTS)), strict=True))
-        ready_ms = time.time_ns() // 1_000_000 + 12_000
-        start_ms = ready_ms + -ready_ms % (1000 * WINDOW_S)
-        end_ms = start_ms + 1000 * WINDOW_S
         targets = [Target(port, folder / "producers" / name, SCRAPE_S) for name, port in ports.items()]
         targets += [Target(b.exporter_port, folder / "brokers" / str(b.node_id), SCRAPE_S) for b in cluster.brokers]
-        processes = [
-            start_producer(cluster, name, start_ms + 4_000, port, folder / "output") for name, port in ports.items()
-        ]
+        processes = [start_producer(cluster, name, port, folder / "output") for name, port in ports.items()]
         try:
+            for process in processes:
+                wait_until_ready(process)
+            ready_ms = time.time_ns() // 1_000_000 + LEAD_MS
+            start_ms = ready_ms + -ready_ms % (1000 * WINDOW_S)
+            end_ms = start_ms + 1000 * WINDOW_S
+            for process in processes:
+                process.send_line(str(start_ms + LEAD_MS))
             with scraping(targets, start_ms, end_ms):
                 for process in processes:
-                    process.wait(timeout_s=120)
+                    process.wait(PATIENCE_S)
             time.sleep(max(0.0, end_ms / 1000 + 1 - time.time()))
         finally:
             for process in processes:

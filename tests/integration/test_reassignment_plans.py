@@ -28,9 +28,9 @@ from pipeline.storage.window_status import trust_windows
 from tests.integration.live.runs import wait_for_checkpoints
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
+from tests.lab.process import PATIENCE_S
 from tests.mail_parts import attached
 
-pytestmark = pytest.mark.timeout(600)
 TARGET = 1.1
 BROKERS = [PlacementBroker(broker_id=number, rack=f"rack-{number}") for number in range(3)]
 ASSIGNMENT = {
@@ -67,7 +67,7 @@ def produce(cluster, start_ms):
             for number in range(count):
                 stamp = start_ms + number * MINUTE_MS // count
                 producer.produce(topic, VALUE, partition=partition, timestamp=stamp)
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def described(cluster):
@@ -130,7 +130,7 @@ def carry_out(cluster, folder, files, commands):
     # what the tool prints for a rollback is what we hand over for one
     printed = next(line for line in said.splitlines() if line.startswith('{"version"'))
     assert replicas_of(printed) == replicas_of(files["rollback.json"])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while (said := run_tool(*verify, artifacts=cluster.artifacts)).count("is completed.") < len(wanted):
         assert time.monotonic() < deadline, said
     said = run_tool(*elect, artifacts=cluster.artifacts)

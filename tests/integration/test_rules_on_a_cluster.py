@@ -19,9 +19,9 @@ from pipeline.storage.window_status import trust_windows
 from tests.integration.live.runs import live_source, wait_for_checkpoints, wait_until
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
+from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import stored
 
-pytestmark = pytest.mark.timeout(900)
 HOUR_MS = 3_600_000
 TOPICS = {
     "pairs": ("0:1,1:0,2:0,0:2,1:2", {"min.insync.replicas": 2}),
@@ -36,7 +36,7 @@ VALUE = bytes(1_000)
 def cluster(tmp_path_factory):
     """Broker 2 is dead, two consumers of one group are alive, and a topic's retention has not run yet."""
     settings = {"log.initial.task.delay.ms": str(HOUR_MS)}
-    controller = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "3000"}
+    controller = {"auto.leader.rebalance.enable": "false"}
     with start_cluster(
         tmp_path_factory.mktemp("rules"), 3, settings=settings, controller_settings=controller, heap_mb=256
     ) as running:
@@ -68,7 +68,7 @@ def produce(cluster, start_ms):
         producer.produce("held", VALUE, partition=0, timestamp=start_ms - 3 * HOUR_MS + number)
         if number % 500 == 0:
             producer.flush()
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="module")

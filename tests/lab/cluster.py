@@ -27,7 +27,16 @@ from tests.lab.artifacts import (
     java_program,
     resolve_jars,
 )
-from tests.lab.process import FRUGAL, LabError, Process, free_ports, is_listening, start_java, wait_until
+from tests.lab.process import (
+    FRUGAL,
+    PATIENCE_S,
+    LabError,
+    Process,
+    free_ports,
+    is_listening,
+    start_java,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,15 +57,12 @@ TOOLS = {
 }
 
 
-def run_tool(
-    name: str, *arguments: str, timeout_s: float = 120, with_errors: bool = False, artifacts: ArtifactSet = BROKER
-) -> str:
+def run_tool(name: str, *arguments: str, with_errors: bool = False, artifacts: ArtifactSet = BROKER) -> str:
     """Standard output of one of Kafka's own command line tools, by the name its shell script has.
 
     Args:
         name: the script's name.
         arguments: the tool's own.
-        timeout_s: after which it is stopped.
         artifacts: whose version of the tool.
         with_errors: append what it wrote to standard error; kafka-dump-log tells mismatches there.
 
@@ -67,7 +73,7 @@ def run_tool(
         str(java_program()), "-Xmx256m", *FRUGAL, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
         "-cp", class_path(artifacts), TOOLS[name], *arguments,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if done.returncode != 0:
         raise LabError(f"{name} {' '.join(arguments)}: exit {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout + done.stderr if with_errors else done.stdout
@@ -135,7 +141,7 @@ class Cluster:
         """End a broker at once, as a crash does."""
         process = self._process_of(node_id)
         os.killpg(process.popen.pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(PATIENCE_S)
 
     def start_broker(self, node_id: int) -> None:
         """Start a broker that ended, and wait until it serves."""
@@ -238,9 +244,9 @@ def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
     _wait_for_registration(cluster, cluster.processes[1:])
 
 
-def _wait_for_registration(cluster: Cluster, processes: Sequence[Process], timeout_s: float = 60) -> None:
+def _wait_for_registration(cluster: Cluster, processes: Sequence[Process]) -> None:
     """Brokers open their port before they are unfenced; a topic created between would fail."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + PATIENCE_S
     ready = "Transition from STARTING to STARTED"
     for process in processes:
         while ready not in process.output.read_text(errors="replace"):
@@ -251,7 +257,7 @@ def _wait_for_registration(cluster: Cluster, processes: Sequence[Process], timeo
 
 def _count_led(admin: AdminClient, topic: str) -> int:
     """Partitions with a leader, as a broker knows them."""
-    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+    partitions = admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions.values()
     return sum(partition.leader >= 0 for partition in partitions)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import Cluster, start_cluster
-from tests.lab.process import Process, free_ports, start_java, start_program
+from tests.lab.process import PATIENCE_S, Process, free_ports, start_java, start_program, wait_until_ready
 from tests.lab.prometheus import Job, Prometheus, start_prometheus
 from tests.lab.scraper import Target, scraping
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WINDOW_MS = 50_000
-QUIET_MS = 5_000
-SENDING_MS = 15_000
+QUIET_MS = 2_000
+SENDING_MS = 20_000
 RATE_PER_S = 400
 RECORD_BYTES = 300
 SCRAPE_S = 2
-LEAST_LEAD_MS, LEAD_TOOLS = 4_000, 4
-"""How long before the window the producers are started: so long, and so many starts of a tool of Kafka's."""
+LEAD_MS = 2 * 1000 * SCRAPE_S
+"""From the instant when all producers are ready to the window, at least."""
 EXPORTED = (
     "kafka.server:type=BrokerTopicMetrics,*",
     "kafka.server:type=ReplicaManager,*",
@@ -37,9 +37,9 @@ EXPORTED = (
     "kafka.log:type=Log,name=Size,*",
 )
 """What is read of brokers; their whole page takes 3 s while its exporter is cold, and many more on a busy machine."""
-BROKER_SCRAPE_S = 10
-"""The edges are quiet for a counter: the window's first point was scraped before the first byte, its last one, 40 s after
-the start and up to 10 s old, after the last byte, which is sent at 20 s or, where the machine is busy, some seconds later.
+BROKER_SCRAPE_S = 5
+"""The edges are quiet for a counter: the window's first point was scraped before the first byte, its last one, 45 s after
+the start and up to 5 s old, after the last byte, which is sent at 22 s or, where the machine is busy, many seconds later.
 """
 PERF_CLIENTS = {"old-names": ("3.9.1", "0.20.0"), "new-names": ("3.9.1", "1.0.1")}
 """Topic by versions of client and exporter: 0.20.0 keeps `_total`, 1.0.1 drops it."""
@@ -53,15 +53,15 @@ class Watched:
     Attributes:
         cluster: The brokers, still running.
         prometheus: The server, still running.
-        start_ms: The window's start.
         folder: Where pages, statistics and outputs lie.
+        start_ms: The window's start.
         producers: Processes, by topic.
     """
 
     cluster: Cluster
     prometheus: Prometheus
-    start_ms: int
     folder: Path
+    start_ms: int = 0
     producers: dict[str, Process] = field(default_factory=dict)
 
     @property
@@ -108,24 +108,27 @@ def watch_producers(
         prometheus = stack.enter_context(
             start_prometheus(folder / "prometheus", jobs, web_config=web_config, login=login)
         )
-        began = time.monotonic()
         for topic in topics:
             cluster.create_topic(topic, "0,1,2")
-        tool_ms = 1000 * (time.monotonic() - began) / len(topics)  # about what it takes a JVM to begin on this machine
-        # A counter that nobody scraped before its first byte has no known increase: its window would miss those bytes.
-        prometheus.wait_until_scraped("brokers", len(cluster.brokers))
-        now_ms = time.time_ns() // 1_000_000
-        ready_ms = now_ms + LEAST_LEAD_MS + round(LEAD_TOOLS * tool_ms)
-        start_ms = ready_ms + -ready_ms % WINDOW_MS
-        watched = Watched(cluster, prometheus, start_ms, folder)
+        watched = Watched(cluster, prometheus, folder)
         stack.callback(lambda: [process.stop() for process in watched.producers.values()])
         for topic, (client, exporter) in PERF_CLIENTS.items():
             watched.producers[topic] = _start_perf_tool(watched, topic, client, exporter, ports[topic])
         watched.producers[RDKAFKA_TOPIC] = _start_rdkafka(watched)
+        for process in watched.producers.values():
+            wait_until_ready(process)
+        # A counter that nobody scraped before its first byte has no known increase: its window would miss those bytes.
+        prometheus.wait_until_scraped("brokers", len(cluster.brokers))
+        prometheus.wait_until_scraped("producers", len(PERF_CLIENTS))
+        ready_ms = time.time_ns() // 1_000_000 + LEAD_MS
+        watched.start_ms = ready_ms + -ready_ms % WINDOW_MS
+        from_ms = watched.start_ms + QUIET_MS
+        for topic, process in watched.producers.items():
+            process.send_line(f"{from_ms} {from_ms + SENDING_MS}" if topic == RDKAFKA_TOPIC else f"{from_ms}")
         targets = [Target(port, watched.pages / topic, SCRAPE_S) for topic, port in ports.items()]
-        with scraping(targets, start_ms - SCRAPE_S * 1000, watched.end_ms):
+        with scraping(targets, watched.start_ms - SCRAPE_S * 1000, watched.end_ms):
             for process in watched.producers.values():
-                process.wait(timeout_s=(watched.end_ms - now_ms) / 1000 + 30)
+                process.wait(PATIENCE_S)
         time.sleep(max(0.0, watched.end_ms / 1000 + SCRAPE_S - time.time()))
         yield watched
 
@@ -133,18 +136,17 @@ def watch_producers(
 def _start_perf_tool(watched: Watched, topic: str, client: str, exporter: str, port: int) -> Process:
     arguments = [
         exporter_agent(port, exporter_artifacts(exporter)), QUIET, "-cp", class_path(client_artifacts(client)),
-        str(PRODUCERS / "StartAt.java"), str(watched.start_ms + QUIET_MS), PERF_TOOL,
+        str(PRODUCERS / "StartAt.java"), "-", PERF_TOOL,
         "--topic", topic, "--num-records", str(RATE_PER_S * SENDING_MS // 1000), "--record-size", str(RECORD_BYTES),
         "--throughput", str(RATE_PER_S), "--print-metrics",
         "--producer-props", f"bootstrap.servers={watched.cluster.bootstrap}", f"client.id={topic}-producer",
     ]  # fmt: skip
-    return start_java(topic, arguments, watched.output(topic), heap_mb=128)
+    return start_java(topic, arguments, watched.output(topic), heap_mb=128, with_input=True)
 
 
 def _start_rdkafka(watched: Watched) -> Process:
-    from_ms = watched.start_ms + QUIET_MS
     command = [
         sys.executable, str(PRODUCERS / "librdkafka_load.py"), watched.cluster.bootstrap,
-        str(from_ms), str(from_ms + SENDING_MS), str(RATE_PER_S / 4), str(watched.statistics / RDKAFKA_TOPIC),
+        "-", "-", str(RATE_PER_S / 4), str(watched.statistics / RDKAFKA_TOPIC),
     ]  # fmt: skip
-    return start_program(RDKAFKA_TOPIC, command, watched.output(RDKAFKA_TOPIC))
+    return start_program(RDKAFKA_TOPIC, command, watched.output(RDKAFKA_TOPIC), with_input=True)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.lab.artifacts import java_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
+
+
+PATIENCE_S = 600
+"""How long is waited for a condition: it ends what hangs, so it is far above what a slow and busy machine takes."""
+LOWEST_PORT, HIGHEST_PORT = 10_000, 32_768
+_LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_reserved: dict[int, socket.socket] = {}
 
 
 class LabError(RuntimeError):
@@ -64,7 +73,7 @@ class Process:
                 self.popen.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 os.killpg(self.popen.pid, signal.SIGKILL)
-                self.popen.wait(timeout_s)
+                self.popen.wait(PATIENCE_S)
 
     def tail(self, length: int = 3000) -> str:
         """The end of its output."""
@@ -99,7 +108,7 @@ def start_program(name: str, command: Sequence[str], output: Path, *, with_input
     return Process(name, popen, output)
 
 
-def wait_until(condition: Callable[[], bool], what: str, process: Process, timeout_s: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, process: Process, timeout_s: float = PATIENCE_S) -> None:
     """Poll until ``condition``.
 
     Raises:
@@ -114,6 +123,11 @@ def wait_until(condition: Callable[[], bool], what: str, process: Process, timeo
         time.sleep(0.05)
 
 
+def wait_until_ready(process: Process) -> None:
+    """Wait until it has printed `ready`."""
+    wait_until(lambda: "ready" in process.tail(), "readiness", process)
+
+
 def is_listening(port: int) -> bool:
     """Whether somebody accepts connections on that loopback port."""
     with socket.socket() as probe:
@@ -122,12 +136,25 @@ def is_listening(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody uses at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Loopback ports that nobody uses, and that nobody else is given for as long as this process lives.
+
+    They lie below those that the kernel hands out, so no connection and no server without a port of its own takes one
+    before ours listens. On Linux a socket of the port's name, in no folder, keeps the lab's other processes off it.
+    """
+    return [_reserve_port() for _ in range(count)]
+
+
+def _reserve_port() -> int:
+    is_linux = _LOCAL_PORTS.exists()
+    first_local = int(_LOCAL_PORTS.read_text().split()[0]) if is_linux else HIGHEST_PORT
+    highest = min(first_local, HIGHEST_PORT) if first_local > 2 * LOWEST_PORT else HIGHEST_PORT
+    while True:
+        port = random.SystemRandom().randrange(LOWEST_PORT, highest)
+        name = socket.socket(socket.AF_UNIX)
+        with socket.socket() as probe, suppress(OSError):  # taken
+            if is_linux:
+                name.bind(f"\0partition-health-port-{port}")
+            probe.bind(("127.0.0.1", port))
+            _reserved[port] = name
+            return port
+        name.close()

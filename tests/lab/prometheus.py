@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.lab.process import LabError, Process, free_ports, is_listening, start_program, wait_until
+from tests.lab.process import PATIENCE_S, LabError, Process, free_ports, is_listening, start_program, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class Prometheus:
         """Whether it answers queries; its port is open before."""
         try:
             with urllib.request.urlopen(
-                urllib.request.Request(f"{self.url}/-/ready", headers=self._headers), timeout=10
+                urllib.request.Request(f"{self.url}/-/ready", headers=self._headers), timeout=PATIENCE_S
             ):
                 return True
         except urllib.error.HTTPError as refused:
@@ -63,13 +63,13 @@ class Prometheus:
         asked = {"query": promql} if at_s is None else {"query": promql, "time": str(at_s)}
         body = urllib.parse.urlencode(asked).encode()
         request = urllib.request.Request(f"{self.url}/api/v1/query", data=body, headers=self._headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.load(answer)["data"]["result"]
 
     def wait_until_scraped(self, job: str, targets: int) -> None:
         """Waits until the last scrape of so many targets of a job succeeded."""
         query = f'up{{job="{job}"}} == 1'
-        wait_until(lambda: len(self.query(query)) == targets, f"scrape of {targets} {job}", self.process, timeout_s=120)
+        wait_until(lambda: len(self.query(query)) == targets, f"scrape of {targets} {job}", self.process)
 
 
 def find_prometheus() -> str | None:

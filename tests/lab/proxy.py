@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab.process import Process, start_java, wait_until
+from tests.lab.process import Process, start_java, wait_until, wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def start_proxy(pairs: Sequence[tuple[int, int]], output: Path) -> Iterator[Prox
     ports = [f"{listen}:{target}" for listen, target in pairs]
     process = start_java("proxy", [str(SOURCE), *ports], output, with_input=True)
     try:
-        wait_until(lambda: "ready" in process.tail(), "readiness", process)
+        wait_until_ready(process)
         yield Proxy(process)
     finally:
         process.stop()

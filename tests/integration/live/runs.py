@@ -18,20 +18,21 @@ from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
 from tests.lab.cluster import run_tool
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, TOPICS
+from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import stored
 
 
-def wait_until(condition, what, timeout_s=60):
+def wait_until(condition, what):
     """Asks until a condition holds."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {timeout_s} s"
+        assert time.monotonic() < deadline, f"no {what} within {PATIENCE_S} s"
         time.sleep(0.2)
 
 
-def wait_for_checkpoints(cluster, topics=(), timeout_s=60):
+def wait_for_checkpoints(cluster, topics=()):
     """Until `replication-offset-checkpoint`, written every five seconds, names the end of every log (of some topics)."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         states, _ = read_replica_states(discover_logs([b.log_directory for b in cluster.brokers]))
         wanted = [s for s in states if not topics or s.topic in topics]

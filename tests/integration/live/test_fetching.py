@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import pytest
 from confluent_kafka import Producer
 from kafka import TopicPartition as ClientTopicPartition
 
@@ -23,8 +22,6 @@ from tests.integration.live.runs import (
     span_of,
 )
 from tests.lab.live_traffic import RECORDS, TOPICS, send
-
-pytestmark = pytest.mark.timeout(900)
 
 FIELDS = [name for name in HEADER_ROW.names if name != "position"]
 

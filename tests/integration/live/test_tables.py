@@ -28,8 +28,6 @@ from tests.lab.artifacts import BROKER_VERSION
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS
 from tests.spark.capture_runs import stored
 
-pytestmark = pytest.mark.timeout(900)
-
 PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count")
 """What depends on where a batch was read from."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 
-import pytest
 from confluent_kafka import Producer
 
 from pipeline.model.cluster import EarlierState
@@ -24,8 +23,6 @@ from tests.integration.live.runs import (
     wait_until,
 )
 from tests.lab.live_traffic import RECORDS, send
-
-pytestmark = pytest.mark.timeout(900)
 
 
 def made_anew(cluster, topic, **configs):

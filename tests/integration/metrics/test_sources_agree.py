@@ -32,8 +32,6 @@ from tests.lab.measured_clients import (
     WINDOW_MS,
 )
 
-pytestmark = pytest.mark.timeout(900)
-
 IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` by default."""
 REQUESTS = "kafka_producer_producer_node_metrics_request_total"

@@ -15,8 +15,6 @@ from tests.lab.measured_clients import (
 )
 from tests.spark.capture_runs import stored
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture(scope="module")
 def by_command(watched, tmp_path_factory):

@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
@@ -5,6 +7,7 @@ import java.util.Arrays;
 
 /**
  * Runs another program's main at an instant: StartAt EPOCH_MS CLASS [WARM_UP... -- ...] ARGUMENT...
+ * With "-" for the instant it is read from standard input after "ready" is printed.
  *
  * The JVM is up and the class loaded before, so that the perf tool's records begin inside the first window. The program
  * runs with each list of arguments that ends in "--" first, its output dropped: then its code is compiled, as of a
@@ -25,7 +28,8 @@ public class StartAt {
             }
         }
         System.out.println("ready");
-        long wait = Long.parseLong(args[0]) - System.currentTimeMillis();
+        String start = args[0].equals("-") ? new BufferedReader(new InputStreamReader(System.in)).readLine() : args[0];
+        long wait = Long.parseLong(start) - System.currentTimeMillis();
         if (wait < 0) {
             System.out.println("late by " + -wait + " ms");
         } else {

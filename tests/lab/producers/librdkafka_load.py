@@ -1,6 +1,6 @@
 """A librdkafka producer with its default partitioner: ``librdkafka_load.py BOOTSTRAP FROM_MS TO_MS RATE STATISTICS``.
 
-Its statistics, every five seconds, go to the folder named last, one file each, as the library hands them over.
+With "-" for both instants they are read from standard input after "ready" is printed. Its statistics, every five seconds, go to the folder named last, one file each, as the library hands them over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEY_COUNT = 500
 VALUE = b'{"topic":"devices","note":"every value is the same"}'.ljust(200, b".")
 
 
-def main(bootstrap: str, from_ms: int, to_ms: int, rate_per_s: float, statistics: Path) -> None:
+def main(bootstrap: str, instants: list[str], rate_per_s: float, statistics: Path) -> None:
     """Produce keyed records at a steady rate between two instants."""
     statistics.mkdir(parents=True, exist_ok=True)
     outcome = {"acked": 0, "failed": 0}
@@ -40,6 +40,7 @@ def main(bootstrap: str, from_ms: int, to_ms: int, rate_per_s: float, statistics
     producer.list_topics(TOPIC, timeout=20)
     rng = random.Random(TOPIC)
     print(f"ready librdkafka={libversion()[0]}", flush=True)
+    from_ms, to_ms = map(int, sys.stdin.readline().split() if instants == ["-", "-"] else instants)
     for number in range(round((to_ms - from_ms) / 1000 * rate_per_s)):
         due_ms = from_ms + (number + rng.random()) / rate_per_s * 1000
         while (left_ms := due_ms - time.time_ns() / 1e6) > 0:
@@ -50,4 +51,4 @@ def main(bootstrap: str, from_ms: int, to_ms: int, rate_per_s: float, statistics
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), Path(sys.argv[5]))
+    main(sys.argv[1], sys.argv[2:4], float(sys.argv[4]), Path(sys.argv[5]))
