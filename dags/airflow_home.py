@@ -23,7 +23,7 @@ def airflow_environment(home: Path, config: Path) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": "2",  # dozens of idle workers otherwise
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=60",  # as long may others write
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
         CONFIG_VARIABLE: str(config),
     }

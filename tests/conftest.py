@@ -100,7 +100,7 @@ def spark(tmp_path_factory):
         },
     )
     yield session
-    stop_session(session)
+    stop_session(session, timeout_s=600)
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dags.airflow_home import airflow_environment
+from tests.lab.process import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,26 +44,18 @@ class AirflowHome:
         shutil.copy(self.folder / "airflow.db", folder)
         return AirflowHome(folder, config, overrides)
 
-    def run_script(self, name: str, *arguments: str, timeout_s: float = 540) -> Any:
+    def run_script(self, name: str, *arguments: str, timeout_s: float = 3 * PATIENCE_S) -> Any:
         """Run a module of this folder; the JSON on the last line of its output."""
         done = self.run([sys.executable, "-m", f"tests.dags.{name}", *arguments], timeout_s=timeout_s)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def run(self, command: list[str], timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, command: list[str], timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run a command of this home to its end; a failure shows its output."""
         done = subprocess.run(
             command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False
         )
         assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
         return done
-
-    @contextmanager
-    def services(self, *names: str) -> Iterator[None]:
-        """`airflow <name>` for each name, each in its own process group, all ended at exit."""
-        with ExitStack() as stack:
-            for name in names:
-                stack.enter_context(self.service(name))
-            yield
 
     @contextmanager
     def service(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:

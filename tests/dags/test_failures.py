@@ -32,7 +32,7 @@ class Inbox:
 @pytest.fixture
 def inbox():
     handler = Inbox()
-    controller = Controller(handler, hostname="127.0.0.1", port=handler.port)
+    controller = Controller(handler, hostname="127.0.0.1", port=handler.port, ready_timeout=60)
     controller.start()
     yield handler
     controller.stop()

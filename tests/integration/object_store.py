@@ -14,6 +14,7 @@ import pytest
 from pipeline.config.storage import RemoteFolder, Storage
 from pipeline.storage.locks import holding
 from tests.lab.artifacts import cache_directory
+from tests.lab.process import free_ports
 
 VERSION = "1.8.0"
 KEYS = ("key-id", "s3cr3t")
@@ -47,9 +48,7 @@ class ObjectStore:
         self._sidecar.mkdir()
         file = folder / "credentials"
         file.write_text("[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n".format(*KEYS))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._address = free.getsockname()
+        self._address = ("127.0.0.1", *free_ports(1))
         self.storage = Storage(endpoint="http://{}:{}".format(*self._address), credentials=file)
 
     def table_folder(self, name):

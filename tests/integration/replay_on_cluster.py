@@ -21,7 +21,7 @@ CONF = {
     "spark.executor.cores": "1",
     # none starts before both executors are there
     "spark.scheduler.minRegisteredResourcesRatio": "1",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 
 from pipeline.storage.java import find_java
+from tests.lab.process import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def _start(stack, log, name, *arguments):
 
 def _end(process):
     process.terminate()
-    process.wait(20)
+    process.wait(PATIENCE_S)
 
 
 def _read_until(started, look):

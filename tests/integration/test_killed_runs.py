@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
 
@@ -29,8 +30,6 @@ SEED = 20261121
 LEFT_OUT = 5
 """Commits a repeated run may save: merges that change nothing."""
 UNHEALTHY = 4
-DEADLINE_S = 300
-pytestmark = pytest.mark.timeout(1200)  # five runs of everything stand behind the first test
 
 
 def count_commits(warehouse):
@@ -50,7 +49,7 @@ def run_process(config, span, warehouse, *, kill_after=None):
             stderr=output,
             start_new_session=True,
         )
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < deadline:
             if kill_after is not None and count_commits(warehouse) - begun >= kill_after:
                 break

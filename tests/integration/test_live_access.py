@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -308,9 +307,7 @@ def test_a_plain_port(cluster, certificates, password):
 
 
 def test_a_closed_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     assert "refuses connections" in cause_of(source(port, protocol="PLAINTEXT"))
 
 

@@ -21,10 +21,7 @@ import yaml
 
 from tests.dags.airflow_process import ROOT
 from tests.dags.conftest import EMPTY
-from tests.lab.process import free_ports
-
-BOUND_S = 420
-pytestmark = pytest.mark.timeout(BOUND_S + 120)
+from tests.lab.process import PATIENCE_S, free_ports
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def served(tmp_path):
 
 def test_it_starts_listens_on_loopback_and_stops(served):
     process, port, log = served
-    health, deadline_s = {}, time.monotonic() + BOUND_S
+    health, deadline_s = {}, time.monotonic() + PATIENCE_S
     while {health.get(part, {}).get("status") for part in ("scheduler", "dag_processor")} != {"healthy"}:
         is_in_time = process.poll() is None and time.monotonic() < deadline_s
         assert is_in_time, log.read_text(errors="replace")[-4000:]
@@ -70,5 +67,5 @@ def test_it_starts_listens_on_loopback_and_stops(served):
     assert listening == {("127.0.0.1", port)}
 
     process.send_signal(signal.SIGTERM)
-    assert process.wait(90) == 0
-    assert psutil.wait_procs(family, timeout=30)[1] == []
+    assert process.wait(PATIENCE_S) == 0
+    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []

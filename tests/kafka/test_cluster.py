@@ -7,6 +7,7 @@ import re
 from confluent_kafka import Producer
 
 from tests.lab.cluster import run_tool
+from tests.lab.process import PATIENCE_S
 
 
 def test_dump_log_finds_what_was_produced(kafka_cluster):
@@ -15,7 +16,7 @@ def test_dump_log_finds_what_was_produced(kafka_cluster):
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap, "linger.ms": 50})
     for number in range(30):
         producer.produce("first-words", key=f"key-{number % 3}", value=b"x" * number)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     segment = kafka_cluster.brokers[0].log_directory / "first-words-0" / f"{0:020d}.log"
 
     dump = run_tool("kafka-dump-log", "--files", str(segment))

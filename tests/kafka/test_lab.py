@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from tests.lab.archive import pack, unpack
 from tests.lab.cluster import start_cluster
-from tests.lab.process import free_ports
+from tests.lab.process import PATIENCE_S, free_ports
 from tests.lab.proxy import start_proxy
 
 
@@ -19,7 +19,7 @@ def acknowledge_one_by_one(producer, count):
     for _ in range(count):
         begin = time.perf_counter()
         producer.produce("slow-lane", b"x")
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         times_ms.append((time.perf_counter() - begin) * 1000)
     return times_ms
 

@@ -15,7 +15,7 @@ from pipeline.model.log_tree import DirectoryKind
 from pipeline.sources.files.cluster_state import read_cluster_history, read_metadata_log, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
-from tests.lab.process import wait_until
+from tests.lab.process import PATIENCE_S, wait_until
 
 AT_LAST_MS = 2**62
 START_MS = 1_700_000_000_000
@@ -89,7 +89,7 @@ def test_offset_of_an_instant_as_the_broker_finds_it(cluster, stamped):
         START_MS - 350_000,
         *(START_MS + 1_000 * i + 1 for i in (95, 96, 4_321, 6_001)),
     ):
-        (asked,) = consumer.offsets_for_times([Position("stamped", 0, at_ms)], timeout=30)
+        (asked,) = consumer.offsets_for_times([Position("stamped", 0, at_ms)], timeout=PATIENCE_S)
         broker_says = asked.offset if asked.offset >= 0 else None
         found = look_up_instant(directory, partition, at_ms).found.offset
         if found != broker_says:

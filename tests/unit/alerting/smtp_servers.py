@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from dataclasses import dataclass, field
 
 from aiosmtpd.controller import Controller
 
 from pipeline.config.mail import Smtp
+from tests.lab.process import free_ports
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    (port,) = free_ports(1)
+    return port
 
 
 @dataclass
@@ -88,9 +87,9 @@ class DiesAfterAnswering(Mailbox):
 
 
 @contextlib.contextmanager
-def serving(handler, *, tls="none", timeout_s=5.0, user=None, password_variable=None, **arguments):
+def serving(handler, *, tls="none", timeout_s=60.0, user=None, password_variable=None, **arguments):
     """Runs a server and yields the settings that reach it."""
-    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), **arguments)
+    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), ready_timeout=60, **arguments)
     controller.start()
     try:
         yield Smtp(

@@ -224,7 +224,7 @@ def test_a_kill_between_the_servers_250_and_the_mark_repeats_one_message_with_it
     with serving(mailbox := KillsAfterAnswering()) as smtp:
         sender = start_sender(tmp_path, smtp)
         mailbox.victim = sender.pid
-        sender.communicate("0\n", timeout=60)
+        sender.communicate("0\n", timeout=600)
     with serving(later := Mailbox()) as smtp:
         send(config, smtp)
 
@@ -261,7 +261,7 @@ def test_a_full_disk_repeats_one_message_once_however_many_runs_it_lasts(config,
         resource.prlimit(sender.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         mailbox.__class__ = Mailbox
         last = run(NOW_MS + 10 * 3_600_000)
-        sender.communicate(timeout=60)
+        sender.communicate(timeout=600)
 
     assert limits == resource.getrlimit(resource.RLIMIT_FSIZE)
     assert all("alert_outbox" in answer and "make room" in answer for answer in answers)

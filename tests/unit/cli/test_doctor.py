@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -11,6 +10,7 @@ from aiosmtpd.handlers import Sink
 
 from pipeline.cli import main
 from pipeline.storage.tables_on_disk import ensure_tables
+from tests.lab.process import free_ports
 
 CONFIG = """
 warehouse: tables
@@ -73,9 +73,8 @@ def test_a_window_that_airflow_cannot_schedule_is_named(folder, capsys):
 
 
 def test_a_mail_server_is_spoken_to(folder, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    controller = Controller(Sink(), hostname="127.0.0.1", port=port)
+    (port,) = free_ports(1)
+    controller = Controller(Sink(), hostname="127.0.0.1", port=port, ready_timeout=60)
     controller.start()
     smtp = f"{{smtp: {{host: 127.0.0.1, port: {port}, tls: none}}}}"
     assert examined(folder, capsys, smtp)[0] == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from pipeline.cli import main
 from pipeline.cli.init import format_config
 from pipeline.config_file import load_config
+from tests.lab.process import free_ports
 
 
 def written(tmp_path, *, name="kafka", bootstrap="b1:9092", prometheus="", client=None, window="PT1H"):
@@ -75,9 +75,7 @@ def test_wrong_arguments_write_nothing(tmp_path, capsys, arguments, said):
 
 
 def test_a_cluster_that_does_not_serve_writes_nothing(tmp_path, capsys):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     assert init(tmp_path, "--bootstrap-servers", f"127.0.0.1:{port}") == 2
     printed = capsys.readouterr()
     assert "refuses connections" in printed.out

@@ -247,7 +247,7 @@ def test_every_command_explains_itself(capsys, name):
 
 def run_process(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **options
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False, **options
     )
 
 
@@ -271,7 +271,7 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path):
         [sys.executable, "-m", "pipeline", "inspect", str(tmp_path)],
         stdout=write,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     os.close(write)

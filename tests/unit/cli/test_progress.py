@@ -35,7 +35,7 @@ def test_a_pipe_stays_silent_and_a_log_gets_a_line(caplog):
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, logger.name), Progress(pipe, every_s=0.001).step("reading"):
-            assert logged.wait(30)
+            assert logged.wait(600)
     finally:
         logger.removeHandler(handler)
     assert pipe.getvalue() == ""
@@ -43,7 +43,7 @@ def test_a_pipe_stays_silent_and_a_log_gets_a_line(caplog):
 
 
 def test_an_error_ends_the_step():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(KeyError), Progress(io.StringIO()).step("reading"):
         raise KeyError("x")
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before

@@ -26,7 +26,7 @@ SHELLCHECK = ("shellcheck", "--severity=style", "-")
 def lint(command: tuple[str, ...], text: str) -> tuple[int, str]:
     """Exit code and output of a linter that reads standard input."""
     done = subprocess.run(
-        [TOOLS / command[0], *command[1:]], input=text, capture_output=True, text=True, check=False, timeout=60
+        [TOOLS / command[0], *command[1:]], input=text, capture_output=True, text=True, check=False, timeout=600
     )
     return done.returncode, done.stdout + done.stderr
 

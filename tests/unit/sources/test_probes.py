@@ -13,13 +13,13 @@ from pipeline.sources.kinds.get_offsets import GetOffsets
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.tables import TABLES
+from tests.lab.process import free_ports
 
 
 @pytest.fixture
 def closed_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    (port,) = free_ports(1)
+    return port
 
 
 def live(*addresses, **settings):

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.storage.at_once import write_at_once
 
-WAIT_S = 60
+WAIT_S = 600
 
 
 def test_versions_come_in_the_order_of_the_functions_however_they_end():

@@ -13,6 +13,7 @@ import pytest
 from pipeline.config.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
 from pipeline.sources.metrics.http_text import HttpReader, shown
+from tests.lab.process import free_ports
 from tests.unit.sources.http_servers import Answer, make_certificate, serving
 
 SECRET = "hunter2-not-to-be-seen"
@@ -123,9 +124,7 @@ def test_redirects_go_where_they_are_allowed_and_carry_no_identity(monkeypatch):
 
 
 def test_nobody_there():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     pauses = []
     assert "connection refused: nothing listens there" in refusal(f"http://127.0.0.1:{port}/metrics", pauses)
     assert len(pauses) == 3
