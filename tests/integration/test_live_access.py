@@ -17,7 +17,16 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 from pipeline.cli.doctor import examine_source
 from pipeline.errors import SourceUnreachableError
@@ -26,6 +35,7 @@ from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
 from pipeline.sources.live.connection import connect
 from tests.integration.command_line import HEALTHY_OR_NOT, ROOT, places_of, run_command
+from tests.integration.live.runs import wait_until
 from tests.lab.certificates import write_certificates
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, past_minutes
@@ -99,8 +109,9 @@ def cluster(certificates, tmp_path_factory):
                 producer.flush()  # a batch belongs to one minute
             producer.produce("recent", b"x" * 50, timestamp=stamp)
         producer.flush()
-        with KafkaConsumer("recent", bootstrap_servers=running.internal_bootstrap, group_id="billing") as consumer:
-            consumer.poll(timeout_ms=20_000, max_records=1)
+        settings = {"group_id": "billing", "auto_offset_reset": "earliest"}
+        with KafkaConsumer("recent", bootstrap_servers=running.internal_bootstrap, **settings) as consumer:
+            wait_until(lambda: consumer.poll(timeout_ms=500, max_records=1), "record for the group")
             consumer.commit()
         yield running
 
@@ -120,10 +131,13 @@ EVERYTHING = (TOPICS_READ, TOPICS_CONFIGS, CLUSTER_DESCRIBE, CLUSTER_CONFIGS, GR
 
 
 def allow(bootstrap, user, permissions):
+    """Gives a user its first permissions; returns once the broker has them from the controller."""
+    name = f"User:{user}"
+    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    given = ACLFilter(name, "*", ACLOperation.ANY, ACLPermissionType.ANY, anything)
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-        admin.create_acls(
-            [ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, on) for on, operation in permissions]
-        )
+        admin.create_acls([ACL(name, "*", operation, ACLPermissionType.ALLOW, on) for on, operation in permissions])
+        wait_until(lambda: len(admin.describe_acls(given)[0]) == len(permissions), f"permissions of {user}")
 
 
 @pytest.fixture

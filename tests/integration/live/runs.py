@@ -53,12 +53,7 @@ def live_source(cluster, **settings):
 
 def write_config(folder, cluster, **clusters):
     disks = {"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers]}
-    live = {
-        "kind": "live_cluster",
-        "bootstrap_servers": cluster.bootstrap,
-        "read_timeout": "PT3S",
-        "request_timeout": "PT5S",
-    }
+    live = {"kind": "live_cluster", "bootstrap_servers": cluster.bootstrap}
     dumps = {"kind": "dump_log", "paths": ["dump.txt"]}
     described = {"kind": "topics_describe", "path": "topics.txt"}
     known = {

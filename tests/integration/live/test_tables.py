@@ -26,6 +26,7 @@ from tests.integration.live.runs import (
 )
 from tests.lab.artifacts import BROKER_VERSION
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS
+from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import stored
 
 PLACES = ("cluster", "lateness_ms", "segment_base_offset", "missing_offset_count")
@@ -244,12 +245,13 @@ def planned_without_leader(cluster, topic):
 
 @NEWEST_ONLY
 def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, cluster, tmp_path):
-    config = write_config(tmp_path, cluster, live=("live", {}))
+    impatient = {"read_timeout": "PT3S", "request_timeout": "PT5S"}
+    config = write_config(tmp_path, cluster, live=("live", impatient))
     (run,) = plan_runs(config, span_of(cluster), run_id="killed", now_ms=span_of(cluster).end_ms + MINUTE_MS)
     killing = kill_once_talked_to(cluster, 2)
     try:
         ingest.run(spark, run)
-        killing.join(10)
+        killing.join(PATIENCE_S)
         assert not killing.is_alive()
         gates.check_ingested(spark, run)
         windows = score_health.pending_windows(run)
@@ -259,7 +261,7 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
         raise_incidents.run(run, verdicts)
         reads, (leaderless,) = planned_without_leader(cluster, "lone")  # its first partition is on broker 2 alone
     finally:
-        killing.join(10)
+        killing.join(PATIENCE_S)
         cluster.start_broker(2)
     assert (reads, leaderless.reason) == ((), "it has no leader")
     assert not health.success

@@ -41,7 +41,7 @@ def test_a_topic_made_anew_while_it_is_read_is_not_taken_for_the_old_one(cluster
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     send(producer, "gone", cluster.start_ms, size_bytes=100, count=1500)  # three batches at least
     now_ms = time.time_ns() // 1_000_000
-    with connect(live_source(cluster, read_timeout="PT20S", fetch_bytes=1 << 13)) as connection:
+    with connect(live_source(cluster, fetch_bytes=1 << 13)) as connection:
         read = read_of(connection, TopicPartition("gone", 0), now_ms)
         replies = []
 
@@ -108,7 +108,7 @@ def test_the_broker_s_own_retention_overtakes_the_reading(cluster):
 def test_a_broker_that_restarts_is_read_on(cluster):
     """The only broker with the partition is killed between two replies, and started again while it is asked in vain."""
     now_ms = time.time_ns() // 1_000_000
-    with connect(live_source(cluster, fetch_bytes=1 << 10)) as connection:
+    with connect(live_source(cluster, fetch_bytes=1 << 10, read_timeout="PT10M")) as connection:
         read = read_of(connection, TopicPartition("lone", 0), now_ms)
         replies = []
 
