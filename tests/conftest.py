@@ -13,7 +13,7 @@ settings.register_profile(  # no test has a clock: machines differ, and kernels 
     "project",
     deadline=None,
     print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+    suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("project")
 

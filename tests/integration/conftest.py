@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.dags.conftest import capture_slice, described, ranged
+from tests.lab.artifacts import run_download
 from tests.lab.browser import running_chromium
 from tests.spark.conftest import capture, manifest
 
@@ -26,9 +26,7 @@ def axe(tmp_path_factory):
     """Gives what axe-core, installed from its lock, finds wrong with an open page: rules and elements."""
     folder = tmp_path_factory.mktemp("axe") / "page_checks"
     shutil.copytree(Path(__file__).parent / "page_checks", folder)
-    done = subprocess.run(
-        ["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_download(["npm", "ci", "--no-audit", "--no-fund"], cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     script = (folder / "node_modules/axe-core/axe.min.js").read_text()
 

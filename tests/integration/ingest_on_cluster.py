@@ -26,6 +26,12 @@ from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.storage.session import create_session, stop_session
 
+BOTH_EXECUTORS = {
+    "spark.cores.max": "2",  # without it the next two mean nothing
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
+}
+"""No task starts before both executors, of one core each, are there."""
 SEGMENT = ["topic", "partition", "segment_base_offset"]
 
 
@@ -39,7 +45,8 @@ def name_executor(tables):
 def main():
     config = load_config(Path(sys.argv[1]))
     (run,) = plan_runs(config, TimeWindow.parse(sys.argv[2]), run_id="cluster", now_ms=1)
-    spark = create_session(Spark(master="local-cluster[2,1,1024]", driver_memory="1g"), app_name="cluster")
+    config_of_spark = Spark(master="local-cluster[2,1,1024]", driver_memory="1g")
+    spark = create_session(config_of_spark, app_name="cluster", extra_conf=BOTH_EXECUTORS)
     ingest.run(spark, run)
     reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.config.storage import RemoteFolder, Storage
 from pipeline.storage.locks import holding
-from tests.lab.artifacts import cache_directory
+from tests.lab.artifacts import cache_directory, run_download
 from tests.lab.process import free_ports
 
 VERSION = "1.8.0"
@@ -28,12 +28,8 @@ def server_program():
             pytest.skip("no Go")
         with holding(cache_directory(), "versitygw", wait=True):
             package = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
-            subprocess.run(
-                ["go", "install", package],
-                env={**os.environ, "GOBIN": str(program.parent)},
-                check=True,
-                capture_output=True,
-            )
+            done = run_download(["go", "install", package], env={**os.environ, "GOBIN": str(program.parent)})
+            assert done.returncode == 0, done.stderr[-2000:]
     return program
 
 

@@ -14,14 +14,13 @@ from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from pipeline.storage.session import create_session, stop_session
+from tests.integration.ingest_on_cluster import BOTH_EXECUTORS
 from tests.spark.capture_runs import plan
 
 CONF = {
     "spark.executor.memory": "900m",
     "spark.executor.cores": "1",
-    # none starts before both executors are there
-    "spark.scheduler.minRegisteredResourcesRatio": "1",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
+    **BOTH_EXECUTORS,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

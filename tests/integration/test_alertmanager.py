@@ -16,7 +16,7 @@ from pipeline.jobs import deliver_alerts
 from pipeline.storage.outbox import undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from tests.lab.process import free_ports, is_listening, start_program, wait_until
+from tests.lab.process import PATIENCE_S, free_ports, is_listening, start_program, wait_until
 from tests.unit.alerting.test_queue_messages import a_run, change, queue
 from tests.unit.alerting.test_webhook import receiving
 
@@ -36,18 +36,18 @@ class Running:
     def ask(self, what, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v2/{what}", data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
     def silence(self, **matcher):
-        until = (NOW + timedelta(hours=2)).isoformat()
+        until = (NOW + timedelta(days=1)).isoformat()
         one = {"isRegex": False, "isEqual": True, **matcher}
         body = {"matchers": [one], "startsAt": NOW.isoformat(), "endsAt": until, "createdBy": "ops", "comment": "move"}
         return self.ask("silences", body)["silenceID"]
 
     def lift(self, silence):
         request = urllib.request.Request(f"{self.url}/api/v2/silence/{silence}", method="DELETE")
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=PATIENCE_S).close()
 
     def subjects(self):
         return {alert["labels"]["subject"]: alert for alert in self.ask("alerts")}

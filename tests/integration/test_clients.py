@@ -19,7 +19,8 @@ from kafka.partitioner.default import DefaultPartitioner
 
 from pipeline.partitioners.assignment import NO_PARTITION, assign_partitions
 from pipeline.partitioners.registry import find_strategy
-from tests.lab.artifacts import class_path, client_artifacts, java_program
+from tests.lab.artifacts import class_path, client_artifacts, java_program, run_download
+from tests.lab.process import PATIENCE_S
 
 CLIENTS = Path(__file__).parent / "clients"
 COUNTS = (1, 2, 3, 7, 12, 16, 1000)
@@ -41,7 +42,7 @@ def ask(command, cwd=None):
     """What a program answers: partitions by (strategy, partition count), in the order of the keys."""
     lines = "".join(f"{key.hex()}\n" for key in KEYS)
     done = subprocess.run(
-        [*command, *map(str, COUNTS)], input=lines, capture_output=True, text=True, check=False, cwd=cwd, timeout=300
+        [*command, *map(str, COUNTS)], input=lines, capture_output=True, text=True, check=False, cwd=cwd
     )
     assert done.returncode == 0, done.stderr[-2000:]
     answers = {}
@@ -78,9 +79,7 @@ def test_java(program, version):
 
 def test_franz_go_sarama_and_kafka_go(tmp_path):
     program = tmp_path / "answer"
-    built = subprocess.run(
-        ["go", "build", "-o", program, "."], cwd=CLIENTS / "go", capture_output=True, text=True, check=False
-    )
+    built = run_download(["go", "build", "-o", program, "."], cwd=CLIENTS / "go")
     assert built.returncode == 0, built.stderr[-2000:]
     answers = ask([program])
     assert {name.split("-")[0] for name, _ in answers} == {"franz", "sarama", "kafka"}
@@ -89,9 +88,7 @@ def test_franz_go_sarama_and_kafka_go(tmp_path):
 
 def test_kafkajs(tmp_path):
     shutil.copytree(CLIENTS / "node", tmp_path / "node")
-    installed = subprocess.run(
-        ["npm", "ci", "--no-audit", "--no-fund"], cwd=tmp_path / "node", capture_output=True, text=True, check=False
-    )
+    installed = run_download(["npm", "ci", "--no-audit", "--no-fund"], cwd=tmp_path / "node")
     assert installed.returncode == 0, installed.stderr[-2000:]
     answers = ask(["node", "answer.mjs"], cwd=tmp_path / "node")
     assert {name for name, _ in answers} == {"kafkajs", "kafkajs-legacy", "kafkajs-uint8array"}
@@ -109,8 +106,8 @@ def test_librdkafka(partitioner):
         producer.produce(
             "t", b"", key=key, on_delivery=lambda error, message, at=number: placed.update({at: message.partition()})
         )
-    assert producer.flush(60) == 0
-    count = len(producer.list_topics("t", timeout=30).topics["t"].partitions)
+    assert producer.flush(PATIENCE_S) == 0
+    count = len(producer.list_topics("t", timeout=PATIENCE_S).topics["t"].partitions)
     assert count > 1
     answers = {(f"librdkafka-{partitioner}", count): [placed[number] for number in range(len(KEYS))]}
     assert compare(answers) == [], f"seed {SEED}"

@@ -66,9 +66,14 @@ def prometheus(tmp_path_factory):
             assert publish_metrics(run) == ()
         jobs = {name: Job([port], 2) for name, port in (("node", node), ("gateway", gateway))}
         server = stack.enter_context(start_prometheus(folder / "prometheus", jobs))
-        asked = "count(partition_health_window_start_timestamp_seconds) == 2"
-        wait_until(lambda: server.query(asked), "scrape of both", server.process)
-        at_s = server.query(asked)[0]["value"][0]  # a scrape that fails later changes no answer
+        answers = []
+
+        def is_scraped():
+            answers[:] = server.query("count(partition_health_window_start_timestamp_seconds) == 2")
+            return bool(answers)
+
+        wait_until(is_scraped, "scrape of both", server.process)
+        at_s = answers[0]["value"][0]  # a scrape that fails later changes no answer
         yield lambda query: server.query(query, at_s=at_s), folder / f"text/partition_health_{CLUSTER}.prom"
 
 

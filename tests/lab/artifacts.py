@@ -16,9 +16,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pipeline.storage.java import find_java
 from pipeline.storage.locks import holding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BROKER_VERSION = "4.1.1"
 
@@ -139,6 +143,15 @@ def class_path(artifacts: ArtifactSet) -> str:
     return os.pathsep.join(str(jar) for jar in resolve_jars(artifacts))
 
 
+def run_download(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a command that fetches from a repository, up to three times: a network may fail once."""
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+        if done.returncode == 0:
+            break
+    return done
+
+
 def _retrieve(name: str, description: str, target: Path) -> None:
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -153,7 +166,7 @@ def _retrieve(name: str, description: str, target: Path) -> None:
         "-types", "jar", "bundle",
         "-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_download(command)
     if done.returncode != 0 or not any(partial.glob("*.jar")):
         raise ArtifactError(f"Ivy could not resolve {name}:\n{(done.stdout + done.stderr)[-3000:]}")
     partial.rename(target)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import sync_playwright
 
+from tests.lab.process import PATIENCE_S
 from tests.mail_parts import attached
 
 WIDTHS = (600, 380)
@@ -109,7 +110,10 @@ def html_with_pictures(payload, attachment=None):
 def running_chromium():
     """The system's Chromium, without a window."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox"], timeout=PATIENCE_S * 1000
+        )
+        browser.on("context", lambda context: context.set_default_timeout(PATIENCE_S * 1000))
         yield browser
         browser.close()
 
