@@ -21,7 +21,7 @@ from pipeline.storage.java import find_java, write_java_shim
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Spark
 
-_JVM_EXIT_TIMEOUT_S = 20
+_JVM_EXIT_TIMEOUT_S = 120
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console

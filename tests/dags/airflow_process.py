@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 AIRFLOW = Path(sys.executable).with_name("airflow")
+PATIENT = {
+    "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": f"{PATIENCE_S}",
+    "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": f"{PATIENCE_S}",
+    "PYTHONDONTWRITEBYTECODE": "",
+}
+"""A busy machine may take longer to load a DAG than 30 s; compiled modules halve Airflow's start."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,7 @@ class AirflowHome:
     def environment(self) -> dict[str, str]:
         """Variables for every process of this home; nobody else's settings of Airflow leak in."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-        # Compiled modules halve Airflow's start.
-        return own | airflow_environment(self.folder, self.config) | {"PYTHONDONTWRITEBYTECODE": ""} | self.overrides
+        return own | airflow_environment(self.folder, self.config) | PATIENT | self.overrides
 
     def copy_to(self, folder: Path, config: Path, **overrides: str) -> AirflowHome:
         """The same database once more, for another test."""

@@ -15,6 +15,7 @@ from pipeline.codec.log.record_batch import read_batch_header, read_records
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.errors import InputError
 from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.files.cluster_state import read_metadata_log
 from pipeline.sources.files.log_directories import discover_logs
@@ -52,8 +53,12 @@ def test_transaction_index(dumped):
 
 @pytest.mark.parametrize("name", SEVEN)
 def test_snapshot(dumped, name):
+    """Kafka's own is taken, and refused with one bit changed."""
     path, _ = dumped(name, "snapshot")
-    check_producer_snapshot(path.read_bytes())
+    *others, last = path.read_bytes()
+    check_producer_snapshot(bytes([*others, last]))
+    with pytest.raises(InputError, match="CRC-32C"):
+        check_producer_snapshot(bytes([*others, last ^ 1]))
 
 
 def test_preallocated_indexes_of_a_live_segment(specimens):

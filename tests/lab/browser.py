@@ -111,7 +111,7 @@ def running_chromium():
     """The system's Chromium, without a window."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=find_chromium(), args=["--no-sandbox"], timeout=PATIENCE_S * 1000
+            executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=PATIENCE_S * 1000
         )
         browser.on("context", lambda context: context.set_default_timeout(PATIENCE_S * 1000))
         yield browser
