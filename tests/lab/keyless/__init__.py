@@ -1,0 +1,1 @@
+"""Keyless producers of many clients: real ones through real brokers, and simulated beside them."""
