@@ -20,16 +20,19 @@ from pipeline.partitioners.strategy import Keyless, Strategy, Use
 _STICKY = Keyless(
     "one writable partition until a batch is full or sent, then another; never the same twice",
     simulated="it moves on with a new batch, which only the producer's buffers know",
+    placement="STICKY_NEIGHBOUR",
 )
 _UNIFORM = Keyless(
     "64 KiB to one writable partition, then another, busy ones less often",
     simulated="it weighs partitions by buffered records, which only the producer's buffers know",
+    placement="UNIFORM_BYTES",
 )
 _LEAST_BACKUP = Keyless(
     "the writable partition with the fewest buffered records, until a batch is full or sent",
     simulated="it looks at buffered records, which only the producer knows",
+    placement="LEAST_BACKUP",
 )
-_IN_TURN = Keyless("0, 1, 2 … over writable partitions")
+_IN_TURN = Keyless("0, 1, 2 … over writable partitions", placement="ROUND_ROBIN")
 
 
 def _strategy(

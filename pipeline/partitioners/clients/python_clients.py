@@ -18,7 +18,7 @@ _KAFKA_PYTHON = Strategy(
     uses=(Use("DefaultPartitioner", since="1.0", is_default=True),),
     source="kafka/partitioner/default.py",
     hash=HashName.MURMUR2,
-    keyless=Keyless("random over partitions with a leader"),
+    keyless=Keyless("random over partitions with a leader", placement="RANDOM"),
 )
 
 STRATEGIES = (
@@ -31,6 +31,7 @@ STRATEGIES = (
         keyless=Keyless(
             "one partition until a batch is full or sent, or its leader is lost; then another",
             simulated="it moves on with a new batch, which only the accumulator knows",
+            placement="STICKY",
         ),
     ),
     replace(

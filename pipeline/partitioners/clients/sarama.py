@@ -16,8 +16,8 @@ from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
-_RANDOM = Keyless("random over writable partitions")
-_IN_TURN = Keyless("0, 1, 2 … over writable partitions")
+_RANDOM = Keyless("random over writable partitions", placement="RANDOM")
+_IN_TURN = Keyless("0, 1, 2 … over writable partitions", placement="ROUND_ROBIN")
 
 
 def _strategy(name: str, setting: str, hash_name: HashName | None, mask: Mask, *, since: str = "") -> Strategy:

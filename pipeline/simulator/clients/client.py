@@ -75,15 +75,18 @@ class Settings:
     drains_from_shared_index: bool = False  # all nodes share one drain index: before 3.3
     throttles_itself: bool = True  # it holds back for the throttle time a response names: from 2.0
     reconnect_backoff_ns: int = 50 * MS  # `reconnect.backoff.ms`
+    mutes_partitions: bool = False  # one batch of a partition in flight at most; always with one request in flight
+    drains_ready_only: bool = False  # a request takes no batch that could wait longer
     compression: Compression | None = None
 
 
+_REPLAYED = ("kafka-clients", "librdkafka")
 PLACEMENTS: dict[str, tuple[str, bool, bool]] = {
     name: (strategy.keyless.placement, strategy.keyless.is_adaptive, strategy.hash is None)
     for name, strategy in STRATEGIES.items()
-    if strategy.keyless is not None and strategy.keyless.placement
+    if strategy.keyless is not None and strategy.keyless.placement and strategy.client in _REPLAYED
 }
-"""By name of a strategy that the simulator follows: its placement, whether it is adaptive, whether it ignores keys."""
+"""By name of a strategy that replays follow: its placement, whether it is adaptive, whether it ignores keys."""
 
 HASHED_ALWAYS = tuple(name for name, s in STRATEGIES.items() if s.client == "librdkafka" and s.keyless is None)
 """Strategies that hash a missing key too, so that no record is left for a keyless placement."""

@@ -1,7 +1,8 @@
 """Producer configs by client and version: names, types, valid values, defaults.
 
 The tables are package data, a row for each span of versions in which nothing about a configuration changes. The Java
-one was read from the `ConfigDef` of released clients, 0.11 to 4.3, the other from librdkafka 2.16's own list.
+one was read from the `ConfigDef` of released clients, 0.11 to 4.3, librdkafka's from its own list of 2.16. Those of other
+clients hold what batching depends on, read from their sources.
 
 References:
     Kafka `clients/producer/ProducerConfig.java`; librdkafka `CONFIGURATION.md`, `CHANGELOG.md`; KIP-679, KIP-580,
@@ -24,11 +25,24 @@ from pipeline.simulator.clients.client import MS
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
-CLIENTS = (JAVA, LIBRDKAFKA)
-OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0"}  # before, clients write other record batches
-NEWEST = {JAVA: "4.3", LIBRDKAFKA: "2.16"}  # the newest version a table was read from; later ones are taken to be alike
+OLDEST = {
+    JAVA: "0.11",
+    LIBRDKAFKA: "1.0",
+    "franz-go": "1.5.3",
+    "sarama": "1.50",
+    "kafka-python": "2.1",
+    "aiokafka": "0.12",
+}  # before, clients batch otherwise
+CLIENTS = tuple(OLDEST)
+NEWEST = {
+    JAVA: "4.3",
+    LIBRDKAFKA: "2.16",
+    "franz-go": "1.22",
+    "sarama": "1.61",
+    "kafka-python": "3.0",
+    "aiokafka": "0.14",
+}  # the newest version a table was read from; later ones are taken to be alike
 SIMULATED = "simulated"
-_TABLES = {JAVA: "java_producer.tsv", LIBRDKAFKA: "librdkafka_producer.tsv"}
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
 _FLOATS = ("double", "float")
 _JITTER_PPM = 200_000  # KIP-580: 20 % either way
@@ -265,7 +279,8 @@ def _list_defaults(client: str, version: str) -> Mapping[str, Value]:
 
 @functools.cache
 def _load_table(client: str) -> dict[str, list[ConfigKey]]:
-    text = (files("pipeline.simulator.clients") / "configs" / _TABLES[client]).read_text(encoding="utf-8")
+    table_name = "java" if client == JAVA else client.replace("-", "_")
+    text = (files("pipeline.simulator.clients") / "configs" / f"{table_name}_producer.tsv").read_text(encoding="utf-8")
     table: dict[str, list[ConfigKey]] = {}
     for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
         table.setdefault(row["name"], []).append(ConfigKey(**row))

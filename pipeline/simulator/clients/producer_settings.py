@@ -13,18 +13,29 @@ librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 
 may be in flight (5 with idempotence), keyless messages stay on a partition for `sticky.partitioning.linger.ms`, and
 idempotence is off unless asked for.
 
+Other clients batch as Java does, with differences:
+
+| client | difference |
+|---|---|
+| franz-go | batches of 1 MB; its own partitioners |
+| Sarama | batches of 1 MB; one batch of a partition in flight; it waits for the time since a broker's first record |
+| kafka-python | none |
+| aiokafka | one request in flight; a request takes the batches alone that need not wait longer |
+
 References:
     Kafka `clients/producer/{KafkaProducer,ProducerConfig}.java`, tested against those classes of released clients;
-    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`).
+    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`); franz-go
+    `pkg/kgo/{config,sink}.go`; Sarama `async_producer.go`, `produce_set.go`; kafka-python `producer/sender.py`; aiokafka
+    `producer/{sender,message_accumulator}.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.partitioners.registry import find_strategies
+from pipeline.partitioners.registry import STRATEGIES, find_strategies
 from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, ClientFamily, Compression, Settings
 from pipeline.simulator.clients.producer_configs import (
     JAVA,
@@ -51,7 +62,42 @@ _LIBRDKAFKA_FIELDS = {
     "retry_count": "message.send.max.retries",
     "request_timeout_ns": "request.timeout.ms",
 }
+_FIELDS = {
+    "franz-go": {"linger_ns": "ProducerLinger", "batch_bytes": "ProducerBatchMaxBytes"},
+    "sarama": {
+        "linger_ns": "Producer.Flush.Frequency",
+        "batch_bytes": "Producer.MaxMessageBytes",
+        "max_in_flight_count": "Net.MaxOpenRequests",
+    },
+    "kafka-python": {
+        "linger_ns": "linger_ms",
+        "batch_bytes": "batch_size",
+        "max_request_bytes": "max_request_size",
+        "max_in_flight_count": "max_in_flight_requests_per_connection",
+        "is_idempotent": "enable_idempotence",
+    },
+    "aiokafka": {
+        "linger_ns": "linger_ms",
+        "batch_bytes": "max_batch_size",
+        "max_request_bytes": "max_request_size",
+        "is_idempotent": "enable_idempotence",
+    },
+}
 """Fields of `Settings` that are a configuration's value, milliseconds as nanoseconds."""
+_AMPLE_BYTES = 1 << 40
+_OTHERS = {
+    "franz-go": Settings(buffer_memory_bytes=_AMPLE_BYTES, max_request_bytes=100 << 20),
+    "sarama": Settings(
+        buffer_memory_bytes=_AMPLE_BYTES,
+        max_request_bytes=100 << 20,
+        acks=1,
+        is_idempotent=False,
+        mutes_partitions=True,
+    ),
+    "kafka-python": Settings(buffer_memory_bytes=_AMPLE_BYTES),
+    "aiokafka": Settings(buffer_memory_bytes=_AMPLE_BYTES, max_in_flight_count=1, acks=1, drains_ready_only=True),
+}
+"""What does not follow from their configurations."""
 _JAVA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _JAVA_CLASSES = ("DefaultPartitioner", "UniformStickyPartitioner", "RoundRobinPartitioner")
 _IDEMPOTENCE_NOT_BY_DEFAULT = ((3,), (3, 1))  # 3.0.0 and 3.1.0
@@ -88,6 +134,8 @@ def resolve_producer(
         ConfigError: A key no version has, a value the client refuses, or a strategy the simulator does not follow.
     """
     read = read_configuration(client, version, config)
+    if client in _OTHERS:
+        return _resolve_other(read, strategy)
     codec_name = "compression.type" if client == JAVA else "compression.codec"
     codec = _check_codec(read) if client == JAVA else str(read.values[codec_name])
     chosen = strategy or (_choose_java_strategy(read) if client == JAVA else _choose_librdkafka_strategy(read))
@@ -102,6 +150,20 @@ def resolve_producer(
     settings = Settings(**fields, compression=None if codec == "none" else compression)
     family = ClientFamily.JAVA if client == JAVA else ClientFamily.LIBRDKAFKA
     return ResolvedProducer(family, settings, chosen, read.notes)
+
+
+def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> ResolvedProducer:
+    """A client's own partitioner, by default its usual one, over Java's way to batch."""
+    known = {name: s.keyless for name, s in STRATEGIES.items() if s.client == read.client and s.keyless}
+    chosen = strategy or find_strategies(read.client, read.version)[0].name
+    if chosen not in known or not known[chosen].placement:
+        followed = [name for name, keyless in known.items() if keyless.placement]
+        problem = f"{chosen}: the simulator does not follow it for {read.client}; expected {join_options(followed)}"
+        raise WrongSettingError("strategy", problem)
+    fields = read.fields(_FIELDS[read.client])
+    settings = replace(_OTHERS[read.client], placement=known[chosen].placement, **fields)
+    settings = replace(settings, ignores_keys=STRATEGIES[chosen].hash is None, batch_bytes=max(1, settings.batch_bytes))
+    return ResolvedProducer(ClientFamily.JAVA, settings, chosen, read.notes)
 
 
 def _choose_java_strategy(read: ProducerConfiguration) -> str:

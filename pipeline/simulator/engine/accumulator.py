@@ -182,8 +182,7 @@ def drain_batch(sim: Simulation, producer: ProducerState, queue: PartitionQueue,
     close_batch(producer, sim.topics[queue.topic], batch)
     batch.send_count += 1
     batch.drained_ns = now_ns
-    if producer.max_in_flight_count == 1:
-        queue.is_muted = True
+    queue.is_muted = producer.mutes_partitions
     return number
 
 

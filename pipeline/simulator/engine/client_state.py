@@ -65,6 +65,8 @@ class ProducerState:
     delivery_timeout_ns: int
     drains_from_shared_index: bool
     throttles_itself: bool
+    mutes_partitions: bool
+    drains_ready_only: bool
     reconnect_backoff_ns: int
     compression_ratio_ppm: int  # -1 is none
     compression_overhead_bytes: int
@@ -152,7 +154,7 @@ class PartitionQueue:
     length: int
     batch_count: int  # made so far
     is_made: bool  # only then does the client know it
-    is_muted: bool  # with one request in flight at most: a batch of it is
+    is_muted: bool  # a batch of it is in flight, and a second one may not be
     next_sequence: int
     last_sent: int  # of the batches that were sent and are not done, in the order of their first sending
     length_at_ready: int  # at the producer's last `ready()`, if it changed since

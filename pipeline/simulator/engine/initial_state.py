@@ -134,6 +134,7 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     row["partitioner"] = placement = Placement[settings.placement]
     row["is_built_in"] = placement in BUILT_INS
     row["asks_twice"] = placement in TWO_QUESTIONS
+    row["mutes_partitions"] = settings.mutes_partitions or settings.max_in_flight_count == 1
     row["availability_timeout_ms"] = settings.availability_timeout_ns // MS
     row["compression_ratio_ppm"] = settings.compression.ratio_ppm if settings.compression else -1
     row["compression_overhead_bytes"] = settings.compression.overhead_bytes if settings.compression else 0

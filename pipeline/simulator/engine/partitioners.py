@@ -1,9 +1,12 @@
-"""The other ways to pick a partition: KIP-480, round robin, and librdkafka's.
+"""The other ways to pick a partition: KIP-480, round robin, and those of other clients.
 
 KIP-480 (`StickyPartitionCache`, Kafka 2.4 to 3.2) moves on with every new batch. A record that finds no batch with room at
 the sticky partition makes it draw until it is another one; keyed records and explicit partitions do so too. So a partition whose
 batches are sent at once is left at once, and a slow broker's partition is kept until a batch is full: batches come out even,
 bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
+
+References:
+    franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`).
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from enum import IntEnum
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.client_state import ProducerState, TopicInfo
-from pipeline.simulator.engine.draws import draw_index
-from pipeline.simulator.engine.state import NONE, Simulation
+from pipeline.simulator.engine.draws import draw_below, draw_index
+from pipeline.simulator.engine.state import NONE, Simulation, ThreadState
 
 
 class Placement(IntEnum):
@@ -28,19 +31,30 @@ class Placement(IntEnum):
     ROUND_ROBIN_OLD = 5  # `DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic
     TIMED_STICKY = 6  # librdkafka since 1.6
     RANDOM = 7  # anew for every record: librdkafka before 1.6 or with `sticky.partitioning.linger.ms=0`, and others
+    STICKY_NEIGHBOUR = 8  # franz-go's sticky: after a partition drawn twice in a row its neighbour
+    UNIFORM_BYTES = 9  # franz-go's default: 64 KiB each, busy ones less often
+    LEAST_BACKUP = 10  # franz-go: that with the fewest buffered records, until a batch is opened
 
 
 BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})
 """The accumulator asks them; see `built_in_partitioner`."""
-TWO_QUESTIONS = frozenset({Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN})
+TWO_QUESTIONS = frozenset(
+    {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN, Placement.STICKY_NEIGHBOUR, Placement.LEAST_BACKUP}
+)
 """Asked again for a record that finds no batch with room."""
 RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
+_STICKY_NEIGHBOUR, _UNIFORM_BYTES = int(Placement.STICKY_NEIGHBOUR), int(Placement.UNIFORM_BYTES)
+_LEAST_BACKUP = int(Placement.LEAST_BACKUP)
+_RUN_BYTES = 65_536  # of franz-go's default partitioner
+_UNIT = 1 << 53  # a whole number below it is exact as a float
 
 
 @njit
-def choose_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo, now_ns: int) -> int:
+def choose_partition(
+    sim: Simulation, producer: ProducerState, thread: ThreadState, topic: TopicInfo, now_ns: int
+) -> int:
     """The partition for a record, of every partitioner but the built-in one (`partition`)."""
     if producer.partitioner == _STICKY:
         if topic.sticky_partition < 0:
@@ -50,6 +64,16 @@ def choose_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo,
         return _keep_or_draw(sim, producer, topic, now_ns)
     if producer.partitioner == _RANDOM:
         return _draw_twice(sim, topic)
+    if producer.partitioner == _STICKY_NEIGHBOUR:
+        if topic.sticky_partition < 0:
+            topic.sticky_partition = draw_available(sim, topic)
+        return topic.sticky_partition
+    if producer.partitioner == _LEAST_BACKUP:
+        if topic.sticky_partition < 0:
+            topic.sticky_partition = _pick_least_backup(sim, topic)
+        return topic.sticky_partition
+    if producer.partitioner == _UNIFORM_BYTES:
+        return _keep_for_bytes(sim, topic, thread.body_bytes)
     counter = topic.counter & 0x7FFFFFFF  # as Java's `toPositive`
     topic.counter += 1
     if topic.available_count == 0:
@@ -67,10 +91,14 @@ def draw_available(sim: Simulation, topic: TopicInfo) -> int:
 
 @njit
 def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, partition: int) -> None:
-    """A partition will get a new batch (`onNewBatch`): KIP-480 moves on, if it is the sticky one."""
+    """A partition will get a new batch (`onNewBatch`): KIP-480 moves on if it is the sticky one, franz-go always."""
     sticky = topic.sticky_partition
     if producer.partitioner == _STICKY and (sticky < 0 or sticky == partition):
         _draw_another(sim, topic)
+    elif producer.partitioner == _STICKY_NEIGHBOUR:
+        _draw_or_neighbour(sim, topic)
+    elif producer.partitioner == _LEAST_BACKUP:
+        topic.sticky_partition = -1
 
 
 @njit
@@ -84,6 +112,65 @@ def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
     while topic.available_count > 1 and drawn == sticky:
         drawn = draw_available(sim, topic)
     topic.sticky_partition = drawn
+
+
+@njit
+def _count_choices(topic: TopicInfo) -> int:
+    """How many partitions a client that leaves leaderless ones out chooses from: all where none has a leader."""
+    return topic.available_count or topic.partition_count
+
+
+@njit
+def _find_choice(sim: Simulation, topic: TopicInfo, place: int) -> int:
+    """One of them."""
+    return sim.partitions[topic.first_available + place] if topic.available_count else place
+
+
+@njit
+def _draw_or_neighbour(sim: Simulation, topic: TopicInfo) -> None:
+    """Draws a partition; where that is the sticky one, takes the next."""
+    count = _count_choices(topic)
+    place = draw_index(topic.partition_stream, count)
+    if _find_choice(sim, topic, place) == topic.sticky_partition:
+        place = (place + 1) % count
+    topic.sticky_partition = _find_choice(sim, topic, place)
+
+
+@njit
+def _pick_least_backup(sim: Simulation, topic: TopicInfo) -> int:
+    """The partition with the fewest records that are not done; from the last on, each of equals as likely."""
+    picked, equals, least = -1, 0, 0
+    for place in range(_count_choices(topic) - 1, -1, -1):
+        partition = _find_choice(sim, topic, place)
+        backup = sim.queues[topic.first_queue + partition].record_count
+        if picked < 0 or backup < least:
+            picked, equals, least = partition, 1, backup
+        elif backup == least:
+            equals += 1
+            if draw_index(topic.partition_stream, equals) == 0:
+                picked = partition
+    return picked
+
+
+@njit
+def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> int:
+    """Keeps a partition for 64 KiB, then draws, with weights of 1 / (records that are not done + 1)."""
+    topic.produced_bytes += body_bytes
+    if topic.produced_bytes >= _RUN_BYTES:
+        topic.produced_bytes = body_bytes
+        topic.sticky_partition = -1
+    if topic.sticky_partition >= 0:
+        return topic.sticky_partition
+    total = 0.0
+    for place in range(_count_choices(topic) - 1, -1, -1):
+        total += 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
+    left = total * (draw_below(topic.partition_stream, _UNIT) / _UNIT)
+    place = _count_choices(topic)
+    while left > 0 and place > 0 or place == _count_choices(topic):
+        place -= 1
+        left -= 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
+    topic.sticky_partition = _find_choice(sim, topic, place)
+    return topic.sticky_partition
 
 
 @njit

@@ -97,7 +97,7 @@ def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState,
         return topic.first_queue + thread.partition
     if producer.is_built_in:
         return NONE
-    return topic.first_queue + choose_partition(sim, producer, topic, now_ns)
+    return topic.first_queue + choose_partition(sim, producer, thread, topic, now_ns)
 
 
 @njit

@@ -89,6 +89,8 @@ def _is_backing_off(batch: ProducerBatch, now_ns: int) -> bool:
 def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int) -> None:
     """Fills a request with the head batch of every partition the broker leads, as far as they fit, ready or not (`drain`).
 
+    aiokafka takes those alone that are ready.
+
     The order goes round: it begins with the partition that came last the time before. Until 3.2 all brokers share one
     index, and begin after the last.
     """
@@ -106,6 +108,8 @@ def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, 
             queue = sim.queues[producer.first_queue + sim.partitions[first + place]]
             head = sim.batches[queue.head]
             if queue.is_muted or _is_backing_off(head, now_ns):
+                continue
+            if producer.drains_ready_only and check_queue(sim, producer, queue, now_ns) != READY:
                 continue
             fits = request.size_bytes + head.estimated_bytes <= producer.max_request_bytes
             if is_next(head) and (fits or request.batch_count == 0):  # it takes its first batch whatever its size

@@ -18,7 +18,7 @@ from pipeline.simulator.scenario.traffic_section import TrafficSection
 class ClientSection(ScenarioPart):
     """Which client, and how it is configured."""
 
-    client: Literal["kafka-clients", "librdkafka"] = "kafka-clients"
+    client: Literal["kafka-clients", "librdkafka", "franz-go", "sarama", "kafka-python", "aiokafka"] = "kafka-clients"
     version: str | None = None
     """of the client, such as 3.9.1: it decides the defaults"""
     config: dict[str, str | None] = Field(default_factory=dict)
