@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults scheduled fuzz years ranges sbom check bench serve capture fidelity promises wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +92,9 @@ draw: $(READY) ## pairs that no code has met, recorded and judged on first sight
 
 promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)
+
+clients: $(READY) ## keyless producers of twelve clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)
+	@$(BIN)/python -m tests.lab.keyless $(ARGS)
 
 wheel: $(READY) ## a wheel in dist/ with everything under the package partition_health
 	@$(BIN)/python .ci/package.py

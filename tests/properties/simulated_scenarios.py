@@ -13,7 +13,7 @@ from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 
 LIBRDKAFKA_PLACEMENTS = ["TIMED_STICKY", "RANDOM"]
-JAVA_PLACEMENTS = [placement.name for placement in Placement if placement.name not in LIBRDKAFKA_PLACEMENTS]
+JAVA_PLACEMENTS = [placement.name for placement in Placement if placement.name != "TIMED_STICKY"]
 
 
 @st.composite
@@ -143,6 +143,8 @@ def settings(draw, family):
         ),  # a head that must wait is looked at all the time
         reconnect_backoff_ns=draw(st.sampled_from([0, 10 * MS])),
         drains_from_shared_index=draw(st.booleans()),
+        mutes_partitions=draw(st.booleans()),
+        drains_ready_only=draw(st.booleans()),
         throttles_itself=draw(st.booleans()),
         compression=draw(st.sampled_from([None, None, Compression(300_000, 10), Compression(1_100_000, 20)])),
     )

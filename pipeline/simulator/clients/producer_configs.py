@@ -262,11 +262,11 @@ def join_options(options: Sequence[str]) -> str:
 
 
 def _describe_near(client: str, name: str) -> str:
-    for other in CLIENTS:
-        if other != client and name in _load_table(other):
-            return f"{other} has it, {client} does not"
     spelled = name.lower().replace("_", ".").replace("-", ".")
     known = _load_table(client)
+    for other in CLIENTS:
+        if spelled not in known and name in _load_table(other):
+            return f"{other} has it, {client} does not"
     near = [spelled] if spelled in known else difflib.get_close_matches(spelled, known, n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"expected a producer config of {client}"
 

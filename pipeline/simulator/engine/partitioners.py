@@ -47,6 +47,7 @@ BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 _STICKY_NEIGHBOUR, _UNIFORM_BYTES = int(Placement.STICKY_NEIGHBOUR), int(Placement.UNIFORM_BYTES)
 _LEAST_BACKUP = int(Placement.LEAST_BACKUP)
+_STICKY_KINDS = (_STICKY, _TIMED_STICKY, _STICKY_NEIGHBOUR, _UNIFORM_BYTES, _LEAST_BACKUP)
 _RUN_BYTES = 65_536  # of franz-go's default partitioner
 _UNIT = 1 << 53  # a whole number below it is exact as a float
 
@@ -56,24 +57,21 @@ def choose_partition(
     sim: Simulation, producer: ProducerState, thread: ThreadState, topic: TopicInfo, now_ns: int
 ) -> int:
     """The partition for a record, of every partitioner but the built-in one (`partition`)."""
-    if producer.partitioner == _STICKY:
-        if topic.sticky_partition < 0:
-            _draw_another(sim, topic)
-        return topic.sticky_partition
-    if producer.partitioner == _TIMED_STICKY:
-        return _keep_or_draw(sim, producer, topic, now_ns)
-    if producer.partitioner == _RANDOM:
+    kind = producer.partitioner
+    if kind == _RANDOM:
         return _draw_twice(sim, topic)
-    if producer.partitioner == _STICKY_NEIGHBOUR:
-        if topic.sticky_partition < 0:
-            topic.sticky_partition = draw_available(sim, topic)
+    if kind == _TIMED_STICKY:
+        _keep_or_draw(sim, producer, topic, now_ns)
+    elif kind == _UNIFORM_BYTES:
+        _keep_for_bytes(sim, topic, thread.body_bytes)
+    elif kind == _LEAST_BACKUP and topic.sticky_partition < 0:
+        topic.sticky_partition = _pick_least_backup(sim, topic)
+    elif kind == _STICKY and topic.sticky_partition < 0:
+        _draw_another(sim, topic)
+    elif kind == _STICKY_NEIGHBOUR and topic.sticky_partition < 0:
+        _draw_or_neighbour(sim, topic)
+    if kind in _STICKY_KINDS:
         return topic.sticky_partition
-    if producer.partitioner == _LEAST_BACKUP:
-        if topic.sticky_partition < 0:
-            topic.sticky_partition = _pick_least_backup(sim, topic)
-        return topic.sticky_partition
-    if producer.partitioner == _UNIFORM_BYTES:
-        return _keep_for_bytes(sim, topic, thread.body_bytes)
     counter = topic.counter & 0x7FFFFFFF  # as Java's `toPositive`
     topic.counter += 1
     if topic.available_count == 0:
@@ -153,34 +151,39 @@ def _pick_least_backup(sim: Simulation, topic: TopicInfo) -> int:
 
 
 @njit
-def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> int:
+def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> None:
     """Keeps a partition for 64 KiB, then draws, with weights of 1 / (records that are not done + 1)."""
     topic.produced_bytes += body_bytes
     if topic.produced_bytes >= _RUN_BYTES:
         topic.produced_bytes = body_bytes
         topic.sticky_partition = -1
     if topic.sticky_partition >= 0:
-        return topic.sticky_partition
+        return
+    count = _count_choices(topic)
     total = 0.0
-    for place in range(_count_choices(topic) - 1, -1, -1):
-        total += 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
+    for place in range(count - 1, -1, -1):
+        total += _weigh(sim, topic, place)
     left = total * (draw_below(topic.partition_stream, _UNIT) / _UNIT)
-    place = _count_choices(topic)
-    while left > 0 and place > 0 or place == _count_choices(topic):
+    place = count - 1
+    left -= _weigh(sim, topic, place)
+    while left > 0 and place > 0:
         place -= 1
-        left -= 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
+        left -= _weigh(sim, topic, place)
     topic.sticky_partition = _find_choice(sim, topic, place)
-    return topic.sticky_partition
 
 
 @njit
-def _keep_or_draw(sim: Simulation, producer: ProducerState, topic: TopicInfo, now_ns: int) -> int:
+def _weigh(sim: Simulation, topic: TopicInfo, place: int) -> float:
+    return 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
+
+
+@njit
+def _keep_or_draw(sim: Simulation, producer: ProducerState, topic: TopicInfo, now_ns: int) -> None:
     """Keeps a partition for `sticky.partitioning.linger.ms`, as long as it has a leader: librdkafka since 1.6."""
     is_recent = now_ns - topic.drawn_at_ns <= producer.sticky_linger_ns
     if not is_recent or not _is_available(sim, topic, topic.sticky_partition):
         topic.sticky_partition = _draw_twice(sim, topic)
         topic.drawn_at_ns = now_ns
-    return topic.sticky_partition
 
 
 @njit

@@ -35,7 +35,7 @@ HEAD = (
     "bytes on the slow broker, %",
     "records per batch there",
     "elsewhere",
-    "peak-to-mean",
+    "peak-to-mean of partitions",
     "misses",
 )
 

@@ -34,7 +34,8 @@ class Queue:
         is_made: It has been asked for once: only then does the client know it.
         batches: Oldest first; the newest may be open.
         batch_count: Batches made so far.
-        is_muted: With one request in flight at most: a batch of it is.
+        is_muted: A batch of it is in flight, and a second one may not be.
+        buffered_count: Records that are not done.
         sent: If idempotent: batches that were sent and are not done, by their first sending.
     """
 
@@ -43,6 +44,7 @@ class Queue:
     batches: deque[Batch] = field(default_factory=deque)
     batch_count: int = 0
     is_muted: bool = False
+    buffered_count: int = 0
     sent: list[Batch] = field(default_factory=list)
 
     @property
@@ -154,6 +156,11 @@ class Accumulator:
             return NEVER
         return self.round_time(now_ns) + max(wait_ns - waited_ns, 0)
 
+    def _is_ready(self, partition: int, now_ns: int) -> bool:
+        ready: set[int] = set()
+        self._check_partition(partition, now_ns, ready)
+        return bool(ready)
+
     def _last_attempt_ns(self, batch: Batch) -> int:
         return batch.last_attempt_ms * MS if batch.attempt_count else self.round_time(batch.created_ns)
 
@@ -219,6 +226,8 @@ class Accumulator:
             queue = self.queues[partitions[index]]
             if queue.is_muted or not queue.batches or self._is_resting(queue.batches[0], now_ns):
                 continue
+            if self.settings.drains_ready_only and not self._is_ready(partitions[index], now_ns):
+                continue
             head = queue.batches[0]
             if drained and size_bytes + head.estimate_bytes() > self.settings.max_request_bytes:
                 break
@@ -235,9 +244,7 @@ class Accumulator:
         for partition, queue in enumerate(self.queues):
             if queue.leader != broker:
                 continue
-            ready: set[int] = set()
-            self._check_partition(partition, now_ns, ready)
-            if ready and queue.batches[0].is_next:
+            if self._is_ready(partition, now_ns) and queue.batches[0].is_next:
                 taken.append(queue.batches[0])
                 self._take(queue, now_ns)
         return taken
@@ -253,7 +260,7 @@ class Accumulator:
             self._ratios[topic] = update_ratio(self._ratios[topic], observed)
         batch.send_count += 1
         batch.drained_ns = (batch.drained_ns[0] if batch.drained_ns[0] >= 0 else now_ns, now_ns)
-        if self.settings.max_in_flight_count == 1:
+        if self.settings.mutes_partitions or self.settings.max_in_flight_count == 1:
             queue.is_muted = True
 
     def put_back(self, batch: Batch, now_ns: int, backoff_ms: int) -> None:
@@ -268,6 +275,7 @@ class Accumulator:
     def finish(self, batch: Batch) -> None:
         """Forgets a batch that is acknowledged or given up; its memory is still to be released."""
         batch.is_done = True
+        self.queues[batch.queue_number - self.first_queue].buffered_count -= len(batch.records)
         if batch.earlier is not None:
             self.queues[batch.queue_number - self.first_queue].sent.remove(batch)
             batch.earlier = []

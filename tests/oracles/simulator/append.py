@@ -3,7 +3,7 @@
 Three ways, by partitioner:
 
 - built-in (KIP-794): the accumulator asks, and may ask again while it appends;
-- sticky (KIP-480) and the round robin with the defect: the producer asks, tries, gives up if a batch had to be opened,
+- sticky (KIP-480, franz-go's), least backup, and the round robin with the defect: the producer asks, tries, gives up if a batch had to be opened,
   tells the partitioner, asks a second time, and then opens a batch if it still must;
 - all others: the producer asks once.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import ClientFamily
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
+from tests.oracles.simulator.franz_go import RUN_BYTES, draw_by_backup, draw_or_neighbour, pick_least_backup
 from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
 from tests.oracles.simulator.kip_794 import StickyRun, draw_partition, is_run_over
 from tests.oracles.simulator.round_robin import take_turn
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.oracles.simulator.chance import Stream
 
 _BUILT_IN = {"BUILT_IN", "BUILT_IN_DRAFT"}
-_TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN"}
+_TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN", "STICKY_NEIGHBOUR", "LEAST_BACKUP"}
 _OLD_START_BITS = 31
 
 
@@ -64,7 +65,9 @@ class Appender:
         self._partition_count = len(accumulator.topics[topic].leaders)
         self._available = accumulator.topics[topic].available
         self._draw = stream.draw_index
-        self._sticky = NONE
+        self._stream = stream
+        self._sticky = self._last = NONE
+        self._run_bytes = 0
         self._run: StickyRun | None = None
         self._timed = TimedRun()
         self._turns = 0
@@ -162,6 +165,7 @@ class Appender:
         return max(self._settings.batch_bytes, estimate_batch_bytes(record.body_bytes))
 
     def _conclude(self, partition: int, *, unused_bytes: int = 0, has_opened: bool = False) -> Outcome:
+        self._accumulator.queues[self._start + partition].buffered_count += 1
         batches = self._accumulator.queues[self._start + partition].batches
         wakes_sender = has_opened or len(batches) > 1 or batches[-1].is_full
         return Outcome(partition, unused_bytes=unused_bytes, wakes_sender=wakes_sender)
@@ -174,6 +178,8 @@ class Appender:
             case "STICKY":
                 self._sticky = find_sticky(self._sticky, self._available, self._partition_count, self._draw)
                 return self._sticky
+            case "STICKY_NEIGHBOUR" | "UNIFORM_BYTES" | "LEAST_BACKUP":
+                return self._choose_as_franz_go(record)
             case "TIMED_STICKY":
                 self._timed = keep_or_draw(
                     self._timed,
@@ -190,7 +196,25 @@ class Appender:
                 self._turns += 1
                 return take_turn(self._turns - 1, self._available, self._partition_count)
 
+    def _choose_as_franz_go(self, record: Record) -> int:
+        placement = self._settings.placement
+        choices = self._available or range(self._partition_count)
+        backups = [self._accumulator.queues[self._start + choice].buffered_count for choice in choices]
+        self._run_bytes += record.body_bytes
+        if placement == "UNIFORM_BYTES" and self._run_bytes >= RUN_BYTES:
+            self._run_bytes, self._sticky = record.body_bytes, NONE
+        if self._sticky == NONE and placement == "STICKY_NEIGHBOUR":
+            self._sticky = draw_or_neighbour(self._last, choices, self._draw)
+        elif self._sticky == NONE and placement == "LEAST_BACKUP":
+            self._sticky = pick_least_backup(choices, backups, self._draw)
+        elif self._sticky == NONE:
+            fraction = self._stream.draw_between(0, (1 << 53) - 1) / (1 << 53)
+            self._sticky = draw_by_backup(choices, backups, fraction)
+        return self._sticky
+
     def _tell_of_new_batch(self, partition: int) -> None:
         """Tells the partitioner that a record found no batch with room there (`onNewBatch`)."""
+        if self._settings.placement in {"STICKY_NEIGHBOUR", "LEAST_BACKUP"}:
+            self._last, self._sticky = self._sticky, NONE
         if self._settings.placement == "STICKY":
             self._sticky = rotate_sticky(self._sticky, partition, self._available, self._partition_count, self._draw)

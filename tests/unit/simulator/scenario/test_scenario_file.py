@@ -102,7 +102,8 @@ WRONG = [
         "and their values with them"),
     (changed("3.9.1", "3.9.x"), "s.yaml:9:5: producers[0].version: version '3.9.x'; expected numbers and dots, as in 3.9.1"),
     (changed("3.9.1", "0.10.2"), "s.yaml:9:5: producers[0].version: kafka-clients 0.10.2; expected 0.11 or later: older ones batch otherwise"),
-    (changed("name: app", "name: app\n    client: kafkajs"), "s.yaml:9:5: producers[0].client: found kafkajs; expected 'kafka-clients' or 'librdkafka'"),
+    (changed("name: app", "name: app\n    client: kafkajs"), "s.yaml:9:5: producers[0].client: found kafkajs; expected 'kafka-clients', "
+        "'librdkafka', 'franz-go', 'sarama', 'kafka-python' or 'aiokafka'"),
     (changed("name: app", "name: app\n    strategy: sarama-hash"), "s.yaml:9:5: producers[0].strategy: sarama-hash: the simulator does not follow it for "
         "kafka-clients; expected java-murmur2, java-builtin, "),
     # places that point nowhere
