@@ -12,7 +12,7 @@ MISSES = {
     "franz-go, uniform bytes": {"slow batches", "other batches"},
     "Sarama, random": {"slow batches"},
     "Sarama, round robin": {"slow batches", "other batches"},
-    "kafka-python": {"share", "slow batches", "other batches"},
+    "kafka-python": {"share", "slow batches"},
 }
 """As `docs/ACCURACY.md` names them."""
 

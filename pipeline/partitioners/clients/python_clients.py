@@ -1,5 +1,9 @@
 """kafka-python and aiokafka: Java's hash; without a key a random partition for every record.
 
+Since 3.0 kafka-python's `send` asks any partitioner a second time for a record without a key that finds no open batch, as KIP-480
+needs it. With a random choice such a record has two chances to meet an open batch, so partitions whose batches stay open for
+longer get more records.
+
 References:
     kafka-python `kafka/partitioner/`, aiokafka `aiokafka/partitioner.py`. Before December 2016 (commit 46f9b1f6)
     kafka-python took the remainder as an index into an unsorted list.
@@ -18,7 +22,10 @@ _KAFKA_PYTHON = Strategy(
     uses=(Use("DefaultPartitioner", since="1.0", is_default=True),),
     source="kafka/partitioner/default.py",
     hash=HashName.MURMUR2,
-    keyless=Keyless("random over partitions with a leader", placement="RANDOM"),
+    keyless=Keyless(
+        "random over partitions with a leader; since 3.0 drawn again where no batch is open",
+        placement="RANDOM_TWO_DRAWS",
+    ),
 )
 
 STRATEGIES = (
@@ -64,5 +71,6 @@ STRATEGIES = (
         client="aiokafka",
         uses=(Use("DefaultPartitioner", is_default=True),),
         source="aiokafka/partitioner.py",
+        keyless=Keyless("random over partitions with a leader", placement="RANDOM"),
     ),
 )

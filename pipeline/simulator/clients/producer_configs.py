@@ -30,7 +30,7 @@ OLDEST = {
     LIBRDKAFKA: "1.0",
     "franz-go": "1.5.3",
     "sarama": "1.50",
-    "kafka-python": "2.1",
+    "kafka-python": "3.0",
     "aiokafka": "0.12",
 }  # before, clients batch otherwise
 CLIENTS = tuple(OLDEST)

@@ -19,7 +19,7 @@ Other clients batch as Java does, with differences:
 |---|---|
 | franz-go | batches of 1 MB; its own partitioners |
 | Sarama | batches of 1 MB; one batch of a partition in flight; it waits for the time since a broker's first record |
-| kafka-python | none |
+| kafka-python | a record without a key that finds no open batch is drawn a second partition; if idempotent one batch of a partition in flight |
 | aiokafka | one request in flight; a request takes the batches alone that need not wait longer |
 
 References:
@@ -75,6 +75,7 @@ _FIELDS = {
         "max_request_bytes": "max_request_size",
         "max_in_flight_count": "max_in_flight_requests_per_connection",
         "is_idempotent": "enable_idempotence",
+        "mutes_partitions": "enable_idempotence",
     },
     "aiokafka": {
         "linger_ns": "linger_ms",
@@ -154,7 +155,11 @@ def resolve_producer(
 
 def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> ResolvedProducer:
     """A client's own partitioner, by default its usual one, over Java's way to batch."""
-    known = {name: s.keyless for name, s in STRATEGIES.items() if s.client == read.client and s.keyless}
+    known = {
+        name: one.keyless
+        for name, one in STRATEGIES.items()
+        if one.client == read.client and one.keyless and any(use.covers(read.version) for use in one.uses)
+    }
     chosen = strategy or find_strategies(read.client, read.version)[0].name
     if chosen not in known or not known[chosen].placement:
         followed = [name for name, keyless in known.items() if keyless.placement]

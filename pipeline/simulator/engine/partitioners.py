@@ -6,7 +6,7 @@ batches are sent at once is left at once, and a slow broker's partition is kept 
 bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
 
 References:
-    franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`).
+    franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`); kafka-python `producer/kafka.py` (`send`).
 """
 
 from __future__ import annotations
@@ -34,19 +34,26 @@ class Placement(IntEnum):
     STICKY_NEIGHBOUR = 8  # franz-go's sticky: after a partition drawn twice in a row its neighbour
     UNIFORM_BYTES = 9  # franz-go's default: 64 KiB each, busy ones less often
     LEAST_BACKUP = 10  # franz-go: that with the fewest buffered records, until a batch is opened
+    RANDOM_TWO_DRAWS = 11  # kafka-python since 3.0: a record that finds no open batch is drawn a second partition
 
 
 BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})
 """The accumulator asks them; see `built_in_partitioner`."""
 TWO_QUESTIONS = frozenset(
-    {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN, Placement.STICKY_NEIGHBOUR, Placement.LEAST_BACKUP}
+    {
+        Placement.STICKY,
+        Placement.ROUND_ROBIN_TWO_TURN,
+        Placement.STICKY_NEIGHBOUR,
+        Placement.LEAST_BACKUP,
+        Placement.RANDOM_TWO_DRAWS,
+    }
 )
 """Asked again for a record that finds no batch with room."""
 RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 _STICKY_NEIGHBOUR, _UNIFORM_BYTES = int(Placement.STICKY_NEIGHBOUR), int(Placement.UNIFORM_BYTES)
-_LEAST_BACKUP = int(Placement.LEAST_BACKUP)
+_LEAST_BACKUP, _RANDOM_TWO_DRAWS = int(Placement.LEAST_BACKUP), int(Placement.RANDOM_TWO_DRAWS)
 _STICKY_KINDS = (_STICKY, _TIMED_STICKY, _STICKY_NEIGHBOUR, _UNIFORM_BYTES, _LEAST_BACKUP)
 _RUN_BYTES = 65_536  # of franz-go's default partitioner
 _UNIT = 1 << 53  # a whole number below it is exact as a float
@@ -58,7 +65,7 @@ def choose_partition(
 ) -> int:
     """The partition for a record, of every partitioner but the built-in one (`partition`)."""
     kind = producer.partitioner
-    if kind == _RANDOM:
+    if kind in (_RANDOM, _RANDOM_TWO_DRAWS):
         return _draw_twice(sim, topic)
     if kind == _TIMED_STICKY:
         _keep_or_draw(sim, producer, topic, now_ns)

@@ -3,7 +3,7 @@
 Three ways, by partitioner:
 
 - built-in (KIP-794): the accumulator asks, and may ask again while it appends;
-- sticky (KIP-480, franz-go's), least backup, and the round robin with the defect: the producer asks, tries, gives up if a batch had to be opened,
+- sticky (KIP-480, franz-go's), least backup, and the round robin and the random choice with the defect: the producer asks, tries, gives up if a batch had to be opened,
   tells the partitioner, asks a second time, and then opens a batch if it still must;
 - all others: the producer asks once.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.oracles.simulator.chance import Stream
 
 _BUILT_IN = {"BUILT_IN", "BUILT_IN_DRAFT"}
-_TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN", "STICKY_NEIGHBOUR", "LEAST_BACKUP"}
+_TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN", "STICKY_NEIGHBOUR", "LEAST_BACKUP", "RANDOM_TWO_DRAWS"}
 _OLD_START_BITS = 31
 
 
@@ -190,7 +190,7 @@ class Appender:
                     draw=self._draw,
                 )
                 return self._timed.partition
-            case "RANDOM":
+            case "RANDOM" | "RANDOM_TWO_DRAWS":
                 return draw_twice(self._available, self._partition_count, self._draw)
             case _:
                 self._turns += 1

@@ -65,5 +65,7 @@ def test_a_strategy_of_another_client_or_without_a_placement_is_refused(strategy
         resolve_producer("sarama", "1.61", {}, strategy=strategy)
 
 
-def test_idempotence_came_with_kafka_python_3():
-    assert [resolve_producer("kafka-python", one, {}).settings.is_idempotent for one in ("2.3", "3.0")] == [False, True]
+def test_kafka_python_asks_twice_and_is_idempotent():
+    settings = resolve_producer("kafka-python", "3.0.12", {}).settings
+    assert (settings.placement, settings.is_idempotent) == ("RANDOM_TWO_DRAWS", True)
+    assert not resolve_producer("kafka-python", "3.0.12", {"enable_idempotence": "false"}).settings.is_idempotent
