@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 SEEDS = range(20)
 SLOWED = np.array(LEADERS) == SLOW
 HEAD = (
-    "client",
+    "client, run",
     "setting",
     "bytes on the slow broker, %",
     "records per batch there",
     "elsewhere",
     "peak-to-mean of partitions",
     "misses",
+    "named by `silver.producer_sessions`",
 )
 
 
@@ -104,10 +106,19 @@ def _peak(sizes: np.ndarray) -> np.ndarray:
 def format_table(runs: Sequence[KeylessRun]) -> str:
     """A row for each client, real / simulated mean and range of 98 %."""
     lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    seen: Counter[str] = Counter()
     for run in runs:
+        seen[run.setting.client] += 1
         figures = compare(run)
         missed = ", ".join(f"**{each.name} {each.error:+.1f} {each.unit}**" for each in figures if each.misses)
-        cells = (run.setting.client, run.setting.describe(), *(each.format() for each in figures), missed or "none")
+        client = f"{run.setting.client}, {seen[run.setting.client]}"
+        cells = (
+            client,
+            run.setting.describe(),
+            *(each.format() for each in figures),
+            missed or "none",
+            run.named or "not asked",
+        )
         lines.append(f"| {' | '.join(cells)} |")
     missing = [client for client in CLIENTS if client not in {run.setting.client for run in runs}]
     loads = [run.load for run in runs]
@@ -116,13 +127,13 @@ def format_table(runs: Sequence[KeylessRun]) -> str:
 
 
 def record(clients: Sequence[str]) -> None:
-    """Runs clients, and keeps what came of them beside the others' runs."""
-    kept = {run.setting.client: run for run in read_runs()}
+    """Runs clients, and keeps what came of them after all earlier runs."""
+    runs = read_runs()
     with tempfile.TemporaryDirectory(prefix="keyless-") as named, start_bed(Path(named)) as bed:
         for client in clients:
-            kept[client] = run_client(bed, draw_setting(client))
+            runs.append(run_client(bed, draw_setting(client)))
             print(f"{client}: done", file=sys.stderr, flush=True)
-    write_runs([kept[client] for client in CLIENTS if client in kept])
+    write_runs(sorted(runs, key=lambda run: CLIENTS.index(run.setting.client)))
 
 
 def main() -> int:

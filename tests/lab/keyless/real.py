@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.calibration.partitioner.baseline import identify_baseline
 from tests.lab.clients import PRODUCERS
 from tests.lab.facts import read_partition
 from tests.lab.fidelity.settings import Delay
 from tests.lab.keyless.settings import LEADERS, SECONDS, SLOW, KeylessSetting
 from tests.lab.recording import read_clock_ms
+from tests.recorded_sessions import read_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,25 +44,33 @@ class KeylessRun:
         at_ns: When each record was handed over, from the first.
         counts: Records, batches and bytes in the leader's log, a row for each partition.
         load: Of the machine when it ended: processes that ran or waited, a mean over a minute.
+        named: Strategy and confidence that `silver.producer_sessions` has for it; "" where that was not asked.
     """
 
     setting: KeylessSetting
     at_ns: np.ndarray
     counts: np.ndarray
     load: float
+    named: str
 
     def encode(self) -> dict[str, Any]:
         """For JSON; times in microseconds."""
         gaps = np.diff(self.at_ns // 1000, prepend=0).astype("<i4")
         packed = base64.b64encode(zlib.compress(gaps.tobytes(), 9)).decode()
-        return {"setting": self.setting, "load": self.load, "counts": self.counts.tolist(), "gaps_us": packed}
+        return {
+            "setting": self.setting,
+            "load": self.load,
+            "named": self.named,
+            "counts": self.counts.tolist(),
+            "gaps_us": packed,
+        }
 
     @classmethod
     def decode(cls, data: Mapping[str, Any]) -> KeylessRun:
         """From JSON."""
         gaps = np.frombuffer(zlib.decompress(base64.b64decode(data["gaps_us"])), "<i4")
         at_ns = 1000 * np.cumsum(gaps, dtype=np.int64)
-        return cls(KeylessSetting(*data["setting"]), at_ns, np.array(data["counts"]), data["load"])
+        return cls(KeylessSetting(*data["setting"]), at_ns, np.array(data["counts"]), data["load"], data["named"])
 
 
 def read_runs() -> list[KeylessRun]:
@@ -87,7 +97,8 @@ def run_client(bed: Bed, setting: KeylessSetting) -> KeylessRun:
     if done.returncode:
         raise SystemExit(f"{setting.client} failed:\n{done.stderr[-2000:]}")
     at_ns = np.array(json.loads(done.stdout.splitlines()[-1]), np.int64)
-    facts = [read_partition(bed.log_directory(topic, number, leader), 0) for number, leader in enumerate(LEADERS)]
+    logs = [(topic, number, leader, bed.log_directory(topic, number, leader)) for number, leader in enumerate(LEADERS)]
+    facts = [read_partition(log, 0) for *_, log in logs]
     counts = np.array([(one.record_count, one.batch_count, sum(one.bytes_by_minute.values())) for one in facts])
     stored = int(counts[:, 0].sum())
     if not len(at_ns) == setting.count == stored:
@@ -95,7 +106,14 @@ def run_client(bed: Bed, setting: KeylessSetting) -> KeylessRun:
             f"{setting.client}: {setting.count} records asked for, {len(at_ns)} sent, {stored} in the logs"
         )
     assert at_ns[-1] < 1.2 * SECONDS * 1e9, f"{setting.client} did not keep its rate: {at_ns[-1] / 1e9:.1f} s"
-    return KeylessRun(setting, at_ns - at_ns[0], counts, round(os.getloadavg()[0], 1))
+    return KeylessRun(setting, at_ns - at_ns[0], counts, round(os.getloadavg()[0], 1), _name(logs))
+
+
+def _name(logs: Sequence[tuple[str, int, int, Path]]) -> str:
+    """What a replay takes the session's partitioner for, by the same function."""
+    [(traffic, batches)] = read_sessions(logs).values()
+    found = identify_baseline(traffic, batches, len(LEADERS))
+    return f"{found.strategy}, {found.confidence:.1%}" if found.strategy else "unknown"
 
 
 def _prepare(client: str) -> tuple[list[str], dict[str, str]]:
