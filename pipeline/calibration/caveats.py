@@ -96,10 +96,14 @@ class Caveat(Enum):
     )
     SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is known from other producers, its batches, or assumed"
     OTHER_BYTES = "metrics contradict the log: a producer's bytes differ by {percent:.0f} %"
-    P99_NOT_TESTED = "the 99th percentile of latency is predicted, not tested: clients report means{longest}"
+    P99_NOT_TESTED = "the 99th percentile of latency is predicted, not tested: clients report means"
+    P99_BOUNDED = (
+        "the 99th percentile of latency is tested only against the longest time that clients report: {longest:.0f} ms"
+    )
     PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: what is in use is {in_use}"
     # The back-test
     NOT_PREDICTED = "what is in use could not be replayed"
+    P99_TOO_LONG = "the 99th percentile of latency is predicted above {predicted:.0f} ms, but no record took longer than {longest:.0f} ms"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
     TOO_UNCERTAIN = (

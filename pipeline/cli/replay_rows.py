@@ -32,6 +32,7 @@ _TESTED = (
     "settings",
     "observed_records_per_batch",
     "observed_latency_avg_ms",
+    "observed_latency_max_ms",
     "trust",
 )
 LOG_BYTES, RECORD_BYTES = "bytes in the log", "bytes of records"

@@ -38,12 +38,12 @@ def back_test(
     latency_avg_ms: float | None,
     concerns: Concerns,
     *,
-    longest_request_ms: float | None = None,
+    longest_ms: float | None = None,
 ) -> Row:
     """The row of `gold.back_tests`; `simulated` is what is in use, predicted, or None where it could not be.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
-    `longest_request_ms` a part of it.
+    no record took longer than `longest_ms`, or None.
     """
     row: Row = {
         **_describe_baseline(sessions),
@@ -52,7 +52,8 @@ def back_test(
         "observed_records_per_batch": recorded.records_per_batch,
         "observed_latency_avg_ms": latency_avg_ms,
         "observed_latency_p99_ms": None,
-        "assumptions": join_statements((*concerns.assumptions, *name_untested(latency_avg_ms, longest_request_ms))),
+        "observed_latency_max_ms": longest_ms,
+        "assumptions": join_statements((*concerns.assumptions, *name_untested(latency_avg_ms, longest_ms))),
     }
     reasons = list(concerns.reasons)
     if simulated is None:
@@ -62,6 +63,7 @@ def back_test(
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
         row |= _compare("latency_p99", "_ms", None, simulated.latency_ms(0.99))
+        row |= _compare("latency_max", "_ms", longest_ms, simulated.latency_ms(1.0))
         reasons += [*_judge(row), *doubt_width(simulated)]
     return {**row, "is_trusted": not reasons, "trust": format_trust(join_statements(reasons))}
 
@@ -137,6 +139,9 @@ def _judge(row: Row) -> Iterator[Statement]:
         ratio = row.get(name)
         if ratio is not None and not 1 - allowed <= ratio <= 1 + allowed:
             yield caveat.say(ratio=ratio)
+    longest_ms, p99_ms = row["observed_latency_max_ms"], row.get("predicted_latency_p99_ms_low")
+    if longest_ms is not None and p99_ms is not None and p99_ms > (1 + LATENCY_BAR) * longest_ms:
+        yield Caveat.P99_TOO_LONG.say(predicted=p99_ms, longest=longest_ms)
 
 
 def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
@@ -152,12 +157,18 @@ def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
         yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=WIDEST_RANGE_POINTS)
 
 
-def name_untested(latency_avg_ms: float | None, longest_request_ms: float | None) -> Iterator[Statement]:
-    """Names the figures that clients' metrics cannot test: they have no quantile."""
-    if latency_avg_ms is not None:
-        known = longest_request_ms is not None
-        longest = f", and their longest request took {longest_request_ms:.0f} ms" if known else ""
-        yield Caveat.P99_NOT_TESTED.say(longest=longest)
+def name_untested(latency_avg_ms: float | None, longest_ms: float | None) -> Iterator[Statement]:
+    """Names the figures that clients' metrics cannot test: they have no quantile, at best a longest time."""
+    if longest_ms is not None:
+        yield Caveat.P99_BOUNDED.say(longest=longest_ms)
+    elif latency_avg_ms is not None:
+        yield Caveat.P99_NOT_TESTED.say()
+
+
+def find_longest(parts: Sequence[float | None]) -> float | None:
+    """The longest time of all producers; None where one of them does not say."""
+    known = [part for part in parts if part is not None]
+    return max(known, default=None) if len(known) == len(parts) else None
 
 
 def weigh_latency(parts: Sequence[tuple[int, float | None]]) -> float | None:

@@ -171,7 +171,7 @@ def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str
 def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Statement]:
     """A back-test speaks for the partitioner in use, another one is predicted by its code alone; and not for quantiles."""
     if outcome.runs is not None:
-        yield from name_untested(topic.latency_avg_ms, topic.longest_request_ms)
+        yield from name_untested(topic.latency_avg_ms, topic.longest_ms if outcome.is_baseline else None)
     in_use = sorted({session.baseline.strategy for session in topic.sessions if session.baseline.strategy})
     if outcome.placing_runs is not None and outcome.partitioner and in_use and outcome.partitioner not in in_use:
         yield Caveat.PARTITIONER_NOT_TESTED.say(candidate=outcome.partitioner, in_use=" and ".join(in_use))

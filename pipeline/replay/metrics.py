@@ -8,12 +8,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import MINUTE_MS, milliseconds_of
-from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 _Producer = tuple[int, int, str, str]
 """Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
@@ -37,7 +40,9 @@ class SessionMetrics:
     is_watched: bool = False  # there are metrics of some client in the window
     spare_client_count: int = 0  # clients of the window that are no session's and sent as much as this one might have
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
-    longest_request_ms: float | None = None  # the longest request that was scraped, or None
+    longest_ms: float | None = (
+        None  # none of its records took longer: the longest wait and the longest request; or None
+    )
     queue_time_ms: float | None = None
     # on average over the window: requests under way to the idlest broker, a request to the quickest; None without any
     least_under_way: float | None = None
@@ -66,16 +71,16 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     length_ms, nodes = recording.window_ms, recording.nodes
     matched = _match(sessions, nodes)
     sent = sum_sent(sessions)
-    producer_sent: dict[_Producer, int] = defaultdict(int)
-    for key, size_bytes in sent.items():
-        producer_sent[_producer(key)] += size_bytes
+    stored: dict[_Producer, NDArray[np.int64]] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
+    for session in sessions:
+        stored[_producer(session.key)] += session.bytes_by_slot
     taken = {(key[0], matched.get(_producer(key)[1:])) for key in sent}
     found = {}
     for key in sent:
         start_ms, clients = key[0], nodes.get(key[0], {})
         client = matched.get(_producer(key)[1:])
         client = client if client in clients else None
-        own_bytes = producer_sent[_producer(key)]
+        own_bytes = int(stored[_producer(key)].sum())
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
         )
@@ -88,17 +93,14 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         found[key] = SessionMetrics(
             models=fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
             client_id=client[1] if client else None,
-            total_difference_ratio=_compare_totals(own_bytes, now, length_ms),
+            total_difference_ratio=_compare_totals(stored[_producer(key)], now, start_ms, length_ms),
             is_watched=bool(clients),
             spare_client_count=sum(
                 (start_ms, other) not in taken and _sum_sent(rows) > MOST_DIFFERENCE * own_bytes
                 for other, rows in clients.items()
             ),
             latency_avg_ms=_measure_latency(now, earlier, length_ms),
-            longest_request_ms=max(
-                (ms for row in now if (ms := row.get("request_latency_max_ms")) is not None),
-                default=None,
-            ),
+            longest_ms=_measure_longest(now),
             queue_time_ms=_queue_time(now),
             least_under_way=_least_mean(of_window, lambda node: node.under_way),
             least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
@@ -220,11 +222,25 @@ def _batch_bytes(row: Row) -> float:
     return max(0.0, float(row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)))
 
 
-def _compare_totals(stored: int, rows: Sequence[Row], length_ms: int) -> float | None:
-    """The lesser of two differences: as the counters rose, and as they would have over the whole window."""
-    known = [row for row in rows if row["outgoing_bytes"] is not None]
+def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float | None:
+    """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
+
+    Over the time between the first and the last scrape in the window, if it holds half of the bytes. Else it is the lesser
+    of two differences: as the counters rose, and as they would have over the whole window.
+    """
+    known, stored = [row for row in rows if row["outgoing_bytes"] is not None], int(slots.sum())
     if not stored or not known:
         return None
+    inner = [row for row in known if row.get("inner_bytes") is not None]
+    if inner:
+        first_ms = min(milliseconds_of(row["inner_from"]) for row in inner)
+        last_ms = max(milliseconds_of(row["inner_until"]) for row in inner)
+        edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
+        risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
+        between = float(risen[1] - risen[0])
+        if between >= stored / 2:
+            parts = (_batch_bytes(row) * row["inner_bytes"] / max(1.0, row["outgoing_bytes"]) for row in inner)
+            return abs(sum(parts) / between - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
     total = _sum_sent(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))
@@ -253,6 +269,17 @@ def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], f
 
 def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it
     return next((row["queue_time_avg_ms"] for row in rows if row["queue_time_avg_ms"] is not None), None)
+
+
+def _measure_longest(rows: Sequence[Row]) -> float | None:
+    """No record took longer than the longest wait in the client and the longest request together.
+
+    None where one of the two is not known, records were sent again, or `send()` waited for memory.
+    """
+    waits: list[float] = [ms for row in rows if (ms := row.get("queue_time_max_ms")) is not None]
+    requests: list[float] = [ms for row in rows if (ms := row["request_latency_max_ms"]) is not None]
+    is_delayed = any(row["retry_rate_per_s"] or row["buffer_blocked_ratio"] for row in rows)
+    return max(waits) + max(requests) if waits and requests and not is_delayed else None
 
 
 def _measure_latency(rows: Sequence[Row], before: Sequence[Row], length_ms: int) -> float | None:

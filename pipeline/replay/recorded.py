@@ -17,6 +17,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.topics import KeyedTopic
 from pipeline.simulator.clients.client import Compression
 
+SLOTS = 240  # parts of a window in which a session's bytes are counted: a quarter of a second of a minute
 TopicWindow: TypeAlias = tuple[int, str, str]  # start of the window, topic, topic id
 SessionKey: TypeAlias = tuple[int, int, int, str, str]
 """Start of the window, producer id, producer epoch; topic and topic id where producers are pooled, else ""."""
@@ -37,6 +38,7 @@ class ProducerSession:
     batch_count: int
     bytes_by_broker: Mapping[int, int]  # bytes of its batches in the log, by the broker that led
     judged_bytes_by_broker: Mapping[int, int]  # the same of odd minutes, on which nothing is fitted
+    bytes_by_slot: NDArray[np.int64]  # the same by time: int64[`SLOTS`], equal parts of the window
     baseline: Baseline
     compression: Compression | None
     timestamp_type: str  # `CreateTime`, or `LogAppendTime` where any is

@@ -54,7 +54,7 @@ def list_rows(
             topic.sessions,
             topic.latency_avg_ms,
             topic.concerns,
-            longest_request_ms=topic.longest_request_ms,
+            longest_ms=topic.longest_ms,
         )
         found[BACK_TESTS].append({**where, **tested})
         for outcome in topic.outcomes:

@@ -24,7 +24,7 @@ from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, lend_models, sum_sent
-from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
+from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.clients.client import PLACEMENTS
@@ -84,18 +84,19 @@ def find_sessions(
                         key_family=key_families.get(where),
                         configured=configured.get(traffic.topic),
                     )
-                    yield describe_session(start_ms, traffic, batches, baseline)
+                    yield describe_session(start_ms, window_ms, traffic, batches, baseline)
 
-    counts = recording.sessions
+    counts, window_ms = recording.sessions, recording.window_ms
     found = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
     return sorted(found, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
 
 
 def describe_session(
-    start_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
+    start_ms: int, window_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
 ) -> ProducerSession:
     """Infers a session's partitioner and settings from its records and batches in a topic and window."""
     is_odd = batches.max_ms // MINUTE_MS % 2 == 1
+    slots = np.clip((batches.max_ms - start_ms) * SLOTS // window_ms, 0, SLOTS - 1)
     return ProducerSession(
         start_ms=start_ms,
         topic=traffic.topic,
@@ -108,6 +109,7 @@ def describe_session(
         batch_count=len(batches),
         bytes_by_broker=_sum_by_broker(batches),
         judged_bytes_by_broker=_sum_by_broker(batches.select(is_odd)),
+        bytes_by_slot=np.bincount(slots, weights=batches.size_bytes, minlength=SLOTS).astype(np.int64),
         baseline=baseline,
         compression=measure_compression(traffic, batches),
         timestamp_type=traffic.timestamp_type,

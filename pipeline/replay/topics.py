@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
-from pipeline.replay.back_tests import weigh_latency
+from pipeline.replay.back_tests import find_longest, weigh_latency
 from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
@@ -49,7 +49,7 @@ class ReplayedTopic:
     """Everything about a topic in a window; its outcomes are what is in use first, then the candidates in order.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
-    `longest_request_ms` the longest request of theirs.
+    no record took longer than `longest_ms`, as far as they tell, or None.
     """
 
     start_ms: int
@@ -59,7 +59,7 @@ class ReplayedTopic:
     keyed: KeyedTopic | None
     latency_avg_ms: float | None
     concerns: Concerns
-    longest_request_ms: float | None = None
+    longest_ms: float | None = None
 
 
 def replay_topics(
@@ -95,9 +95,7 @@ def replay_topics(
             outcomes=outcomes,
             keyed=keys,
             latency_avg_ms=weigh_latency([(one.record_count, metrics[one.key].latency_avg_ms) for one in own]),
-            longest_request_ms=max(
-                (ms for one in own if (ms := metrics[one.key].longest_request_ms) is not None), default=None
-            ),
+            longest_ms=find_longest([metrics[one.key].longest_ms for one in own]),
             concerns=list_concerns(recorded, own, outcomes[0].reason, log, [metrics[one.key] for one in own]),
         )
 

@@ -189,7 +189,7 @@ PRODUCER_NODES = Table(
     grain="producer client x broker x window",
     key=("cluster", "window_start", "instance", "client_id", "broker_id"),
     partitioned_by=BY_DATE,
-    schema_version=3,
+    schema_version=4,
     columns=(
         *DATED_WINDOW,
         string("instance", "What was scraped."),
@@ -213,6 +213,10 @@ PRODUCER_NODES = Table(
         double("batch_size_avg_bytes", "Client-wide `batch-size-avg`: compressed, per partition and request."),
         double("records_per_request_avg", "Client-wide `records-per-request-avg`.", "records"),
         double("queue_time_avg_ms", "Client-wide `record-queue-time-avg`: batch creation to drain."),
+        double(
+            "queue_time_max_ms",
+            "Largest client-wide `record-queue-time-max` scraped; librdkafka: of the broker's `int_latency`.",
+        ),
         double("throttle_time_avg_ms", "Client-wide `produce-throttle-time-avg`."),
         double("throttle_time_max_ms", "Largest client-wide `produce-throttle-time-max` scraped."),
         double("requests_in_flight", "Client-wide `requests-in-flight`, mean of the scrapes.", "requests"),
@@ -238,6 +242,13 @@ PRODUCER_NODES = Table(
             nullable=True,
         ),
         bigint("covered_ms", "Time that the increases stand for; less where samples are missing.", nullable=True),
+        double(
+            "inner_bytes",
+            "Of `outgoing_bytes`, those between two scrapes within the window; NULL where there are none, or something between them is missing.",
+            "bytes",
+        ),
+        timestamp("inner_from", "The first of these scrapes.", nullable=True),
+        timestamp("inner_until", "The last of them.", nullable=True),
         string("client_version", "Version of the Java client, where a source names it (`app-info`).", nullable=True),
         Column(
             "client_config",

@@ -37,6 +37,7 @@ _NODE_VALUES = {
     "latency_max": (f"{NODE_PREFIX}request_latency_max", f"{_BROKER_PREFIX}rtt_max_ms"),
     "in_flight": (f"{_BROKER_PREFIX}waitresp_cnt",),
     "queue_time": (f"{_BROKER_PREFIX}int_latency_avg_ms",),
+    "queue_time_max": (f"{_BROKER_PREFIX}int_latency_max_ms",),
     "throttle_time": (f"{_BROKER_PREFIX}throttle_avg_ms",),
 }
 _CLIENT_VALUES = {
@@ -48,6 +49,7 @@ _CLIENT_VALUES = {
     "batch_size_avg": (f"{CLIENT_PREFIX}batch_size_avg", f"{LIBRDKAFKA_PREFIX}topic_batchsize_avg_bytes"),
     "records_per_request_avg": (f"{CLIENT_PREFIX}records_per_request_avg",),
     "queue_time_avg": (f"{CLIENT_PREFIX}record_queue_time_avg",),
+    "queue_time_max": (f"{CLIENT_PREFIX}record_queue_time_max",),
     "throttle_time_avg": (f"{CLIENT_PREFIX}produce_throttle_time_avg",),
     "throttle_time_max": (f"{CLIENT_PREFIX}produce_throttle_time_max",),
     "requests_in_flight": (f"{CLIENT_PREFIX}requests_in_flight",),
@@ -60,6 +62,7 @@ _SUMMED = ("produce_total",)
 _OF_NODE_TOO = [
     "throttle_time_avg_ms",
     "queue_time_avg_ms",
+    "queue_time_max_ms",
     "requests_in_flight",
     "error_rate_per_s",
     "retry_rate_per_s",
@@ -107,6 +110,7 @@ def finish_nodes(
         .filter(place == place.min().over("window_start_ms", "client_id"))
         .with_columns(pl.coalesce(name, f"node_{name}") for name in _OF_NODE_TOO)
         .with_columns(instant(pl.col("window_start_ms")).alias("window_start"))
+        .with_columns(instant(pl.col(name)) for name in ("inner_from", "inner_until"))
     )
     reported = nearest.select("client_id", "buffer_total_bytes", "node_queue_messages").to_dicts()
     configs = [_known_config(row, client_configs.get(row["client_id"], {})) for row in reported]
@@ -154,6 +158,11 @@ def _with_instants(values: pl.DataFrame, samples: pl.DataFrame, names: Mapping[s
 
 def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
     covered_ms = sum_in_order(pl.col("covered_ms"))
+    from_ms = pl.col("observed_at_ms") - pl.col("covered_ms")
+    is_inner = (from_ms >= pl.col("window_start_ms")) & (pl.col("gap_count") == 0)
+    inner_from, inner_until = from_ms.filter(is_inner).min(), pl.col("observed_at_ms").filter(is_inner).max()
+    is_whole = pl.col("covered_ms").filter(is_inner).sum() == inner_until - inner_from
+    inner_bytes = pl.when(is_whole).then(sum_in_order(pl.col("byte_total_increase").filter(is_inner)))
     rates = {
         "request_rate_per_s": "request_total",
         "outgoing_rate_bytes_per_s": "byte_total",
@@ -174,6 +183,10 @@ def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
         pl.col("reset_count").sum().alias("counter_reset_count"),
         pl.col("gap_count").sum(),
         covered_ms.alias("covered_ms"),
+        inner_bytes.alias("inner_bytes"),
+        inner_from.alias("inner_from"),
+        inner_until.alias("inner_until"),
+        pl.col("queue_time_max").max().alias("node_queue_time_max_ms"),
         **{name: _rate(counter) for name, counter in rates.items()},
         **{name: mean_sorted(pl.col(value)) for name, value in means.items()},
     )
@@ -197,6 +210,7 @@ def _per_client(clients: pl.DataFrame) -> pl.DataFrame:
         pl.col("buffer_available").min().alias("buffer_available_bytes"),
         pl.col("buffer_total").max().alias("buffer_total_bytes"),
         pl.col("throttle_time_max").max().alias("throttle_time_max_ms"),
+        pl.col("queue_time_max").max().alias("queue_time_max_ms"),
         pl.col("queue_messages").max().alias("node_queue_messages"),
         pl.col("client_version").max(),
         divide(divide_by(increase["buffer_wait_ns"], 1e9), _observed_s()).alias("buffer_blocked_ratio"),

@@ -25,7 +25,7 @@ from pipeline.config.replay import Candidate
 from pipeline.jobs.replay.load import make_readers
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, Recording
+from pipeline.replay.recorded import SLOTS, ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import run_group, simulate_runs
@@ -115,7 +115,7 @@ def describe_session(record_count):
     )  # fmt: skip
     return ProducerSession(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
-        keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, judged_bytes_by_broker={}, batch_count=0, baseline=baseline, compression=None,
+        keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, judged_bytes_by_broker={}, bytes_by_slot=np.zeros(SLOTS, np.int64), batch_count=0, baseline=baseline, compression=None,
         timestamp_type="CreateTime", counts={}, sampling_rate=1.0,
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ FAMILIES = (
         "(request|request_total|outgoing_byte|outgoing_byte_total|request_latency_avg|request_latency_max)"
     ),
     MetricFamily(
-        "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_avg"
+        "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_(avg|max)"
         "|produce_throttle_time_(avg|max)|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
         "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
     ),

@@ -11,6 +11,7 @@ from pipeline.calibration.caveats import Caveat
 from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.model import assume_service
+from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.rows import baseline_columns, service_rows, session_row
 from pipeline.replay.sessions import describe_session
@@ -138,7 +139,9 @@ def test_compression_is_measured(sticky):
 
 
 def test_rows_hold_the_tables_columns(sticky):
-    row = session_row(describe_session(0, *sticky, identify_baseline(*sticky, 3)))
+    session = describe_session(0, MINUTE_MS, *sticky, identify_baseline(*sticky, 3))
+    assert session.bytes_by_slot.sum() == sum(session.bytes_by_broker.values())
+    row = session_row(session)
     assert row.keys() == set(PRODUCER_SESSIONS.column_names) - NOT_OURS
     assert baseline_columns(identify_baseline(*sticky, 3)).items() <= row.items()
     assert row["setting_sources"]["linger.ms"].startswith("default, 0 to ")

@@ -6,24 +6,28 @@ import dataclasses
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, lend_models
-from pipeline.replay.recorded import Recording
+from pipeline.replay.recorded import SLOTS, Recording
 
 MINUTE_MS = 60_000
 APP, OTHER = ("host:1", "app"), ("host:1", "other")
 
 
-def session(window, producer_id, loads, *, epoch=0):
+def session(window, producer_id, loads, *, epoch=0, slots=None):
     key = (window * MINUTE_MS, producer_id, epoch, "", "")
-    return SimpleNamespace(key=key, start_ms=key[0], bytes_by_broker=loads)
+    even = np.full(SLOTS, sum(loads.values()) // SLOTS)
+    return SimpleNamespace(
+        key=key, start_ms=key[0], bytes_by_broker=loads, bytes_by_slot=even if slots is None else slots
+    )
 
 
-def node(window, broker_id, sent_bytes):
+def node(window, broker_id, sent_bytes, **others):
     return {
         "window_start": datetime.fromtimestamp(window * 60, UTC),
         "broker_id": broker_id,
@@ -32,8 +36,68 @@ def node(window, broker_id, sent_bytes):
         "request_rate_per_s": None,
         "request_latency_avg_ms": None,
         "queue_time_avg_ms": None,
+        "request_latency_max_ms": None,
+        "retry_rate_per_s": None,
+        "buffer_blocked_ratio": None,
         "covered_ms": MINUTE_MS,
+        **others,
     }
+
+
+def seconds(number):
+    return datetime.fromtimestamp(number, UTC)
+
+
+def fit_one(slots, *nodes):
+    """The metrics of one session on broker 0, whose bytes came as `slots` say, in the minute from 60 s on."""
+    one = session(1, 7, {0: int(slots.sum())}, slots=slots)
+    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {APP: list(nodes)}})
+    (found,) = fit_sessions(recording, [one]).values()
+    return found
+
+
+RAMP = np.linspace(0, 2_000, SLOTS).astype(
+    np.int64
+)  # all slots together: 239,883 bytes, three quarters in the second half
+LATE = np.where(np.arange(SLOTS) < 20, 0, 1_000)  # begins 5 s after the window
+
+
+@pytest.mark.parametrize(
+    ("slots", "sent", "inner", "expected"),
+    [
+        pytest.param(
+            LATE, 200_000, (198_000, 66, 115.5), 0.0, id="a run that begins within the window, scraped every 5 s"
+        ),
+        pytest.param(LATE, 200_000, (178_200, 66, 115.5), 0.1, id="the same by another client"),
+        pytest.param(RAMP, 250_000, (98_000, 66, 96), 0.042, id="less than half of the bytes lie between: all count"),
+        pytest.param(RAMP, 240_000, (230_000, 75, 118), 0.1, id="most of them, and they are too many"),
+        pytest.param(LATE, 200_000, None, 0.091, id="one scrape in the window: all count"),
+    ],
+)
+def test_metrics_of_a_part_of_a_window_are_compared_over_that_part(slots, sent, inner, expected):
+    part = (
+        {}
+        if inner is None
+        else dict(zip(("inner_bytes", "inner_from", "inner_until"), (inner[0], *map(seconds, inner[1:])), strict=True))
+    )
+    found = fit_one(slots, node(1, 0, sent, **part))
+    assert found.client_id == "app"
+    assert found.total_difference_ratio == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, 160.0),
+        ({"queue_time_max_ms": None}, None),
+        ({"request_latency_max_ms": None}, None),
+        ({"retry_rate_per_s": 0.1}, None),
+        ({"buffer_blocked_ratio": 0.01}, None),
+    ],
+)
+def test_the_longest_time_is_the_longest_wait_and_the_longest_request(changed, expected):
+    times = {"queue_time_max_ms": 100.0, "request_latency_max_ms": 60.0, "retry_rate_per_s": 0.0} | changed
+    assert fit_one(LATE, node(1, 0, 220_000, **times)).longest_ms == expected
 
 
 def fit(sessions, nodes):

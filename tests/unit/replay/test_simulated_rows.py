@@ -11,7 +11,7 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.model.trust import Trust
-from pipeline.replay.back_tests import back_test
+from pipeline.replay.back_tests import back_test, find_longest
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.recorded import RecordedTopic
@@ -141,15 +141,46 @@ def test_concerns_are_told_and_take_trust_away(truth, in_use):
     assert not back_test(truth, None, (), None, Concerns())["is_trusted"]
 
 
-def test_the_99th_percentile_is_said_to_be_untested_where_latencies_are_known(truth, in_use):
-    told = in_use.client_latency_ms().value
-    assert back_test(truth, in_use, (), None, Concerns(), longest_request_ms=151.6)["assumptions"] == ""
-    tested = back_test(truth, in_use, (), told, Concerns(), longest_request_ms=151.6)
+@pytest.mark.parametrize(
+    ("latency_known", "longest_ms", "said"),
+    [
+        (False, None, ""),
+        (True, None, "the 99th percentile of latency is predicted, not tested: clients report means"),
+        (
+            True,
+            151.6,
+            "the 99th percentile of latency is tested only against the longest time that clients report: 152 ms",
+        ),
+        (
+            False,
+            151.6,
+            "the 99th percentile of latency is tested only against the longest time that clients report: 152 ms",
+        ),
+    ],
+)
+def test_the_99th_percentile_is_tested_as_far_as_clients_tell(truth, in_use, latency_known, longest_ms, said):
+    latency_ms = in_use.client_latency_ms().value if latency_known else None
+    tested = back_test(truth, in_use, (), latency_ms, Concerns(), longest_ms=longest_ms)
     assert tested["is_trusted"]
-    assert tested["assumptions"] == (
-        "the 99th percentile of latency is predicted, not tested: clients report means, and their longest request took 152 ms"
-    )
+    assert tested["assumptions"] == said
     assert (tested["observed_latency_p99_ms"], tested["latency_p99_ratio"]) == (None, None)
+    longest = in_use.latency_ms(1.0).value
+    assert (tested["observed_latency_max_ms"], tested["predicted_latency_max_ms"]) == (longest_ms, longest)
+    assert tested["latency_max_ratio"] == (longest / longest_ms if longest_ms else None)
+
+
+def test_a_99th_percentile_above_all_that_clients_saw_is_not_trusted(truth, in_use):
+    p99 = in_use.latency_ms(0.99)
+    near, far = (back_test(truth, in_use, (), None, Concerns(), longest_ms=p99.low / factor) for factor in (1.29, 1.31))
+    assert near["is_trusted"]
+    assert far["trust"] == (
+        f"not trustworthy: the 99th percentile of latency is predicted above {p99.low:.0f} ms, "
+        f"but no record took longer than {p99.low / 1.31:.0f} ms"
+    )
+
+
+def test_the_longest_time_is_known_only_where_every_producer_tells_it():
+    assert [find_longest(parts) for parts in ([3.0, 5.0], [3.0, None], [])] == [5.0, None, None]
 
 
 def scatter(simulated, points):

@@ -16,6 +16,7 @@ S = 1000
 MINUTE = 60 * S
 NODE = "kafka_producer_producer_node_metrics_"
 CLIENT = "kafka_producer_producer_metrics_"
+LIBRDKAFKA = "librdkafka_"
 START = "kafka_producer_app_info_start_time_ms"
 SCHEMA = {
     "subject": pl.String,
@@ -128,6 +129,35 @@ def test_a_lost_window_is_not_counted_again_in_the_next():
     assert lost[2, "c", 1]["request_count"] == 55  # and not 120: what the gap held up to its window is another's
     assert (lost[2, "c", 1]["gap_count"], lost[2, "c", 1]["covered_ms"]) == (1, 55 * S)
     assert lost[2, "c", 1]["request_rate_per_s"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("scrapes", "expected"),
+    [
+        pytest.param(range(57, 120, 5), (5500.0, 62, 117), id="between the first and the last scrape in the window"),
+        pytest.param([58, 63], (None, None, None), id="one scrape in the window"),
+        pytest.param([10, *range(62, 90, 5)], (2500.0, 62, 87), id="a gap across the window's edge"),
+        pytest.param([62, 67, 105, 110], (None, 62, 110), id="a gap in the window"),
+    ],
+)
+def test_bytes_between_the_scrapes_of_a_window_are_known_with_their_time(scrapes, expected):
+    row = summarise(samples(*(row for at in scrapes for row in node(at, at))))[1, "c", 1]
+    instants = (row[name] and int(row[name].timestamp()) for name in ("inner_from", "inner_until"))
+    assert (row["inner_bytes"], *instants) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        (f"{CLIENT}record_queue_time_max", {"client_id": "c"}),
+        (f"{LIBRDKAFKA}broker_int_latency_max_ms", {"client_id": "c", "node_id": "node-1"}),
+    ],
+)
+def test_the_longest_wait_is_that_of_the_client_or_of_its_connection(name, labels):
+    rows = [row for at in (5, 10) for row in node(at, at)]
+    rows += [("producer_metrics", "i", at, name, labels, told) for at, told in ((5, 70.0), (10, 40.0))]
+    (row,) = summarise(samples(*rows)).values()
+    assert row["queue_time_max_ms"] == 70.0
 
 
 def test_of_two_sources_the_nearest_to_the_client_counts():
