@@ -51,6 +51,7 @@ class Caveat(Enum):
         "broker {broker}: no metrics tell its delay for this producer; for another one it is {low:.1f} to {high:.1f} ms"
     )
     NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
+    MINUTE_BEFORE = "broker {broker}: fitted on the minute before; this one judges"
     TRAILING_AVERAGE = "broker {broker}: its latency is mostly that of the minute before: Kafka's averages trail"
     PARTLY_BUSY = (
         "broker {broker}: its connection is neither idle nor saturated: a delay of {low:.1f} to {high:.1f} ms fits"

@@ -231,16 +231,15 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
     known, stored = [row for row in rows if row["outgoing_bytes"] is not None], int(slots.sum())
     if not stored or not known:
         return None
-    inner = [row for row in known if row.get("inner_bytes") is not None]
-    if inner:
-        first_ms = min(milliseconds_of(row["inner_from"]) for row in inner)
-        last_ms = max(milliseconds_of(row["inner_until"]) for row in inner)
+    if all(row.get("inner_bytes") is not None for row in known):
+        first_ms = min(milliseconds_of(row["inner_from"]) for row in known)
+        last_ms = max(milliseconds_of(row["inner_until"]) for row in known)
         edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
         risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
         between = float(risen[1] - risen[0])
         if between >= stored / 2:
-            parts = (_batch_bytes(row) * row["inner_bytes"] / max(1.0, row["outgoing_bytes"]) for row in inner)
-            return abs(sum(parts) / between - 1)
+            sent = sum(_batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known)
+            return abs(sent / between - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
     total = _sum_sent(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))

@@ -89,12 +89,13 @@ def fit_services(
     """Fits every broker's service on the even minutes of a window; where nothing is known, it is `assume_service`.
 
     `nodes` are of one producer, by minute or for the window as a whole. Those that end before the window serve as the
-    minute before its first: Kafka's averages trail.
+    minute before its first: Kafka's averages trail, and where the window is one minute, that one is fitted on.
     """
     models = {}
     for broker_id in broker_ids:
         settled = settle_latencies(nodes, broker_id, start_ms, end_ms)
-        models[broker_id] = _fit_broker(broker_id, settled) if settled else assume_service(broker_id)
+        before = settle_latencies(nodes, broker_id, start_ms - MINUTE_MS, start_ms)
+        models[broker_id] = _fit_broker(broker_id, settled, before) if settled else assume_service(broker_id)
     return models
 
 
@@ -173,14 +174,18 @@ def _estimate(latency: SettledLatency) -> _Estimate:
     return _Estimate(node.start_ms, delay, latency.is_settled)
 
 
-def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceModel:
-    """A model from the delays of a window's even minutes; the odd ones take their neighbours'."""
+def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Sequence[SettledLatency]) -> ServiceModel:
+    """A model from the delays of a window's even minutes; the odd ones take their neighbours'.
+
+    A single minute takes that of the minute before it, if it may be the same.
+    """
     times = [_estimate(latency) for latency in latencies]
     fitted = [time for time in times if is_fit_minute(time.at_ms)]
     model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
     if len(times) == 1 or not fitted:
-        fitted = times
-        model = model.noting(Caveat.NO_MINUTE_LEFT.say(broker=broker_id))
+        fitted = [time for time in map(_estimate, before) if _is_same(time, times)]
+        said = Caveat.MINUTE_BEFORE if fitted else Caveat.NO_MINUTE_LEFT
+        fitted, model = fitted or times, model.noting(said.say(broker=broker_id))
     usable = [time for time in fitted if time.is_settled] or fitted
     middle = sorted(time.delay.value for time in usable)[(len(usable) - 1) // 2]
     typical = next(time for time in usable if time.delay.value == middle)
@@ -191,6 +196,16 @@ def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceM
         model = model.noting(Caveat.PARTLY_BUSY.say(broker=broker_id, low=delay.low, high=delay.high))
     series = _fill_series(times, fitted)
     return replace(model, delay_ms=delay, delay_series=series, is_settled=typical.is_settled)
+
+
+def _is_same(time: _Estimate, times: Sequence[_Estimate]) -> bool:
+    """One delay may be that of all these minutes: their ranges have a part in common."""
+    low = max(each.delay.low for each in (time, *times))
+    return (
+        time.is_settled
+        and all(each.is_settled for each in times)
+        and low <= min(each.delay.high for each in (time, *times))
+    )
 
 
 def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:

@@ -112,7 +112,11 @@ class _Trials:
         series = tuple(
             (at_ms, value * factor if value >= LEAST_DELAY_MS else value) for at_ms, value in model.delay_series
         )
-        kept = tuple(statement for statement in model.assumptions if statement.kind is not Caveat.PARTLY_BUSY)
+        kept = tuple(
+            Caveat.NO_MINUTE_LEFT.say(broker=self.broker_id) if statement.kind is Caveat.MINUTE_BEFORE else statement
+            for statement in model.assumptions
+            if statement.kind is not Caveat.PARTLY_BUSY
+        )
         model = replace(model, delay_ms=delay, delay_series=series, assumptions=kept)
         return model.noting(Caveat.SIMULATED_LATENCY.say(broker=self.broker_id, low=delay.low, high=delay.high))
 
