@@ -114,6 +114,34 @@ def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():
     assert [round(delay) for _, delay in series] == [0, 10, 20, 20, 20]
 
 
+SLOW, SLOWER, QUICK = (1000 / 20.54, 5 * 20.54), (1000 / 25.0, 5 * 25.0), (137.0, 0.5)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(
+    ("before", "own", "delay_ms", "kind"),
+    [
+        pytest.param(
+            SLOW, (48.6, 103.05), 20.0, Caveat.MINUTE_BEFORE, id="one delay: the minute itself is free to judge"
+        ),
+        pytest.param(QUICK, QUICK, 0.0, Caveat.MINUTE_BEFORE, id="none in either"),
+        pytest.param(SLOWER, SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="another delay before: it says nothing of this one"),
+        pytest.param(None, SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="nothing known before"),
+        pytest.param((0.1, 20.0), SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="hardly a request before"),
+    ],
+)
+def test_a_window_of_one_minute_is_fitted_on_the_one_before(first, before, own, delay_ms, kind):
+    nodes = [minute(first - 1, *before)] if before else []
+    start_ms = START_MS + first * MINUTE
+    model = fit_services([*nodes, minute(first, *own)], [0], start_ms, start_ms + MINUTE)[0]
+    assert model.delay_ms.value == pytest.approx(delay_ms, abs=0.7)
+    if before is SLOW:
+        exact = fit_services([minute(first - 1, *before)], [0], start_ms - MINUTE, start_ms)[0]
+        assert model.delay_ms == exact.delay_ms
+    assert model.delay_series == ((start_ms, model.delay_ms.value),)
+    assert [said.kind for said in model.assumptions if said.kind is not Caveat.PARTLY_BUSY] == [kind]
+
+
 def test_the_minute_before_the_window_only_serves_as_such():
     nodes = [minute(-1, 45.7, 109.5), minute(0, 137.8, 26.9)]
     model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
