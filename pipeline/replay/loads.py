@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 INSIDE = 0.9  # part of further runs that lie in a range over seeds
+NORMAL_REACH = 1.645  # standard deviations of a normal law on either side that hold as much
 
 
 class Loads(NamedTuple):
@@ -147,20 +148,22 @@ def reach_of(seed_count: int) -> float:
 
 
 def expect_range(
-    values: NDArray[np.int64] | NDArray[np.float64], least: float = 0.0, most: float = math.inf
+    values: NDArray[np.int64] | NDArray[np.float64], least: float = 0.0, most: float = math.inf, *, error: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Where one more run lies, by the seeds' values, column by column: the low end, the median, and the high end.
 
-    There is nothing below `least` or above `most`.
+    There is nothing below `least` or above `most`. The model itself is off by `error`, a standard deviation relative to the mean.
 
     >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]))]
     [27.6, 32.0, 36.4]
+    >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]), error=0.05)]
+    [26.9, 32.0, 37.1]
     """
     ordered = np.sort(values, axis=0).astype(np.float64)  # sums must not depend on the order
     middle = np.median(ordered, axis=0)
     mean, reach = ordered.mean(axis=0), 0.0
     if len(ordered) > 1:
-        reach = reach_of(len(ordered)) * ordered.std(axis=0, ddof=1)
+        reach = np.hypot(reach_of(len(ordered)) * ordered.std(axis=0, ddof=1), NORMAL_REACH * error * mean)
     is_same = ordered[0] == ordered[-1]
     low = np.where(is_same, middle, np.maximum(mean - reach, np.minimum(least, ordered[0])))
     high = np.where(is_same, middle, np.minimum(mean + reach, np.maximum(most, ordered[-1])))
@@ -181,12 +184,17 @@ def spread_over_seeds(loads: NDArray[np.int64], total: int) -> Loads:
     )
 
 
-def measure_seeds(values: Iterable[float | None], least: float = 0.0, most: float = math.inf) -> Estimate:
-    """A measure over the seeds, which cannot be less than `least` or more than `most`; None where no seed gives it."""
+def measure_seeds(
+    values: Iterable[float | None], least: float = 0.0, most: float = math.inf, *, error: float = 0.0
+) -> Estimate:
+    """A measure over the seeds, which cannot be less than `least` or more than `most`; None where no seed gives it.
+
+    `error` as in `expect_range`.
+    """
     known = np.array([value for value in values if value is not None])
     if not len(known):
         return UNKNOWN
-    low, middle, high = (float(end) for end in expect_range(known, least, most))
+    low, middle, high = (float(end) for end in expect_range(known, least, most, error=error))
     return Estimate(middle, low, high)
 
 

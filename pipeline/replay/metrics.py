@@ -238,7 +238,9 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
         risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
         between = float(risen[1] - risen[0])
         if between >= stored / 2:
-            sent = sum(_batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known)
+            sent: float = sum(
+                _batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
+            )
             return abs(sent / between - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
     total = _sum_sent(known)

@@ -15,6 +15,10 @@ from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS, TopicRun
 from pipeline.simulator.clients.client import SECOND
 
+BATCHES_ERROR, TAIL_ERROR = 0.011, 0.02
+"""What the model is off by besides the seeds' chance, as standard deviations: in records per batch, and from `TAIL` on in latency."""
+TAIL = 0.99
+
 
 @dataclass(frozen=True, eq=False)
 class SimulatedTopic:
@@ -122,7 +126,7 @@ class SimulatedTopic:
         """Records over batches."""
         sums = [run.cells.sum(axis=0) for run in self.runs.values()]
         ratios = (float(one[CELL_RECORDS] / one[CELL_BATCHES]) if one[CELL_BATCHES] else None for one in sums)
-        return measure_seeds(ratios, least=1.0)
+        return measure_seeds(ratios, least=1.0, error=BATCHES_ERROR)
 
     def throughput_per_s(self) -> Estimate:
         """Records acknowledged over the time from the first `send()` to the last acknowledgement."""
@@ -136,7 +140,8 @@ class SimulatedTopic:
     def latency_ms(self, probability: float) -> Estimate:
         """A quantile of the records' latency, from `send()` to the acknowledgement."""
         found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
-        return measure_seeds(None if value is None else value / NS_PER_MS for value in found)
+        known = (None if value is None else value / NS_PER_MS for value in found)
+        return measure_seeds(known, error=TAIL_ERROR if probability >= TAIL else 0.0)
 
     def client_latency_ms(self) -> Estimate:
         """The mean latency as clients' metrics would have it."""

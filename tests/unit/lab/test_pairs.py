@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from pipeline.replay.loads import NORMAL_REACH
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.pairs.compare import (
     RIGHT_WAY,
@@ -19,6 +21,7 @@ from tests.lab.fidelity.pairs.compare import (
     measure_peak,
 )
 from tests.lab.fidelity.pairs.draw import SIGHT, TALLY, open_part, sum_parts
+from tests.lab.fidelity.pairs.errors import Miss, fit_error, format_errors
 from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
 from tests.lab.fidelity.pairs.misses import BACK_TEST
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, ENDING, decode_pair, draw_pairs, encode_pair
@@ -119,6 +122,28 @@ def test_trust_has_a_precision_and_a_recall():
         "trust: 1 of 2 trusted predictions are within their bars (goal 98 %), "
         "1 of 3 within their bars are trusted (goal 80 %)"
     )
+
+
+def test_what_the_model_is_off_by_is_what_nine_of_ten_figures_need():
+    """Of ten the worst may lie outside; a figure within its seeds' range needs nothing."""
+    misses = [Miss("a", off=0.05 * NORMAL_REACH, chance=0.03 * NORMAL_REACH), Miss("a", off=0.5, chance=0.1)]
+    assert fit_error([*misses, *([Miss("b", off=0.01, chance=0.02)] * 8)]) == pytest.approx(0.04)
+    assert fit_error([Miss("b", off=0.01, chance=0.02)]) == 0
+
+
+def test_the_models_error_is_tested_on_pairs_it_was_not_fitted_on():
+    """The other way round each pair alone would be in its range."""
+    told = []
+    for name, real in (("near", 10.0), ("near too", 10.0), ("far", 11.0)):
+        found = predicted()
+        wide = dataclasses.replace(found, figures=found.figures | {"records_per_batch": Range(10.0, 9.8, 10.2)})
+        recording = SimpleNamespace(pair=SimpleNamespace(name=name))
+        rows = compare_back_test(run(records_per_batch=real), {"in-use": wide})
+        told += [(PairTable(recording, BACK_TEST, name, rows, ""), row) for row in rows]
+    batches, p99 = format_errors(told)
+    assert batches.startswith("model's error of records per batch: 6.1 % over all pairs (used: 1.1 %); ")
+    assert batches.endswith("2 of 3 lie in their ranges")
+    assert p99.endswith("3 of 3 lie in their ranges")
 
 
 def test_a_back_test_has_the_narrower_bar():

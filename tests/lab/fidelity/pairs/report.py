@@ -9,6 +9,7 @@ from pipeline.config.pipeline_config import Spark
 from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS, WRONG_WAY, format_rows
+from tests.lab.fidelity.pairs.errors import format_errors
 from tests.lab.fidelity.pairs.misses import explain
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
@@ -88,7 +89,7 @@ def report_pairs(folder: Path, only: Sequence[str] = (), sides: Sequence[str] = 
             print(parts[-1], end="\n\n", flush=True)
             told += [(table, row) for row in table.rows]
     tally = count_figures(told)
-    parts.append("\n".join([*format_tally(tally), *_format_misses(told)]))
+    parts.append("\n".join([*format_tally(tally), *format_errors(told), *_format_misses(told)]))
     print(parts[-1])
     has_new_miss = any(_is_off(row) and _explain(table, row) is None for table, row in told)
     return Report("\n\n".join(parts), has_new_miss, tally)
