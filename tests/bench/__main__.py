@@ -18,7 +18,7 @@ BENCHES = (
         "exposition",
         "live",
     ),
-    *("simulator", "calibration", "health", "report", "false_alarm", "silence", "costs", "plans"),
+    *("simulator", "calibration", "health", "report", "false_alarm", "silence", "costs", "plans", "collected"),
 )
 
 

@@ -1,7 +1,8 @@
 """Clusters in which one broker is hot only because more of many equal keys hash to it: one mail, which says so.
 
-Two planted captures as ingest leaves them: traffic, keys, leaders and brokers of four minutes. Keys are placed by CRC32 as
-librdkafka does; `first` picks names whose places are uneven within what chance gives. Oracle: counts of the keys here.
+Keys are placed by CRC32 as librdkafka does; `first` picks names whose places are uneven within what chance gives. Two clusters are
+planted as ingest leaves them: traffic, keys, leaders and brokers of four minutes; one of them as its brokers' disks hold it too,
+for `partition-health run`. Oracle: counts of the keys here.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ import zlib
 from collections import Counter
 
 import pytest
+import yaml
 
+from pipeline.cli import main
 from pipeline.config.mail import Mail
+from pipeline.errors import HealthGateError
 from pipeline.jobs import judge_health, measure_rules, raise_incidents, score_health
+from pipeline.model.log import Record
+from pipeline.model.window import TimeWindow, format_instant
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, WINDOW_STATUS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from tests.batches import START_MS, make_batch
 from tests.gates.rows import at, gate_run, rows_of
 from tests.mail_parts import attached
 
@@ -122,22 +129,77 @@ def run(tmp_path):
 @pytest.mark.parametrize("shape", CAPTURES.values(), ids=CAPTURES)
 def test_a_broker_hot_by_hash_luck_gives_one_mail_that_says_so(run, shape):
     planted = find_uneven(*shape)
-    broker, ratio = planted.hot
     incidents, outbox = judge(run, plant(run, planted))
-    assert [(row["subject"], row["state"]) for row in incidents] == [(f"broker {broker}", "new")]
+    assert [(row["subject"], row["state"]) for row in incidents] == [(f"broker {planted.hot[0]}", "new")]
     (queued,) = outbox
-    message = email.message_from_bytes(queued["payload"], policy=email.policy.default)
+    says_so(queued["payload"], planted)
+
+
+def says_so(payload, planted):
+    """The mail names cause, partitions with the bytes that luck brings them, and what to do."""
+    broker, ratio = planted.hot
+    message = email.message_from_bytes(payload, policy=email.policy.default)
     text = " ".join(attached(message).split())
     assert f"({ratio:.2f}x, limit 1.20x)" in " ".join(str(message["Subject"]).split())
     assert "The cause: hash luck, most in topic orders." in text
     assert "It is hot by hash luck: without it it would be at 1.00x, below the limit of 1.20x." in text
-    mean = RECORDS * RECORD_BYTES * planted.key_count / planted.partition_count
-    own = {p: count * RECORDS * RECORD_BYTES for p, count in Counter(planted.partitions).items()}
-    lucky = {p: size for p, size in own.items() if p % planted.broker_count == broker and size > mean}
+    held = Counter(planted.partitions)
+    mean = planted.key_count / planted.partition_count
+    lucky = {p for p, count in held.items() if p % planted.broker_count == broker and count > mean}
     for partition in lucky:
         assert f"orders-{partition} (+" in text
     assert "Keys that happen to hash together bring" in text
     assert "Move one of these partitions to a broker with room" in text
+
+
+def write_disks(folder, planted, start_ms, minutes):
+    """The log directories of its brokers, and what `kafka-topics --describe` says: 20 records of each key in a minute."""
+    described = ["Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAQ\tPartitionCount: 0\tReplicationFactor: 1\tConfigs: "]
+    for partition in range(planted.partition_count):
+        broker = partition % planted.broker_count
+        described.append(
+            f"\tTopic: orders\tPartition: {partition}\tLeader: {broker}\tReplicas: {broker}\tIsr: {broker}"
+        )
+        keys = [b"key-%d" % (planted.first + key) for key, own in enumerate(planted.partitions) if own == partition]
+        log = folder / f"brokers/{broker}/orders-{partition}"
+        log.mkdir(parents=True)
+        log.joinpath("partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+        log.joinpath("leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        log.parent.joinpath("meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=disks\n")
+        sent = [
+            (start_ms + 3_000 * turn + 2_500 * n // len(keys), key)
+            for turn in range(20 * minutes)
+            for n, key in enumerate(keys)
+        ]
+        log.joinpath(f"{0:020d}.log").write_bytes(
+            b"".join(
+                make_batch([Record(offset=offset, timestamp_ms=at_ms, key=key, value=b"v" * 400)])
+                for offset, (at_ms, key) in enumerate(sent)
+            )
+        )
+    (folder / "topics.txt").write_text("\n".join([*described, ""]))
+
+
+def test_a_run_over_the_disks_of_such_a_cluster_leaves_the_same_mail(tmp_path, capsys):
+    planted = find_uneven(*CAPTURES["three brokers"])
+    span = TimeWindow(START_MS - START_MS % 60_000, START_MS - START_MS % 60_000 + 120_000)
+    write_disks(tmp_path, planted, span.start_ms, minutes=2)
+    cluster = {
+        "as_of": format_instant(span.end_ms),
+        "gate": {"k": 2, "n": 2},
+        "sources": [
+            {"kind": "log_directories", "paths": [str(tmp_path / "brokers")]},
+            {"kind": "topics_describe", "path": str(tmp_path / "topics.txt")},
+        ],
+    }
+    document = {"warehouse": "warehouse", "outbox": "outbox", "window": "PT1M", "mail": {"to": ["a@example.org"]}}
+    document |= {"candidates": [], "replay": {"arrivals": False}, "clusters": {"prod": cluster}}
+    config = tmp_path / "partition-health.yaml"
+    config.write_text(yaml.safe_dump(document))
+    assert main(("run", "--config", str(config), "--window", str(span), "--notify")) == HealthGateError.exit_code
+    assert f"broker {planted.hot[0]}: " in capsys.readouterr().out
+    (mail,) = (tmp_path / "outbox").glob("*.eml")
+    says_so(mail.read_bytes(), planted)
 
 
 def test_a_gate_that_excuses_hash_luck_sends_none(run):

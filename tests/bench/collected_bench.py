@@ -1,15 +1,15 @@
 """What leaves a host: bytes a collector writes per GB of log it reads, by size of records and batches.
 
-    .venv/bin/python -m tests.lab.collected_sizes [MB]
+    make bench ARGS="collected --megabytes 32"
 
 Keys of 12 bytes, 5,000 of them, half of the records with the 50 heaviest; values of random bytes; a record each 0.1 to 3 ms.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -51,7 +51,9 @@ def write_log(folder: Path, value_bytes: int, batch_records: int, most_bytes: in
 
 def main() -> None:
     """Prints the table."""
-    most_bytes = int(sys.argv[1] if len(sys.argv) > 1 else 64) << 20
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=32, help="of each log")
+    most_bytes = parser.parse_args().megabytes << 20
     kinds = ("batches", "arrivals", "keys")
     print(
         "| value bytes | records per batch | MB per GB of log | of that "
