@@ -136,6 +136,8 @@ def _ask_git(*arguments: str) -> str:
 
 def record_rounds(folder: Path, draw: Callable[[int], tuple[Pair, ...]], until: float) -> None:
     """Records rounds in order while there is time for one more and for judging all; `until` is of the monotonic clock."""
+    if time.monotonic() >= until:  # `--minutes 0`: only judged
+        return
     root = Path(tempfile.mkdtemp(prefix="partition-health-draw-"))
     try:
         with start_bed(root, BROKERS, settings=SETTINGS) as bed:
