@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.bench.figures import write_between
 from tests.lab.fidelity.bed import start_bed
 from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from tests.lab.fidelity.pairs.pair import Pair
 
-FOLDER = Path("build/draw")
+FOLDER = Path("tests/data/draws")  # committed with what was seen first: a part that is lost was not kept
 PRODUCT = "pipeline"
 SIDE_S = 45  # what a side takes besides its traffic: clients start, warm up, and end
 JUDGED_S = 60  # what replaying a pair takes
@@ -51,6 +52,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="pairs sent at the same time")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each run")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
     arguments = parser.parse_args()
     part = open_part(arguments.folder)
     facts = json.loads((part / FACTS).read_text())
@@ -67,6 +69,8 @@ def main() -> int:
     text = sum_parts(arguments.folder)
     (arguments.folder / "all.md").write_text(text)
     print(f"\n{text}")
+    if arguments.write:
+        write_between(arguments.write, "--write", text, word="draw")
     return 0
 
 
