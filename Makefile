@@ -93,7 +93,7 @@ draw: $(READY) ## pairs that no code has met, recorded and judged on first sight
 promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)
 
-clients: $(READY) ## keyless producers of twelve clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)
+clients: $(READY) ## keyless producers of thirteen clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)
 	@$(BIN)/python -m tests.lab.keyless $(ARGS)
 
 wheel: $(READY) ## a wheel in dist/ with everything under the package partition_health

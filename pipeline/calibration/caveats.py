@@ -43,6 +43,7 @@ class Caveat(Enum):
     SESSIONS_POOLED = "batches without producer ids: all such producers are taken for one"
     TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
     JAVA_ALIKE = "records with keys alone do not tell one Java partitioner from another; their places are known"
+    CLIENTS_ALIKE = "a log does not name its client: {clients} place such records alike"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
     SETTING_UNKNOWN = "{name} is not known, the data leave it open: {value} is taken"
     # The brokers

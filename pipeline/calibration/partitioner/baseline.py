@@ -16,6 +16,7 @@ from pipeline.calibration.partitioner.clients import (
     choose_client,
     choose_for_keys,
     find_choice,
+    list_alike,
     list_strategies,
     rule_of,
 )
@@ -136,6 +137,8 @@ def _read_data(
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
     choice = choose_client(rule, key_family, linger, **facts)
     confidence = ranked[rule] * _fit(order.broken_ratio[rule])
+    if alike := list_alike(rule):
+        notes.append(Caveat.CLIENTS_ALIKE.say(clients=", ".join(alike)))
     second = list(ranked)[1]
     runner_up = choose_client(second, key_family, linger, **facts).strategy
     if choice.strategy == "java-builtin":
@@ -149,6 +152,7 @@ def _read_data(
         runner_up=runner_up,
         reason=_explain(order, rule),
         chances=ranked,
+        notes=tuple(notes),
     )
 
 

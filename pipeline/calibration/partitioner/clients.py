@@ -41,6 +41,7 @@ RULES = {
     "ROUND_ROBIN_TWO_TURN": SwitchRule.ROUND_ROBIN_HALF,
     "TIMED_STICKY": SwitchRule.TIME,
     "RANDOM": SwitchRule.RANDOM,
+    "RANDOM_TWO_DRAWS": SwitchRule.RANDOM,
 }
 """What the order of batches shows of each placement; one that is not listed is never inferred."""
 _USUAL_VERSIONS = {JAVA: "4.1.1", LIBRDKAFKA: "2.10.0"}
@@ -137,6 +138,14 @@ def list_strategies(key_family: str | None) -> Sequence[str]:
         for name in family.strategies
         if name in PLACEMENTS
     ]
+
+
+def list_alike(rule: SwitchRule) -> list[str]:
+    """The other clients that place records without a key by a rule which says nothing about batches."""
+    if rule not in {SwitchRule.RANDOM, SwitchRule.ROUND_ROBIN}:
+        return []
+    others = (one for one in STRATEGIES.values() if one.client not in {JAVA, LIBRDKAFKA} and one.keyless)
+    return sorted({one.client for one in others if one.keyless and RULES.get(one.keyless.placement) is rule})
 
 
 def find_choice(strategy: str) -> ClientChoice | None:

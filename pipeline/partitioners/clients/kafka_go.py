@@ -10,8 +10,8 @@ from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
-_IN_TURN = Keyless("round robin over all partitions from 0")
-_RANDOM = Keyless("random over all partitions")
+_IN_TURN = Keyless("round robin over all partitions from 0", placement="ROUND_ROBIN")
+_RANDOM = Keyless("random over all partitions", placement="RANDOM")
 _LEAST_BYTES = Keyless("the partition with the fewest bytes so far, the lowest of equals")
 
 

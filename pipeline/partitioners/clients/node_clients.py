@@ -22,7 +22,7 @@ _KAFKAJS = Strategy(
     uses=(Use("DefaultPartitioner", since="2.0", is_default=True), Use("JavaCompatiblePartitioner", since="1.8")),
     source="producer/partitioners/default",
     hash=HashName.MURMUR2,
-    keyless=Keyless("round robin over partitions with a leader from a random start"),
+    keyless=Keyless("round robin over partitions with a leader from a random start", placement="ROUND_ROBIN_OLD"),
 )
 _PLATFORMATIC = Strategy(
     name="platformatic",
@@ -31,7 +31,7 @@ _PLATFORMATIC = Strategy(
     source="producer.ts, defaultPartitioner",
     hash=HashName.MURMUR2,
     mask=Mask.NOTHING,
-    keyless=Keyless("round robin over all partitions from 0"),
+    keyless=Keyless("round robin over all partitions from 0", placement="ROUND_ROBIN"),
     differs="murmur2 is taken as unsigned",
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.calibration.caveats import Caveat
+from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.partitioner.keyless_bins import collect_bins
 from pipeline.calibration.partitioner.switch_rules import SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
@@ -95,3 +97,25 @@ def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
     assert evidence.tied_ratio > 0.5
     assert {*list(found)[:2]} == {SwitchRule.BATCH, SwitchRule.RANDOM}
     assert max(found.values()) <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("strategy", "client", "version", "clients"),
+    [
+        ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3", "aiokafka, kafka-go, kafka-python, sarama"),
+        (
+            "java-round-robin-3.9.2",
+            JAVA,
+            "4.1.1",
+            "franz-go, kafka-go, kafkajs, platformatic/kafka, sarama",
+        ),
+        ("java-builtin", JAVA, "3.9.1", ""),
+    ],
+)
+def test_clients_that_place_records_alike_are_named(strategy, client, version, clients):
+    scenario = make_scenario(strategy, client=client, version=version, config={"linger.ms": "5"}, leaders=LEADERS)
+    traffic, batches, _ = record_session(scenario, 3)
+    found = identify_baseline(traffic, batches, len(LEADERS))
+    said = [one.text for one in found.assumptions if one.kind is Caveat.CLIENTS_ALIKE]
+    assert (found.strategy, found.client) == (strategy, client)
+    assert said == ([f"a log does not name its client: {clients} place such records alike"] if clients else [])
