@@ -168,7 +168,8 @@ def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> Resolve
     fields = read.fields(_FIELDS[read.client])
     settings = replace(_OTHERS[read.client], placement=known[chosen].placement, **fields)
     settings = replace(settings, ignores_keys=STRATEGIES[chosen].hash is None, batch_bytes=max(1, settings.batch_bytes))
-    return ResolvedProducer(ClientFamily.JAVA, settings, chosen, read.notes)
+    notes = (*read.notes, f"{read.client}'s threads are taken to cost what the Java client's do")
+    return ResolvedProducer(ClientFamily.JAVA, settings, chosen, notes)
 
 
 def _choose_java_strategy(read: ProducerConfiguration) -> str:

@@ -37,6 +37,7 @@ def test_settings(client, version, config, expected):
     settings = resolved.settings
     found = (resolved.strategy, settings.linger_ns // MS, settings.batch_bytes, settings.max_in_flight_count)
     assert found == expected
+    assert resolved.notes == (f"{client}'s threads are taken to cost what the Java client's do",)
 
 
 @pytest.mark.parametrize(
