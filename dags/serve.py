@@ -82,8 +82,8 @@ def serve_settings(host: str, port: int, url: str) -> dict[str, str]:
 
 @contextmanager
 def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`airflow COMMAND…`, stopped at the end of the block."""
-    process = subprocess.Popen([AIRFLOW, *command])  # noqa: S603  (no shell)
+    """`airflow COMMAND…`, stopped at the end of the block; one that does not stop, with the workers it has."""
+    process = subprocess.Popen([AIRFLOW, *command], start_new_session=True)  # noqa: S603  (no shell)
     try:
         yield process
     finally:
@@ -91,7 +91,7 @@ def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
         try:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def answers(url: str) -> bool:

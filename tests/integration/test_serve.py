@@ -39,7 +39,8 @@ def served(tmp_path):
         )
     yield process, port, tmp_path / "serve.log"
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        for one in (*psutil.Process(process.pid).children(recursive=True), process):
+            one.kill()
 
 
 def test_it_starts_listens_on_loopback_and_stops(served):
