@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Target:
         at_ms = time.time_ns() // 1_000_000
         try:
             page = self.fetch()
-        except (urllib.error.URLError, OSError):
+        except (OSError, HTTPException):  # it may end while it answers
             self.failures.append(at_ms)
             return
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -150,8 +150,8 @@ def test_requests_by_the_server_are_requests_by_the_pages(tables):
     assert server.keys() == pairs
     for pair in pairs:
         for column in ("request_count", "outgoing_bytes"):
-            # each misses what was sent after its own last scrape of the client
-            assert server[pair][column] == pytest.approx(files[pair][column], rel=2.5 * 2000 / SENDING_MS), pair
+            # each misses what was sent after its own last scrape of the client, which may be late or fail
+            assert server[pair][column] == pytest.approx(files[pair][column], rel=3000 * SCRAPE_S / SENDING_MS), pair
         assert server[pair]["counter_reset_count"] == 0
     linger = {pair[0]: row["client_config"] for pair, row in server.items()}
     assert [dict(settings or ()) for settings in (linger["old-names-producer"], linger["new-names-producer"])] == [
