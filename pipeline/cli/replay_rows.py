@@ -19,6 +19,7 @@ _RANGES = (
     "records_per_batch",
     "throughput_records_per_s",
     "latency_p50_ms",
+    "latency_p95_ms",
     "latency_p99_ms",
     "peak_to_mean",
     "broker_peak_to_mean",

@@ -152,6 +152,7 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
         **runs.records_per_batch().columns("records_per_batch"),
         **runs.throughput_per_s().columns("throughput_records_per_s"),
         **runs.latency_ms(0.5).columns("latency_p50_ms"),
+        **runs.latency_ms(0.95).columns("latency_p95_ms"),
         **runs.latency_ms(0.99).columns("latency_p99_ms"),
     }
 

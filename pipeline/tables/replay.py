@@ -12,7 +12,7 @@ SCENARIO_COMPARISON = Table(
     name="gold.scenario_comparison",
     grain="baseline x candidate x topic x window",
     key=("cluster", "window_start", "candidate", "topic", "topic_id"),
-    schema_version=2,
+    schema_version=3,
     columns=(
         *WINDOW,
         CANDIDATE,
@@ -104,6 +104,7 @@ SCENARIO_COMPARISON = Table(
         *double_range(
             "latency_p50_ms", "From `send()` to the acknowledgement, by record: the median over the seeds.", "ms"
         ),
+        *double_range("latency_p95_ms", "The same, what 95 % of the records stay within.", "ms"),
         *double_range("latency_p99_ms", "The same, what 99 % of the records stay within.", "ms"),
         boolean(
             "is_as_in_use",

@@ -21,6 +21,7 @@ SHOWN = {
     "records_per_batch": ("records per batch", BATCHES_PERCENT),
     "throughput_records_per_s": ("records/s", THROUGHPUT_PERCENT),
     "latency_p50_ms": ("latency p50, ms", LATENCY_PERCENT),
+    "latency_p95_ms": ("latency p95, ms", LATENCY_PERCENT),
     "latency_p99_ms": ("latency p99, ms", LATENCY_PERCENT),
 }
 WRONG_WAY, RIGHT_WAY = "WRONG WAY", "right way"

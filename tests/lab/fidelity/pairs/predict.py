@@ -88,6 +88,7 @@ FIGURES = (
     "records_per_batch",
     "throughput_records_per_s",
     "latency_p50_ms",
+    "latency_p95_ms",
     "latency_p99_ms",
 )
 

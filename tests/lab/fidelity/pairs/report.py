@@ -28,6 +28,7 @@ _RANGED = {
     "records per batch": "records per batch",
     "records/s": "records/s",
     "latency p50": "p50",
+    "latency p95": "p95",
     "latency p99": "p99",
 }
 """What the figures of a table begin with, and what they are called in the sum."""
