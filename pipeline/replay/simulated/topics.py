@@ -17,7 +17,7 @@ from pipeline.simulator.clients.client import SECOND
 
 BATCHES_ERROR, TAIL_ERROR = 0.011, 0.02
 """What the model is off by besides the seeds' chance, as standard deviations: in records per batch, and from `TAIL` on in latency."""
-TAIL = 0.99
+TAIL = 0.95
 
 
 @dataclass(frozen=True, eq=False)

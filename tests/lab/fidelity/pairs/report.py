@@ -60,7 +60,7 @@ these recordings: full batches now bound `batch.size` where bursts hide where ru
 bursts queue on an idle connection; a codec's cost per batch and its cost per byte are two numbers; peaks are compared in the same
 bytes. Later each seed drew what calibration leaves open (a delay within its range, what a client's threads cost), and ranges
 became those in which one more run lies: since then the part of real figures inside stands below the tables. Ranges of records per
-batch and p99 hold the model's own error too, which was fitted to these pairs (`tests/lab/fidelity/pairs/errors.py`).
+batch, p95 and p99 hold the model's own error too, which was fitted to these pairs (`tests/lab/fidelity/pairs/errors.py`).
 
 ```text
 """
