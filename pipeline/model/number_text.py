@@ -148,6 +148,8 @@ def format_clock(instant_ms: int, time_zone: str = "UTC") -> str:
 
     >>> format_clock(1795251600000), format_clock(1795251600000, "Europe/Berlin")
     ('2026-11-21 09:00 UTC', '2026-11-21 10:00 CET')
+    >>> format_clock(1792888200000, "Europe/Berlin"), format_clock(1792891800000, "Europe/Berlin")  # an hour later
+    ('2026-10-25 02:30 CEST', '2026-10-25 02:30 CET')
     """
     instant = datetime.fromtimestamp(instant_ms // 1000, UTC if time_zone == "UTC" else ZoneInfo(time_zone))
     return instant.strftime("%Y-%m-%d %H:%M %Z" if instant.second == 0 else "%Y-%m-%d %H:%M:%S %Z")
