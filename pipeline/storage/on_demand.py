@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.engine import OnDemand, count_held
-from pipeline.storage.session import count_spark_tasks, is_running, running_session
+from pipeline.storage.session import count_spark_tasks, is_lost, is_running, running_session
 
 
 class SparkOnDemand(OnDemand):
@@ -26,6 +26,8 @@ class SparkOnDemand(OnDemand):
         return is_running() or self._config.always or not self._config.master.startswith("local[")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a session has
+        if self._session is not None and is_lost():  # it failed the cluster before, not this one
+            self.close()
         if self._session is None:
             self._session = self._running.enter_context(running_session(self._config, app_name=self._app_name))
         return getattr(self._session, name)

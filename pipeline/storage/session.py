@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -104,7 +106,7 @@ def find_archive(spark_config: Spark) -> Path:
     return archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
 
 
-@contextmanager
+@contextlib.contextmanager
 def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
     """A session for one task: the one that runs in this process already, else a new one that is stopped at the end."""
     is_guest = is_running()
@@ -121,10 +123,16 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
 
 
+def is_lost() -> bool:
+    """Returns whether the JVM of this process's session has ended, as one that was killed."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only way to ask
+    return process is not None and process.poll() is not None
+
+
 def count_spark_tasks() -> tuple[int, int]:
     """How many tasks of the stages that run in this process's session are done, and of how many."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
-    if context is None:
+    if context is None or is_lost():
         return 0, 0
     tracker = context.statusTracker()
     stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
@@ -138,10 +146,15 @@ def stop_session(spark: SparkSession, *, keep_jvm: bool = False, timeout_s: floa
     and Java options of this one).
     """
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
-    spark.stop()
+    with (
+        contextlib.suppress(Py4JError, ConnectionError),
+        warnings.catch_warnings(action="ignore"),
+    ):  # a JVM that is gone
+        spark.stop()
     if keep_jvm or gateway is None:
         return
-    gateway.shutdown()
+    with contextlib.suppress(Py4JError, ConnectionError):
+        gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()  # the JVM ends when this pipe does
@@ -179,7 +192,7 @@ def _variables(java: Path, master: str) -> dict[str, str]:
     return variables
 
 
-@contextmanager
+@contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Sets environment variables for as long as Spark starts, and puts back what was there."""
     before = {name: os.environ.get(name) for name in variables}

@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from tests.faults.bed import JOBS, ROOT, Bed, Outcome
@@ -16,6 +17,7 @@ from tests.faults.disks import fill_disks, forbid_writing, may_mount
 from tests.faults.kills import kill_runs
 from tests.faults.power import cut_power
 from tests.faults.rivals import jump_clocks, run_side_by_side
+from tests.faults.spark import VICTIMS, kill_spark
 from tests.paper_rows import read_rows, with_rows
 
 PAPER = ROOT / "docs/RELIABILITY.md"
@@ -26,7 +28,12 @@ def main() -> int:
     """Plants all faults; 0 where nothing was lost or doubled."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--kills", type=int, default=210, help="SIGKILLs over all jobs")
-    parser.add_argument("--tries", type=int, default=60, help="of full disks and of power cuts; of rivals a quarter")
+    parser.add_argument(
+        "--tries",
+        type=int,
+        default=60,
+        help="of full disks and of power cuts; of rivals a quarter, of Spark's processes a tenth each",
+    )
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--only", default="", help="faults whose name holds this; the rows of others stay")
     parser.add_argument("--add", action="store_true", help="add to the rows there are, with a seed of its own")
@@ -53,6 +60,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
         "two runs at once, same windows": lambda: run_side_by_side(bed, few, seed, same=True),
         "two runs at once, neighbouring windows": lambda: run_side_by_side(bed, few, seed, same=False),
         "clock jumps": lambda: jump_clocks(bed, few, seed),
+        **{fault: partial(kill_spark, bed, max(1, options.tries // 10), seed, fault=fault) for fault in VICTIMS},
     }
     found: dict[str, list[Outcome]] = defaultdict(list)
     for fault, tries in faults.items():

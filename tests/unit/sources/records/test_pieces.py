@@ -24,6 +24,20 @@ def test_pieces_are_joined_by_kind_in_their_order(piece_rows):
         assert len(joined) == 2
 
 
+def test_many_small_pieces_take_little_more_room_than_their_rows():
+    """As where a task reads a segment of one batch after the other."""
+    before, held = pa.total_allocated_bytes(), []
+
+    def pieces():
+        for number in range(9_999):
+            yield Piece(Kind.KEYS, keys(number))
+            held.append(pa.total_allocated_bytes() - before)
+
+    (joined,) = join_pieces(pieces())
+    assert joined.rows["record_count"].to_pylist() == [*range(9_999)]
+    assert max(held) < 3 * joined.rows.nbytes
+
+
 def test_arrivals_count_their_records():
     chunk = pa.table({"record_count": [3, 4]})
     assert Piece(Kind.ARRIVALS, chunk).row_count == 7
