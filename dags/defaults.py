@@ -14,7 +14,7 @@ from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
 from dags.reports_page import URL_PREFIX
 from pipeline.config_file import load_config
-from pipeline.errors import DeliveryError, PipelineError, StorageConflictError
+from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
 
 INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ingested")
 """Committed windows of `bronze` and `silver`; partitioned by the window's start."""
@@ -28,7 +28,9 @@ JUDGED = Asset(name="partition_health_judged", uri="x-partition-health://judged"
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(
-            exception=[StorageConflictError, DeliveryError], action=RetryAction.RETRY, reason="worth another try"
+            exception=[StorageConflictError, DeliveryError, SparkFailedError],
+            action=RetryAction.RETRY,
+            reason="worth another try",
         ),
         RetryRule(exception=PipelineError, action=RetryAction.FAIL, reason="bad data or configuration does not heal"),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -123,10 +124,12 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
 
 
-def is_lost() -> bool:
-    """Returns whether the JVM of this process's session has ended, as one that was killed."""
+def is_lost(wait_s: float = 0) -> bool:
+    """Returns whether the JVM of this process's session has ended, or ends so soon: it was killed."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only way to ask
-    return process is not None and process.poll() is not None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process is not None and process.wait(wait_s) is not None
+    return False
 
 
 def count_spark_tasks() -> tuple[int, int]:

@@ -8,9 +8,11 @@ from types import TracebackType
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from pipeline.errors import SparkFailedError
+from pipeline.errors import PipelineError, SparkFailedError
+from pipeline.storage.session import is_lost
 
 _SHOWN = 600
+_JVM_ENDS_S = 5  # from the end of its sockets to its own
 
 
 class SparkErrors:
@@ -23,6 +25,10 @@ class SparkErrors:
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Raises the error of one line."""
+        is_answer = isinstance(error, PySparkException | Py4JJavaError)
+        is_ours = not isinstance(error, Exception) or isinstance(error, PipelineError)
+        if not is_ours and is_lost(0 if is_answer else _JVM_ENDS_S):  # pyspark raises errors of sockets, and assertions
+            raise SparkFailedError("Spark failed: its JVM has ended, killed or out of memory; run again") from error
         if isinstance(error, PySparkException | Py4JError):
             raise SparkFailedError(f"Spark failed: {describe_spark_error(error)}") from error
 

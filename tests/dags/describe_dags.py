@@ -6,7 +6,15 @@ import json
 import sys
 
 from dags.airflow_home import DAGS_FOLDER, migrate_database
+from pipeline.errors import ConfigError, DataGateError, DeliveryError, SparkFailedError, StorageConflictError
 
+ERRORS = {
+    type(error).__name__: error
+    for error in (
+        *(ConfigError("x"), DataGateError("x"), SparkFailedError("x"), StorageConflictError("x"), DeliveryError("x")),
+        MemoryError(),
+    )
+}
 HEAVY = ("pyspark", "great_expectations", "pandas", "matplotlib", "numba", "deltalake", "pyarrow")
 
 
@@ -47,7 +55,11 @@ def main() -> None:
                     "trigger_rule": task.trigger_rule.value,
                     "downstream": sorted(task.downstream_task_ids),
                     "notifiers": [type(callback).__name__ for callback in task.on_failure_callback or ()],
-                    "policy": type(task.retry_policy).__name__,
+                    "retried": [
+                        name
+                        for name, error in ERRORS.items()
+                        if task.retry_policy.evaluate(error, 1, 6).action.value != "fail"
+                    ],
                     "links": [link.name for link in task.operator_extra_links],
                     "outlets": [outlet.name for outlet in task.outlets],
                     "timeout_s": task.execution_timeout.total_seconds(),
