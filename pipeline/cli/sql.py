@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import sys
@@ -22,7 +23,7 @@ from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell
-from pipeline.storage.catalog import register_copies, register_tables
+from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tables
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
 from pipeline.storage.tables_on_disk import count_rows
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
 _SHOWN_ROWS = 1000
-_FOR_FEW_ROWS = {
-    # Making Java code of a query and compiling it takes longer than interpreting it over a million rows.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
 _COPIED_ROWS = 100_000
 """Rows of small tables, which are copied for Spark in less time than it takes to read their logs."""
 _WITHOUT_DELTA = {"spark.sql.extensions": "", "spark.sql.catalog.spark_catalog": ""}
@@ -73,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     row_count = sum(count_rows(config.warehouse, tables).values())
     is_here = config.spark.master.startswith("local")  # others see no copies
     is_copied = is_here and row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
-    conf = (_FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
+    conf = (FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
     with TemporaryDirectory() as folder, _session(config, conf) as spark:
         if is_copied:
             register_copies(spark, config.warehouse, tables, Path(folder))
@@ -102,7 +95,20 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
 
 def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextManager[SparkSession]:
     """A session with settings of our own, over which those of the configuration win."""
+    _load_pyspark()
     return running_session(config.spark.model_copy(update={"conf": conf | config.spark.conf}), app_name="sql")
+
+
+def _load_pyspark() -> None:
+    """Loads what pyspark imports at its first call to the JVM, without pandas: its tools for tests would look for it.
+
+    They take 0.3 of 1.0 CPU-s of Python for it; nothing here gives pandas a frame.
+    """
+    hidden = {} if "pandas" in sys.modules else {"pandas": None}
+    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: not to be imported, says the import system
+    importlib.import_module("pyspark.testing.utils")
+    for name in hidden:
+        del sys.modules[name]
 
 
 def asks_for_rows(statement: str) -> bool:

@@ -21,6 +21,16 @@ from pipeline.storage.spark_errors import SparkErrors
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 
+FOR_FEW_ROWS = {
+    # Making Java code of a query and compiling it takes longer than interpreting it over a million rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""Settings of a session that queries few rows."""
+
 
 def register_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Gives every declared table of the warehouse its name in this session; an earlier warehouse's names move over.
