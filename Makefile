@@ -32,8 +32,8 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 	@.ci/setup
 	@touch $@
 
-run: $(READY) ## the whole pipeline on the committed capture, by Airflow
-	@$(BIN)/python -m dags.run_once
+run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS=--spark: all of it by Spark)
+	@$(BIN)/python -m dags.run_once $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/golden $(ARGS)

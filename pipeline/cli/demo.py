@@ -35,8 +35,10 @@ class Demo:
     span: TimeWindow
 
 
-def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE) -> Demo:
+def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE, *, by_spark: bool = False) -> Demo:
     """Unpacks a capture into `folder`, over an earlier one, and writes `partition-health.yaml` there.
+
+    `by_spark`: have Spark do everything, though the recording is small enough to do without.
 
     Raises:
         ConfigError: if the archive cannot be unpacked.
@@ -45,7 +47,9 @@ def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE) -> Demo:
     unpack_capture(archive, folder)
     clock = json.loads((folder / "capture/manifest.json").read_text(encoding="utf-8"))["clock"]
     config = folder / "partition-health.yaml"
-    config.write_text(yaml.safe_dump(_configuration(folder, clock), sort_keys=False), encoding="utf-8")
+    config.write_text(
+        yaml.safe_dump(_configuration(folder, clock, by_spark=by_spark), sort_keys=False), encoding="utf-8"
+    )
     return Demo(config, TimeWindow(clock["start_ms"], clock["end_ms"]))
 
 
@@ -68,7 +72,7 @@ def unpack_capture(archive: Path, folder: Path) -> None:
         raise ConfigError(f"{archive} cannot be unpacked as a capture: {error}") from error
 
 
-def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
+def _configuration(folder: Path, clock: dict[str, int], *, by_spark: bool) -> dict[str, object]:
     groups = sorted((folder / "capture/tools").glob("consumer-groups-describe-*.txt"))
     return {
         "warehouse": "warehouse",
@@ -77,7 +81,7 @@ def _configuration(folder: Path, clock: dict[str, int]) -> dict[str, object]:
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
         "candidates": list(DEMO_CANDIDATES),
-        "spark": {"always": True},  # to be seen at work, though the recording is small enough to do without
+        "spark": {"always": by_spark},
         "clusters": {
             CLUSTER: {
                 "as_of": format_instant(clock["recorded_until_ms"]),
