@@ -49,6 +49,11 @@ class LatencyHistogram:
         return int(self.counts.sum())
 
     @property
+    def is_empty(self) -> bool:
+        """Nothing is counted; looks at one bucket, where the memory of the others may never have been touched."""
+        return self.max_ns == 0 and not self.counts[0]
+
+    @property
     def mean_ns(self) -> float | None:
         """Their mean, exact; None where there is none."""
         count = self.count
@@ -70,15 +75,15 @@ class LatencyHistogram:
 
 def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
     """Puts histograms together, as if their latencies had been counted in one."""
-    filled = [histogram for histogram in histograms if histogram.count]
+    filled = [histogram for histogram in histograms if not histogram.is_empty]
     if not filled:
         return LatencyHistogram(np.zeros(BUCKET_COUNT, np.int32), 0, 0, 0)
-    counts = filled[0].counts if len(filled) == 1 else np.sum([histogram.counts for histogram in filled], axis=0)
+    counts = filled[0].counts.astype(np.int64)  # a copy: a view would keep those of a whole run
+    for histogram in filled[1:]:
+        counts += histogram.counts
     is_narrow = counts.max() <= np.iinfo(np.int32).max
     return LatencyHistogram(
-        counts.astype(np.int32)
-        if is_narrow
-        else counts.astype(np.int64),  # copied: a view would keep those of a whole run
+        counts.astype(np.int32) if is_narrow else counts,
         sum(histogram.sum_ns for histogram in filled),
         min(histogram.min_ns for histogram in filled),
         max(histogram.max_ns for histogram in filled),
