@@ -15,8 +15,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
 from pipeline.config.schedule import plan_schedule
@@ -82,8 +84,8 @@ def serve_settings(host: str, port: int, url: str) -> dict[str, str]:
 
 @contextmanager
 def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`airflow COMMAND…`, stopped at the end of the block; one that does not stop, with the workers it has."""
-    process = subprocess.Popen([AIRFLOW, *command], start_new_session=True)  # noqa: S603  (no shell)
+    """`airflow COMMAND…`, stopped at the end of the block; one that goes on, such as for a task, with all it started."""
+    process = subprocess.Popen([AIRFLOW, *command])  # noqa: S603  (no shell)
     try:
         yield process
     finally:
@@ -91,7 +93,9 @@ def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
         try:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            for one in (*psutil.Process(process.pid).children(recursive=True), process):
+                with suppress(psutil.NoSuchProcess):  # it has just ended
+                    one.kill()
 
 
 def answers(url: str) -> bool:
