@@ -1,8 +1,8 @@
 """`make run`: the DAGs by Airflow on the committed capture, one ranged run each, in one process.
 
-One process pays once for the imports and Airflow's execution API. As in any run, Spark starts where the work is worth it, and
-the capture is not: `make run ARGS=--spark` has Spark do everything. Output of Airflow and Spark goes to
-`build/run/airflow.log`. Exits 0 also where the health gate failed: the demonstration is there to find the hot broker.
+One process pays once for the imports, the JVM and Airflow's execution API. Spark does everything, to be seen at work; with
+`make run ARGS=--no-spark` it starts as in any run only where the work is worth it, and the capture is not. Output of Airflow and
+Spark goes to `build/run/airflow.log`. Exits 0 also where the health gate failed: the demonstration is there to find the hot broker.
 """
 
 from __future__ import annotations
@@ -87,7 +87,12 @@ class Console:
 def main() -> int:
     """Runs the DAGs and prints what they found; 0 unless something other than the health gate failed."""
     parser = argparse.ArgumentParser(prog="make run", description=__doc__.partition("\n")[0])
-    parser.add_argument("--spark", action="store_true", help="have Spark do everything, not only what is worth it")
+    parser.add_argument(
+        "--spark",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="have Spark do everything, or only what is worth it, as in any run",
+    )
     by_spark = parser.parse_args().spark
     shutil.rmtree(FOLDER, ignore_errors=True)  # the recording never changes, so neither does a fresh warehouse
     with Console(FOLDER / "airflow.log") as console:

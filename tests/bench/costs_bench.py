@@ -205,8 +205,8 @@ def measure_commands(versions, folder, rounds):
         (f"`replay`, {REPLAYED_RECORDS:,} records", lambda version: version.replay(logs), {"cpu": 1 / 4}),
         ("`make run`, warm", Version.make_run, {"cpu": 1 / 4, "memory": 2 << 30}),
         (
-            "`make run ARGS=--spark`, warm",
-            lambda version: version.make_run("--spark"),
+            "`make run ARGS=--no-spark`, warm",
+            lambda version: version.make_run("--no-spark"),
             {"cpu": 1 / 4, "memory": 2 << 30},
         ),
     ):
