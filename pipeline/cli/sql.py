@@ -104,11 +104,13 @@ def _load_pyspark() -> None:
 
     They take 0.3 of 1.0 CPU-s of Python for it; nothing here gives pandas a frame.
     """
-    hidden = {} if "pandas" in sys.modules else {"pandas": None}
-    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: not to be imported, says the import system
-    importlib.import_module("pyspark.testing.utils")
-    for name in hidden:
-        del sys.modules[name]
+    if "pandas" in sys.modules:
+        return
+    sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system
+    try:
+        importlib.import_module("pyspark.testing.utils")
+    finally:
+        del sys.modules["pandas"]
 
 
 def asks_for_rows(statement: str) -> bool:

@@ -40,9 +40,8 @@ class SessionMetrics:
     is_watched: bool = False  # there are metrics of some client in the window
     spare_client_count: int = 0  # clients of the window that are no session's and sent as much as this one might have
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
-    longest_ms: float | None = (
-        None  # none of its records took longer: the longest wait and the longest request; or None
-    )
+    # none of its records took longer: the longest wait and the longest request together, or None
+    longest_ms: float | None = None
     queue_time_ms: float | None = None
     # on average over the window: requests under way to the idlest broker, a request to the quickest; None without any
     least_under_way: float | None = None
@@ -232,11 +231,7 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
     if not stored or not known:
         return None
     if all(row.get("inner_bytes") is not None for row in known):
-        first_ms = min(milliseconds_of(row["inner_from"]) for row in known)
-        last_ms = max(milliseconds_of(row["inner_until"]) for row in known)
-        edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
-        risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
-        between = float(risen[1] - risen[0])
+        between = _sum_between(slots, known, start_ms, length_ms)
         if between >= stored / 2:
             sent: float = sum(
                 _batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
@@ -266,6 +261,15 @@ def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], f
         if node.has_latency:
             found[node.broker_id].append(measure(node))
     return min((sum(each) / len(each) for each in found.values()), default=None)
+
+
+def _sum_between(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float:
+    """Bytes in the log between a client's first and last scrape in the window; even within a slot."""
+    first_ms = min(milliseconds_of(row["inner_from"]) for row in rows)
+    last_ms = max(milliseconds_of(row["inner_until"]) for row in rows)
+    edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
+    risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
+    return float(risen[1] - risen[0])
 
 
 def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it

@@ -4,8 +4,8 @@ An increase belongs to the window of the later sample. A counter that fell, or a
 before, is a restart: it counted from zero since its start. A counter that appears while its instance was being scraped
 already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before; where
 none of its kind was exposed by then, the exporter's rules changed, and what it had counted is unknown. An interval of
-more than three times the configured one is a gap: only the share of it that lies in the later sample's window counts there, as a windows' whole length before may have
-been counted from samples that are gone by now.
+more than three times the configured one is a gap: only the share of it that lies in the later sample's window counts there, as all of the
+window before may have been counted from samples that are gone by now.
 """
 
 from __future__ import annotations
@@ -42,52 +42,70 @@ def with_increases(
         The rows, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of the
         time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
     """
-
-    def before(column: str) -> pl.Expr:
-        return pl.col(column).shift(1).over(subject)
-
-    at, started = pl.col("observed_at_ms"), pl.col("started_at_ms")
-    limits = {source: GAP_INTERVALS * distance_ms for source, distance_ms in interval_ms.items()}
-    limit_ms = pl.col("source").replace_strict(limits, default=None, return_dtype=pl.Int64) if limits else None
-    fell = pl.any_horizontal(pl.col(counter) < before(counter) for counter in counters).fill_null(value=False)
-    restarted = (started > before("started_at_ms") + START_TOLERANCE_MS).fill_null(value=False)
-    told_ms = pl.when(started <= at).then(started)
-    earlier_ms, is_reset, from_ms = pl.col("earlier_ms"), pl.col("is_reset"), pl.col("from_ms")
-    span_ms = at - from_ms
-    into_window_ms = at - pl.col("window_start_ms")
-    is_gap = pl.col("is_gap")
+    at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
+    is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")
     share = pl.when(is_gap & (span_ms > 0)).then(pl.col("covered_ms") / span_ms).otherwise(1.0)
-    counts_from_zero = is_reset | (earlier_ms.is_null() & from_ms.is_not_null())
+    counts_from_zero = is_reset | (pl.col("earlier_ms").is_null() & pl.col("from_ms").is_not_null())
+    into_window_ms = at - pl.col("window_start_ms")
     return (
-        samples.sort(*subject, "observed_at_ms")
-        .with_columns(before("observed_at_ms").alias("earlier_ms"), (at - at % window_ms).alias("window_start_ms"))
-        .with_columns((earlier_ms.is_not_null() & (fell | restarted)).alias("is_reset"))
-        .with_columns(
-            pl.when(is_reset)
-            .then(pl.max_horizontal(earlier_ms, told_ms))  # NULLs are passed over
-            .when(earlier_ms.is_null())
-            .then(pl.max_horizontal(told_ms, "scraped_before_ms"))
-            .otherwise(earlier_ms)
-            .alias("from_ms")
-        )
-        .with_columns(
-            (pl.lit(value=False) if limit_ms is None else span_ms > limit_ms).fill_null(value=False).alias("is_gap")
-        )
+        _with_starts(samples, counters, subject, window_ms)
+        .with_columns((span_ms > _gap_limit_ms(interval_ms)).fill_null(value=False).alias("is_gap"))
         .with_columns(
             pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms).alias("covered_ms")
         )
         .with_columns(
             is_reset.cast(pl.Int64).alias("reset_count"),
-            (is_gap & earlier_ms.is_not_null()).cast(pl.Int64).alias("gap_count"),
+            (is_gap & pl.col("earlier_ms").is_not_null()).cast(pl.Int64).alias("gap_count"),
             *(
                 (
-                    pl.when(counts_from_zero).then(pl.col(counter)).otherwise(pl.col(counter) - before(counter)) * share
+                    pl.when(counts_from_zero)
+                    .then(pl.col(counter))
+                    .otherwise(pl.col(counter) - _before(counter, subject))
+                    * share
                 ).alias(f"{counter}_increase")
                 for counter in counters
             ),
         )
         .drop("earlier_ms", "is_reset", "from_ms", "is_gap")
     )
+
+
+def _with_starts(
+    samples: pl.DataFrame, counters: Sequence[str], subject: Sequence[str], window_ms: int
+) -> pl.DataFrame:
+    """Sorts the samples; adds the window, the sample before, restarts, and since when each sample has counted."""
+    at, started, earlier_ms = pl.col("observed_at_ms"), pl.col("started_at_ms"), pl.col("earlier_ms")
+    fell = pl.any_horizontal(pl.col(counter) < _before(counter, subject) for counter in counters)
+    restarted = started > _before("started_at_ms", subject) + START_TOLERANCE_MS
+    has_reset = fell.fill_null(value=False) | restarted.fill_null(value=False)
+    start_ms = pl.when(started <= at).then(started)
+    return (
+        samples.sort(*subject, "observed_at_ms")
+        .with_columns(
+            _before("observed_at_ms", subject).alias("earlier_ms"), (at - at % window_ms).alias("window_start_ms")
+        )
+        .with_columns((earlier_ms.is_not_null() & has_reset).alias("is_reset"))
+        .with_columns(
+            pl.when(pl.col("is_reset"))
+            .then(pl.max_horizontal(earlier_ms, start_ms))  # NULLs are passed over
+            .when(earlier_ms.is_null())
+            .then(pl.max_horizontal(start_ms, "scraped_before_ms"))
+            .otherwise(earlier_ms)
+            .alias("from_ms")
+        )
+    )
+
+
+def _before(column: str, subject: Sequence[str]) -> pl.Expr:
+    return pl.col(column).shift(1).over(subject)
+
+
+def _gap_limit_ms(interval_ms: Mapping[str, int]) -> pl.Expr:
+    """The longest interval of a sample's source that is no gap; NULL for a source without one."""
+    limits = {source: GAP_INTERVALS * distance_ms for source, distance_ms in interval_ms.items()}
+    if not limits:
+        return pl.lit(None, pl.Int64)
+    return pl.col("source").replace_strict(limits, default=None, return_dtype=pl.Int64)
 
 
 def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_samples: pl.DataFrame) -> pl.DataFrame:

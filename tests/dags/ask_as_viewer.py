@@ -30,7 +30,8 @@ EXECUTION = ("connections/team", "variables/team", "xcoms/health/{dag_run_id}/sc
 def main() -> None:
     warnings.simplefilter("ignore")
     window, hostile, note = sys.argv[1:]
-    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # slow; not for those who import this module
+    # Airflow is imported below where warnings are off: it prints some as it is.
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
 
     plant()
     bag = DagBag(str(DAGS_FOLDER))
@@ -104,6 +105,7 @@ def delete(key):
 
 def plant():
     """Secrets of each kind that Airflow keeps, and a backfill to meddle with."""
+    # Imported here for the same reason as in `main`.
     from airflow.models.backfill import Backfill  # noqa: PLC0415
     from airflow.models.connection import Connection  # noqa: PLC0415
     from airflow.models.variable import Variable  # noqa: PLC0415

@@ -144,8 +144,8 @@ def list_alike(rule: SwitchRule) -> list[str]:
     """The other clients that place records without a key by a rule which says nothing about batches."""
     if rule not in {SwitchRule.RANDOM, SwitchRule.ROUND_ROBIN}:
         return []
-    others = (one for one in STRATEGIES.values() if one.client not in {JAVA, LIBRDKAFKA} and one.keyless)
-    return sorted({one.client for one in others if one.keyless and RULES.get(one.keyless.placement) is rule})
+    placing = {one.client for one in STRATEGIES.values() if one.keyless and RULES.get(one.keyless.placement) is rule}
+    return sorted(placing - {JAVA, LIBRDKAFKA})
 
 
 def find_choice(strategy: str) -> ClientChoice | None:

@@ -200,12 +200,9 @@ def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Seq
 
 def _is_same(time: _Estimate, times: Sequence[_Estimate]) -> bool:
     """One delay may be that of all these minutes: their ranges have a part in common."""
-    low = max(each.delay.low for each in (time, *times))
-    return (
-        time.is_settled
-        and all(each.is_settled for each in times)
-        and low <= min(each.delay.high for each in (time, *times))
-    )
+    together = (time, *times)
+    low, high = max(each.delay.low for each in together), min(each.delay.high for each in together)
+    return low <= high and all(each.is_settled for each in together)
 
 
 def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:

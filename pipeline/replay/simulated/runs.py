@@ -190,7 +190,7 @@ def _measure_client_latency_ns(result: SimulationResult, queues: list[int], writ
     broker_count = len(result.connections) // result.producer_count
     own = [writer * broker_count + broker for writer in writers for broker in range(broker_count)]
     sizes = [int(result.connections[connection, ConnectionCounter.BYTES]) for connection in own]
-    latencies = [result.request_latencies.mean_ns([connection]) or 0.0 for connection in own]
+    latencies = [result.request_latencies.of(connection).mean_ns or 0.0 for connection in own]
     weighted = sum(size * latency for size, latency in zip(sizes, latencies, strict=True))
     return (result.queue_times.mean_ns(queues) or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
 

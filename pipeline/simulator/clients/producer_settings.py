@@ -166,8 +166,9 @@ def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> Resolve
         problem = f"{chosen}: the simulator does not follow it for {read.client}; expected {join_options(followed)}"
         raise WrongSettingError("strategy", problem)
     fields = read.fields(_FIELDS[read.client])
-    settings = replace(_OTHERS[read.client], placement=known[chosen].placement, **fields)
-    settings = replace(settings, ignores_keys=STRATEGIES[chosen].hash is None, batch_bytes=max(1, settings.batch_bytes))
+    fields["batch_bytes"] = max(1, fields["batch_bytes"])
+    fields |= {"placement": known[chosen].placement, "ignores_keys": STRATEGIES[chosen].hash is None}
+    settings = replace(_OTHERS[read.client], **fields)
     notes = (*read.notes, f"{read.client}'s threads are taken to cost what the Java client's do")
     return ResolvedProducer(ClientFamily.JAVA, settings, chosen, notes)
 

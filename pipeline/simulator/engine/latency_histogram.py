@@ -46,7 +46,7 @@ class LatencyHistogram:
     @property
     def count(self) -> int:
         """How many there are."""
-        return int(self.counts.sum())
+        return 0 if self.is_empty else int(self.counts.sum())
 
     @property
     def is_empty(self) -> bool:

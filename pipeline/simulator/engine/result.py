@@ -115,10 +115,10 @@ class Histograms:
         return merge_histograms(self.of(unit) for unit in units)
 
     def mean_ns(self, units: Iterable[int]) -> float | None:
-        """The mean over several units, as `merge` has it; None where there is none."""
-        filled = [histogram for unit in units if not (histogram := self.of(unit)).is_empty]
-        count = sum(histogram.count for histogram in filled)
-        return sum(histogram.sum_ns for histogram in filled) / count if count else None
+        """The mean latency of several units; None without a latency. Cheaper than that of `merge`: no buckets are summed up."""
+        histograms = [self.of(unit) for unit in units]
+        count = sum(histogram.count for histogram in histograms)
+        return sum(histogram.sum_ns for histogram in histograms) / count if count else None
 
 
 @dataclass(frozen=True, eq=False)
