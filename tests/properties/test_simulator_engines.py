@@ -12,14 +12,14 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.simulator.clients.client import ClientFamily
+from pipeline.simulator.clients.client import ClientFamily, Settings
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
 from pipeline.simulator.engine.run import FINISHED, continue_run, start_run
 from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, make_room, simulate
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import PerfTest, Traffic
+from pipeline.simulator.scenario.traffic import PerfTest, Recorded, Traffic
 from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
 
@@ -52,6 +52,19 @@ def assert_engines_agree(scenario, seed, fed_record_count):
 @given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=st.sampled_from(BLOCKS))
 def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
     assert_engines_agree(scenario, seed, fed_record_count)
+
+
+def test_two_new_batches_in_a_row_leave_franz_go_no_partition_before():
+    """Records with a partition of their own open batches, too: the next draw may repeat what was sticky before them."""
+    partition = np.tile([-1, 1, 2], 200)
+    records = Recorded(np.arange(600) * 1_000_000, np.full(600, 700), partition, np.zeros(600, np.int64))
+    whole = Traffic(records, Distribution.constant(700), record_count=600)
+    sticky = Settings(placement="STICKY_NEIGHBOUR", batch_bytes=1, linger_ns=0)
+    broker = SimulatedBroker(0, Service(request_ns=Distribution.constant(100_000)))
+    producer = Producer("p", (whole,), settings=sticky)
+    scenario = Scenario("made", (broker,), (Topic("t", (0, 0, 0)),), (producer,))
+    for seed in range(5):
+        assert_engines_agree(scenario, seed, FED_RECORD_COUNT)
 
 
 @settings(max_examples=30)

@@ -125,6 +125,7 @@ class TopicInfo:
     made_count: int  # queues that were asked for once
     has_load_stats: bool  # as of the last `ready()`: KIP-794 may weigh queues
     sticky_partition: int  # of any partitioner that has one; -1 before
+    last_partition: int  # franz-go's sticky one: that before the last new batch; -1 for none
     produced_bytes: int  # KIP-794: since it was drawn
     drawn_at_ns: int  # librdkafka: when it was
     counter: int  # round robin

@@ -163,7 +163,7 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
         row["partition_count"] = len(topic.leaders)
         row["first_available"], row["available_count"] = layout.put("partitions", topic.available)
         row["is_led"] = min(topic.leaders) >= 0
-        row["sticky_partition"] = -1
+        row["sticky_partition"] = row["last_partition"] = -1
         row["compression_ratio"] = FIRST_RATIO
 
 

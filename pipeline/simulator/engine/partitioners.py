@@ -100,10 +100,8 @@ def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, par
     sticky = topic.sticky_partition
     if producer.partitioner == _STICKY and (sticky < 0 or sticky == partition):
         _draw_another(sim, topic)
-    elif producer.partitioner == _STICKY_NEIGHBOUR:
-        _draw_or_neighbour(sim, topic)
-    elif producer.partitioner == _LEAST_BACKUP:
-        topic.sticky_partition = -1
+    elif producer.partitioner in (_STICKY_NEIGHBOUR, _LEAST_BACKUP):
+        topic.last_partition, topic.sticky_partition = sticky, -1
 
 
 @njit
@@ -133,10 +131,10 @@ def _find_choice(sim: Simulation, topic: TopicInfo, place: int) -> int:
 
 @njit
 def _draw_or_neighbour(sim: Simulation, topic: TopicInfo) -> None:
-    """Draws a partition; where that is the sticky one, takes the next."""
+    """Draws a partition; where that is the one before, takes the next. After two new batches in a row none was before."""
     count = _count_choices(topic)
     place = draw_index(topic.partition_stream, count)
-    if _find_choice(sim, topic, place) == topic.sticky_partition:
+    if _find_choice(sim, topic, place) == topic.last_partition:
         place = (place + 1) % count
     topic.sticky_partition = _find_choice(sim, topic, place)
 
