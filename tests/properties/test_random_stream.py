@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from fractions import Fraction
+
 import numba as nb
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.simulator.engine import draws
 from pipeline.simulator.engine.client_state import QuantileTable, RandomStream
 from pipeline.simulator.engine.random_stream import (
+    FIRST_FACTOR,
+    FRACTION_BITS,
+    GAMMA,
+    LEVEL_COUNT,
     MAX_TABLE_VALUE,
+    SECOND_FACTOR,
     TABLE_LENGTH,
     derive_stream,
     draw_bits,
@@ -66,6 +74,33 @@ def test_kernel_draws_the_same(stream, bound, points):
             (draw_bits(stream, count) >> 1) % bound,
             draw_quantile(stream, count, table),
         ]
+
+
+def find_stream(bits):
+    """The stream whose first number has these bits: SplitMix64's steps, backwards."""
+    for shift, factor in ((31, SECOND_FACTOR), (27, FIRST_FACTOR), (30, 1)):
+        value = bits
+        for _ in range(64 // shift):
+            value = bits ^ value >> shift
+        bits = value * pow(factor, -1, 1 << 64) % (1 << 64)
+    return (bits - GAMMA) % (1 << 64)
+
+
+@pytest.mark.parametrize("ones", range(LEVEL_COUNT + 1))
+@given(below=st.integers(0, 2**63 - 1))
+@settings(max_examples=20)
+def test_a_draw_is_the_quantile_at_its_uniform_number_however_far_in_the_tail(ones, below):
+    """Oracle: the probabilities of the table's entries; level 22, the last but one, comes once in eight million draws."""
+    bits = ((1 << ones) - 1) << (64 - ones) | below >> min(ones, 63)
+    uniform, probabilities = Fraction(bits, 1 << 64), [Fraction(p) for p in list_probabilities()]
+    place = bisect_right(probabilities, uniform) - 1
+    width = probabilities[place + 1] - probabilities[place]
+    expected = int((place + (uniform - probabilities[place]) / width) * (1 << FRACTION_BITS))
+
+    table = np.arange(TABLE_LENGTH, dtype=np.int64) << FRACTION_BITS
+    assert draw_bits(find_stream(bits), 0) == bits
+    assert draw_quantile(find_stream(bits), 0, table) == expected
+    assert draw_rows(find_stream(bits), 7, table, 1)[0, 3] == expected
 
 
 @given(points=quantile_points())

@@ -146,6 +146,32 @@ def test_by_client_version_and_setting(client, version, setting, names):
     assert [strategy.name for strategy in find_strategies(client, version, setting)] == names
 
 
+# what a producer does that is not configured, in the newest version of its client; oracle: the sources that they name
+DEFAULTS = {
+    "aiokafka": "aiokafka",
+    "franz-go": "franz-go-default",
+    "kafka (Rust)": "rust-kafka",
+    "kafka (Scala producer)": "",  # gone since 0.11
+    "kafka (broker)": "consumer-group-coordinator",
+    "kafka-clients": "java-builtin",
+    "kafka-go": "kafka-go-round-robin",
+    "kafka-python": "kafka-python",
+    "kafkajs": "kafkajs",
+    "librdkafka": "librdkafka-consistent_random",
+    "platformatic/kafka": "platformatic",
+    "pulsar-client": "pulsar-java-string pulsar-java-string-key-bytes",  # for key, and for keyBytes
+    "redpanda": "redpanda-proxy",
+    "sarama": "sarama-hash",
+    "spring-cloud-stream": "spring-cloud-stream",
+}
+
+
+def test_the_default_of_every_client():
+    clients = sorted({strategy.client for strategy in STRATEGIES.values()})
+    found = {client: " ".join(strategy.name for strategy in find_strategies(client, "99")) for client in clients}
+    assert found == DEFAULTS
+
+
 def test_every_strategy_says_how_it_does_without_a_key():
     for strategy in STRATEGIES.values():
         assert strategy.uses
