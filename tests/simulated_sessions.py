@@ -81,13 +81,21 @@ def make_scenario(
 
 
 def record_session(
-    scenario: Scenario, seed: int, *, producer_id: int = 1
+    scenario: Scenario, seed: int, *, producer_id: int = 1, has_batch_times: bool = False
 ) -> tuple[SessionTraffic, SessionBatches, SimulationResult]:
-    """Simulates a scenario of one producer and topic, and keeps what a log would."""
+    """Simulates a scenario of one producer and topic, and keeps what a log would.
+
+    With `has_batch_times` a batch's records have the time at which it is sent, as kafka-go and KafkaJS write them.
+    """
     result = simulate(scenario, seed, traces=True)
     assert result.batch_trace is not None
     assert result.record_trace is not None
     records = {name: result.record_trace[name].to_numpy() for name in result.record_trace.column_names}
+    if has_batch_times:
+        sent = result.batch_trace.select(["partition", "batch_number", "drained_at_ns"]).to_pylist()
+        at_ns = {(row["partition"], row["batch_number"]): row["drained_at_ns"] for row in sent}
+        batch_of = zip(records["partition"].tolist(), records["batch_number"].tolist(), strict=True)
+        records["sent_at_ns"] = np.array([at_ns[batch] for batch in batch_of])
     at_ms = records["sent_at_ns"] // MS
     order = np.lexsort((records["partition"], at_ms))
     traffic = SessionTraffic(

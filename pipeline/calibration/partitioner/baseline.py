@@ -122,6 +122,8 @@ def _read_data(
     order = _weigh(drop_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
     ranked = order.rank(is_idempotent=is_idempotent) if order else {}
     rule = next(iter(ranked)) if order and order.event_count >= LEAST_EVENTS else None
+    refuted = order.refuted.get(rule, "") if order and rule else ""
+    rule = None if refuted else rule
     sticks = rule in {SwitchRule.BATCH, SwitchRule.BYTES} and not is_keyed.any()
     linger = bound_linger_ms(batches, traffic, sticks=sticks, full_bytes=full_bytes)
     notes = []
@@ -129,7 +131,7 @@ def _read_data(
         notes.append(Caveat.SESSIONS_POOLED.say())
     if traffic.timestamp_type != CREATE_TIME:
         notes.append(Caveat.TIMES_OF_APPEND.say())
-    found = _Evidence(linger=linger, batch_bytes=batch_bytes, order=order, notes=tuple(notes))
+    found = _Evidence(linger=linger, batch_bytes=batch_bytes, order=order, notes=tuple(notes), reason=refuted)
     if ignores_keys and follows_keys(traffic):
         return replace(found, reason="each key has its partition, by no hash that is known")
     if rule is None or order is None:
@@ -160,7 +162,7 @@ def _judge_keys(found: _Evidence, key_family: str | None, partition_count: int, 
     """What keys alone say, where the order of batches says nothing."""
     choice = choose_for_keys(key_family, found.linger, is_idempotent=is_idempotent)
     if choice is None:
-        return replace(found, reason=_explain_silence(partition_count, found.order))
+        return replace(found, reason=found.reason or _explain_silence(partition_count, found.order))
     notes = (*found.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else found.notes
     runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
     reason = f"keys placed by {key_family}"

@@ -119,3 +119,44 @@ def test_clients_that_place_records_alike_are_named(strategy, client, version, c
     said = [one.text for one in found.assumptions if one.kind is Caveat.CLIENTS_ALIKE]
     assert (found.strategy, found.client) == (strategy, client)
     assert said == ([f"a log does not name its client: {clients} place such records alike"] if clients else [])
+
+
+def test_batches_dealt_out_evenly_are_not_taken_for_draws():
+    """kafka-go: 4 partitions, a record each in turn, batches of 3 with the time they are sent, in whatever order."""
+    chance = np.random.default_rng(1)
+    order = [
+        (10 * turn + place, partition) for turn in range(100) for place, partition in enumerate(chance.permutation(4))
+    ]
+    traffic, batches = make_session(
+        [(at, partition) for at, partition in order for _ in range(3)],
+        [(at, at, partition, 3) for at, partition in order],
+    )
+    found = identify_baseline(traffic, batches, 4)
+    assert (found.strategy, found.confidence) == (None, 0.0)
+    assert "dealt out before they are batched" in found.reason
+
+
+@pytest.mark.parametrize(("stays", "strategy"), [(0.0, "java-sticky-2.4"), (0.1, None)])
+def test_every_batch_elsewhere_is_not_most_batches_elsewhere(stays, strategy):
+    """Least backup may choose the same partition again, KIP-480 never does."""
+    chance = np.random.default_rng(2)
+    drawn = [0]
+    for _ in range(600):
+        others = [partition for partition in range(6) if partition != drawn[-1]]
+        drawn.append(drawn[-1] if chance.random() < stays else int(chance.choice(others)))
+    rows = [(10 * number, partition) for number, partition in enumerate(drawn)]
+    traffic, batches = make_session(
+        [(at + more, partition) for at, partition in rows for more in (0, 4)],
+        [(at, at + 4, partition, 2) for at, partition in rows],
+    )
+    found = identify_baseline(traffic, batches, 6)
+    assert found.strategy == strategy
+    assert ("no rule that is known here does it" in found.reason) is (strategy is None)
+
+
+def test_without_producer_ids_a_batch_each_is_believed_little():
+    scenario = make_scenario("java-sticky-2.4", version="2.8.1", config={"linger.ms": "20"}, leaders=LEADERS, seconds=6)
+    for producer_id, most in ((1, 1.0), (-1, 0.6)):
+        traffic, batches, _ = record_session(scenario, 3, producer_id=producer_id)
+        found = identify_baseline(traffic, batches, len(LEADERS))
+        assert (found.strategy, round(found.confidence, 1)) == ("java-sticky-2.4", most)

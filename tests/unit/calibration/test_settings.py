@@ -32,7 +32,7 @@ def make_session(counts, *, batch_bytes, record_ratio, body_bytes=198, codec="lz
 
 def infer_batch_size(bounds, limit_bytes):
     """`batch.size` by what full batches say and by where runs end."""
-    evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9)
+    evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9, {})
     traffic, batches = make_session([3, 3], batch_bytes=0, record_ratio=1.0, codec="none")
     found = infer_settings(
         CLIENT,
