@@ -207,19 +207,23 @@ def _status_rows(
     """Rows whose tables still hold what they vouch for; some columns, all by default."""
     wanted = (*columns, _VERSIONS) if columns else ()
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=wanted)
-    for table in TABLES:
-        vouched = pc.map_lookup(rows[_VERSIONS], pa.scalar(table.name), "first")
-        if vouched.null_count < len(vouched):
-            rows = rows.filter(
-                pc.fill_null(pc.less_equal(vouched, find_version(table_path(warehouse, table))), fill_value=True)
-            )
+    versions = rows[_VERSIONS].combine_chunks()
+    by_table = pa.table({"table": versions.keys, "version": versions.items}).group_by("table")
+    newest = by_table.aggregate([("version", "max")])
+    vouched = dict(zip(newest["table"].to_pylist(), newest["version_max"].to_pylist(), strict=True))
+    for table in TABLES:  # each row only where a table lost commits: a filter copies the versions of all rows
+        version = find_version(table_path(warehouse, table)) if table.name in vouched else 0
+        if vouched.get(table.name, 0) > version:
+            of_rows = pc.map_lookup(rows[_VERSIONS], pa.scalar(table.name), "first")
+            rows = rows.filter(pc.fill_null(pc.less_equal(of_rows, version), fill_value=True))
     return rows.drop_columns([_VERSIONS]) if columns else rows
 
 
 def _windows(rows: pa.Table) -> frozenset[TimeWindow]:
     """The windows of some rows; as numbers, since a date each would cost more than all else of a run over a month's."""
-    bounds = (rows[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist() for name in _BOUNDS)
-    return frozenset(TimeWindow(start_ms, end_ms) for start_ms, end_ms in zip(*bounds, strict=True))
+    bounds = rows.group_by(_BOUNDS).aggregate([]).select(_BOUNDS)  # a window has a row per source
+    numbers = (column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist() for column in bounds.columns)
+    return frozenset(TimeWindow(start_ms, end_ms) for start_ms, end_ms in zip(*numbers, strict=True))
 
 
 def _window(row: Mapping[str, Any]) -> TimeWindow:

@@ -247,9 +247,9 @@ class Bed:
         return Child(take, log or folder)
 
     def find_job(self, folder: Path, since_s: float) -> str:
-        """The job that was at work; incidents are raised once the verdicts of the run are stored."""
+        """The job that was at work; of what raises incidents, their own commit is the first."""
         step = (folder / "marks.txt").read_text().split()[-1]
-        commits = (folder / "warehouse/gold/verdicts/_delta_log").glob("*.json")
+        commits = (folder / "warehouse/gold/incidents/_delta_log").glob("*.json")
         return "raise" if step == "health" and any(path.stat().st_mtime > since_s for path in commits) else step
 
     def recover(

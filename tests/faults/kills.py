@@ -33,13 +33,14 @@ def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, .
     folder, arrived = bed.restore(step), len(bed.post.list_arrived())
     jobs: list[str] = []
     steps = STEPS[STEPS.index(step) :]
-    least = 0.6 if aimed_at == "raise" else 0.0
     for hours in range(KILLS_OF_A_TRY):
         (folder / "marks.txt").unlink(missing_ok=True)
         since_s, child = time.time(), bed.start(folder, steps, hours=hours)
         while not (folder / "marks.txt").exists() and not child.poll():
             time.sleep(0.001)
-        ends_s = time.monotonic() + rng.uniform(least, 1.0) * bed.durations_s[step]
+        while aimed_at == "raise" and bed.find_job(folder, since_s) == "health" and not child.poll():
+            time.sleep(0.001)
+        ends_s = time.monotonic() + rng.uniform(0.0, 0.5 if aimed_at == "raise" else 1.0) * bed.durations_s[step]
         while time.monotonic() < ends_s and not child.poll():
             time.sleep(0.001)
         if child.kill():
