@@ -14,7 +14,7 @@ from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
-from pipeline.storage.values import row_of, value_of
+from pipeline.storage.values import row_of, values_of
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
 
@@ -113,8 +113,8 @@ class RunContext:
         return found
 
     def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
-        """The same as values of a dataclass, see `value_of`."""
-        return [value_of(kind, row) for row in self.rows(table, windows)]
+        """The same as values of a dataclass, see `values_of`."""
+        return values_of(kind, self.load(table, windows))
 
     def has_few_rows(self, table: Table, windows: Sequence[TimeWindow]) -> bool:
         """Whether one process may hold the cluster's rows of some windows."""

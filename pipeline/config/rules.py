@@ -143,7 +143,7 @@ class RuleSettings(Section):
 
     def of_topic(self, topic: str) -> RuleSettings:
         """The settings for a topic ("" for what is about no topic)."""
-        override = find_pattern(self.topics, topic)
+        override = find_pattern(self.topics, topic) if self.topics else None  # asked for every subject of every window
         return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))
 
 

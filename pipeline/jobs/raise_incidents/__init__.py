@@ -20,7 +20,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.values import row_of, value_of
+from pipeline.storage.values import row_of, values_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.verdicts.sources import CALM_BELOW
@@ -78,7 +78,7 @@ def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
     """Changes before a window, of incidents that had not ended by then: of all that ever were, these are few."""
     before = TimeWindow(0, first_ms)
     sql = "SELECT * FROM changes WHERE incident_id NOT IN (SELECT incident_id FROM changes WHERE state = 'resolved')"
-    return [value_of(IncidentChange, row) for row in run.query(sql, (before,), changes=INCIDENTS).to_pylist()]
+    return values_of(IncidentChange, run.query(sql, (before,), changes=INCIDENTS))
 
 
 def load_history(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[Verdict]:
@@ -91,7 +91,7 @@ def load_history(run: RunContext, first_ms: int, opened: Sequence[OpenIncident])
         subjects = sorted({format_datafusion_text(f"{one.last.rule} {one.last.subject}") for one in opened})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
     before = (TimeWindow(began_ms, first_ms),)
-    return [value_of(Verdict, row) for row in run.load(VERDICTS, before, where=wanted).to_pylist()]
+    return values_of(Verdict, run.load(VERDICTS, before, where=wanted))
 
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:
