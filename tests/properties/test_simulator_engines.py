@@ -9,17 +9,19 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.simulator.clients.client import ClientFamily, Settings
 from pipeline.simulator.engine.initial_state import lay_out
+from pipeline.simulator.engine.partitioners import Placement
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
 from pipeline.simulator.engine.run import FINISHED, continue_run, start_run
 from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, make_room, simulate
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import PerfTest, Recorded, Traffic
+from pipeline.simulator.scenario.traffic import Gaps, PerfTest, Recorded, Target, Traffic
 from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
 
@@ -65,6 +67,34 @@ def test_two_new_batches_in_a_row_leave_franz_go_no_partition_before():
     scenario = Scenario("made", (broker,), (Topic("t", (0, 0, 0)),), (producer,))
     for seed in range(5):
         assert_engines_agree(scenario, seed, FED_RECORD_COUNT)
+
+
+@pytest.mark.parametrize("placement", Placement, ids=[placement.name for placement in Placement])
+def test_several_producers_of_a_kind_do_as_the_reference(placement):
+    """Each has queues, connections and partitioner of its own for two topics, and a slow broker to keep away from."""
+    exponential = Distribution.exponential(300_000)
+    brokers = tuple(
+        SimulatedBroker(
+            number, Service(request_ns=exponential), delay_ns=Steps.constant(20_000_000 if number == 0 else 0)
+        )
+        for number in range(3)
+    )
+    topics = (Topic("orders", (0, 1, 2)), Topic("bills", (2, 0, 1, 1)))
+    gaps = Gaps(Distribution.exponential(400_000))
+    traffic = tuple(
+        Traffic(gaps, Distribution.constant(700), (Target(topic=topic),), record_count=150) for topic in (0, 1)
+    )
+    family = ClientFamily.LIBRDKAFKA if placement is Placement.TIMED_STICKY else ClientFamily.JAVA
+    chosen = Settings(
+        placement=placement.name,
+        is_adaptive=True,
+        availability_timeout_ns=5_000_000,
+        batch_bytes=2000,
+        linger_ns=0,
+        max_in_flight_count=1,
+    )
+    producers = tuple(Producer(name, traffic, family=family, settings=chosen) for name in ("a", "b", "c"))
+    assert_engines_agree(Scenario("made", brokers, topics, producers), 7, FED_RECORD_COUNT)
 
 
 @settings(max_examples=30)
