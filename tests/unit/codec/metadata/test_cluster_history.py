@@ -207,6 +207,36 @@ def test_broken_records(value, reason):
         parse_metadata_record(value)
 
 
+# the end of `validVersions` in Kafka 4.1's JSON files of these records
+NEWEST_VERSIONS = {
+    "REGISTER_BROKER": 3,
+    "UNREGISTER_BROKER": 0,
+    "TOPIC": 0,
+    "PARTITION": 2,
+    "CONFIG": 0,
+    "PARTITION_CHANGE": 2,
+    "FENCE_BROKER": 0,
+    "UNFENCE_BROKER": 0,
+    "REMOVE_TOPIC": 0,
+    "FEATURE_LEVEL": 0,
+    "BROKER_REGISTRATION_CHANGE": 2,
+    "BEGIN_TRANSACTION": 0,
+    "END_TRANSACTION": 0,
+    "ABORT_TRANSACTION": 0,
+    "CLEAR_ELR": 0,
+}
+
+
+@pytest.mark.parametrize(("name", "newest"), NEWEST_VERSIONS.items())
+def test_a_version_newer_than_the_newest_is_not_guessed_at(name, newest):
+    header = bytes([1, RecordType[name]])
+    with pytest.raises(InputError, match=rf"^{name}_RECORD of version {newest + 1}, known up to {newest}"):
+        parse_metadata_record(header + bytes([newest + 1]))
+    if name != "END_TRANSACTION":  # one without fields
+        with pytest.raises(InputError, match=r"expected \d+ bytes"):
+            parse_metadata_record(header + bytes([newest]))
+
+
 def test_unknown_types_and_tags_are_passed_over():
     assert parse_metadata_record(b"\x01\x63\x07rubbish") == MetadataRecord(0x63, 7, {})
     assert parse_metadata_record(b"\x01\x63\x07").type_name == "UNKNOWN_99"
