@@ -15,7 +15,16 @@ from expectations.gate import GateReport
 from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError
-from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.jobs import (
+    forecast,
+    ingest,
+    judge_health,
+    measure_rules,
+    raise_incidents,
+    recommend,
+    replay,
+    score_health,
+)
 from pipeline.model.number_text import format_slug
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.report.metrics import publish_metrics
@@ -79,7 +88,8 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
     if score_health.are_judged(run, inputs):
         return _repeat_verdict(spark, run, windows)
-    reports = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
+    reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
+    reports += [measure_rules.run(run, windows), recommend.run(run, windows)]
     verdicts = judge_health.run(run, windows)
     health = gates.check_health(spark, run, windows, verdicts)
     reports.append(raise_incidents.run(run, verdicts, inputs))

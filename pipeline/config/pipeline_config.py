@@ -10,7 +10,6 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
-    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
@@ -70,9 +69,7 @@ class Cluster(Section):
     mail_to: tuple[Address, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
-    rules: Annotated[dict[str, RuleSettings], BeforeValidator(over_defaults)] = Field(
-        default_factory=dict, validate_default=True
-    )
+    rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     batch_size_bytes: int = Field(16384, gt=0)
@@ -89,6 +86,11 @@ class Cluster(Section):
                 "only log_directories may have one live_cluster with them"
             )
         return sources
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _over_defaults(cls, rules: object, validation: ValidationInfo) -> object:
+        return over_defaults(rules, validation.data.get("gate"))
 
     @field_validator("time_zone")
     @classmethod

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
 from pipeline.rules import RULES
+from pipeline.rules.forecasts import FORECAST_RULE
 
 _T = TypeVar("_T")
 Severity = Literal["critical", "warning", "off"]
@@ -147,8 +148,11 @@ class RuleSettings(Section):
         return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))
 
 
-def over_defaults(rules: object) -> object:
-    """The configured rules over the default ones, field by field; `ValueError` for a name that no rule has."""
+def over_defaults(rules: object, gate: Gate | None = None) -> object:
+    """The configured rules over the default ones, field by field; `ValueError` for a name that no rule has.
+
+    Broker shares are forecast against the limit of the gate.
+    """
     if not isinstance(rules, dict):
         return rules
     unknown = sorted(str(name) for name in rules if name not in RULES)
@@ -158,5 +162,6 @@ def over_defaults(rules: object) -> object:
     for name, rule in RULES.items():
         given = rules.get(name, {})
         if isinstance(given, dict):  # anything else is refused under its own key
-            filled[name] = {"limit": rule.limit, "k": rule.k, "n": rule.n, "severity": rule.severity, **given}
+            limit = gate.limit_ratio if gate and name == FORECAST_RULE else rule.limit
+            filled[name] = {"limit": limit, "k": rule.k, "n": rule.n, "severity": rule.severity, **given}
     return filled

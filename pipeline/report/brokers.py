@@ -224,12 +224,27 @@ def draw_room(answer: Answer) -> RowChart | None:
     )
     if full:
         says += f" The first disk is full in {format_count(min(full))} h."
+    ahead = [row for row in rows if row["highest_ratio"] is not None]
+    if ahead:
+        highest = max(ahead, key=lambda row: row["highest_ratio"])
+        says += (
+            f" Of the next seven days' forecasts the highest is broker {highest['broker_id']} at "
+            f"{format_ratio(highest['highest_ratio'])} its fair share."
+        )
     scale = scale_over([1.0])
     return RowChart(
         answer=answer,
         title="Head-room",
         says=says,
-        columns=("broker", "can carry", "busiest moment", "handlers idle", "network idle", "disk full in"),
+        columns=(
+            "broker",
+            "can carry",
+            "busiest moment",
+            "handlers idle",
+            "network idle",
+            "disk full in",
+            "next 7 days",
+        ),
         rows=[
             ChartRow(
                 cells=(
@@ -239,6 +254,7 @@ def draw_room(answer: Answer) -> RowChart | None:
                     known(row["request_handler_idle_ratio"], format_percent),
                     known(row["network_processor_idle_ratio"], format_percent),
                     known(row["hours_to_full"], lambda hours: f"{hours:,.0f} h"),
+                    known(row["highest_ratio"], format_ratio),
                 ),
                 marks=(scale.area("bar", 0, min(1.0, 1 / row["share_ratio"])), scale.point("fair", 1.0)),
             )

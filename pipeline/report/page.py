@@ -32,7 +32,7 @@ from pipeline.report.what_if import draw_advice, draw_back_tests, draw_promises,
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
-from pipeline.tables.health import PROMISES
+from pipeline.tables.health import FORECAST, PROMISES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,9 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
-    ensure_tables(run.warehouse, (PROMISES, VERDICTS))  # an older warehouse lacks the one, and columns of the other
+    ensure_tables(
+        run.warehouse, (PROMISES, FORECAST, VERDICTS)
+    )  # an older warehouse lacks two, and columns of the third
     window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)

@@ -131,7 +131,7 @@ LIMIT 20"""
 
 ROOM = f"""\
 SELECT s.broker_id, s.share_ratio, s.peak_ratio, m.request_handler_idle_ratio, m.network_processor_idle_ratio,
-       d.value AS hours_to_full
+       d.value AS hours_to_full, f.highest_ratio
 FROM (SELECT * FROM gold.broker_share WHERE {_WINDOW}) s
 LEFT JOIN (
   SELECT broker_id, min(request_handler_idle_ratio) AS request_handler_idle_ratio,
@@ -140,6 +140,9 @@ LEFT JOIN (
 ) m ON m.broker_id = s.broker_id
 LEFT JOIN (SELECT * FROM gold.rule_measures WHERE {_WINDOW} AND rule = 'disk_hours_to_full') d
   ON d.subject = concat('broker ', CAST(s.broker_id AS STRING))
+LEFT JOIN (
+  SELECT subject, max(value) AS highest_ratio FROM gold.forecast WHERE {_WINDOW} AND measure = 'share_ratio' GROUP BY subject
+) f ON f.subject = concat('broker ', CAST(s.broker_id AS STRING))
 ORDER BY s.share_ratio DESC NULLS LAST, s.broker_id"""
 
 REPLAY = f"""\

@@ -54,6 +54,7 @@ class Number(Enum):
         "gold.rule_measures, gold.verdicts, gold.incidents, gold.alert_outbox",
         "each rule where the numbers it is about are known, and as they are",
     )
+    FORECAST = "gold.forecast", "as the shares, topic sizes and volumes it is made from"
     RECOMMENDATIONS = (
         "gold.recommendations: moves and their effects, gold.promises: what became of them",
         "of changes of clients: by the replay",

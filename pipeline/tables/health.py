@@ -175,4 +175,33 @@ RULE_MEASURES = Table(
     ),
 )
 
-HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES)
+FORECAST = Table(
+    name="gold.forecast",
+    grain="broker, topic or disk x measure x each of the next seven days, made at the end of a window, once an hour at most",
+    key=("cluster", "window_start", "subject", "measure", "horizon_hours"),
+    columns=(
+        *WINDOW,
+        string("subject", "What it is about: `broker 1`, `topic orders`, or `disk /data of broker 1`."),
+        string("measure", "`share_ratio`, `bytes_per_s` (appended) or `used_bytes` (on disk)."),
+        bigint("horizon_hours", "Hours from the window's end to the end of the day ahead: 24, 48 to 168.", "hours"),
+        timestamp(
+            "highest_at", "Start of the hour of that day with the highest forecast; NULL without one.", nullable=True
+        ),
+        double("value", "Forecast for that hour; NULL with too little history.", "that of `measure`"),
+        double("value_low", "Lower end of its range: nine of ten hours are to be inside.", "that of `measure`"),
+        double("value_high", "Upper end of its range.", "that of `measure`"),
+        double("mean_value", "Mean forecast of the day's hours.", "that of `measure`"),
+        string("season", "`week` or `day`: the median over the same hour of earlier ones; '' without a forecast."),
+        double("back_test_coverage_ratio", "Part of the history that ranges made from another part of it held."),
+        double(
+            "back_test_error_ratio",
+            "Root mean squared error over that of the mean of a week (of a disk: of no growth).",
+        ),
+        double("back_test_days", "Days of the history that were forecast from earlier ones.", "days"),
+        boolean("is_trusted", "The back-test is good enough to warn by: 0.8 or more, 0.8 or less, 7 days or more."),
+        string("reason", "Why not, in words; '' where it is."),
+        RUN_ID,
+    ),
+)
+
+HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES, FORECAST)

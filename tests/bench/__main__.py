@@ -18,7 +18,18 @@ BENCHES = (
         "exposition",
         "live",
     ),
-    *("simulator", "calibration", "health", "report", "false_alarm", "silence", "costs", "plans", "collected"),
+    *(
+        "simulator",
+        "calibration",
+        "health",
+        "report",
+        "false_alarm",
+        "silence",
+        "costs",
+        "plans",
+        "forecast",
+        "collected",
+    ),
 )
 
 

@@ -52,7 +52,14 @@ class LiveCluster(RecordSource, LiveSettings):
         rated(
             "exact",
             *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.PARTITION_SIZES, Number.KEYS),
-            *(Number.KEYED_REPLAY, Number.TOPIC_SIZES, Number.RULES, Number.RECOMMENDATIONS, Number.BATCH_HEADERS),
+            *(
+                Number.KEYED_REPLAY,
+                Number.TOPIC_SIZES,
+                Number.RULES,
+                Number.FORECAST,
+                Number.RECOMMENDATIONS,
+                Number.BATCH_HEADERS,
+            ),
             *(Number.REPLICA_SIZES, Number.AVAILABILITY),
         )
         | rated("estimated", Number.SIMULATED_REPLAY)
@@ -67,7 +74,7 @@ class LiveCluster(RecordSource, LiveSettings):
         by_offsets = (
             rated("exact", Number.REPLICA_SIZES, Number.AVAILABILITY)
             | rated("estimated", Number.SHARES, Number.PARTITION_SIZES, Number.TOPIC_SIZES)
-            | rated("estimated", Number.RULES, Number.RECOMMENDATIONS)
+            | rated("estimated", Number.RULES, Number.FORECAST, Number.RECOMMENDATIONS)
             | rated("upper bound", Number.RECORD_COUNTS)
             | rated("assumed", Number.BATCH_COUNTS)
             | _AT_THE_RUN

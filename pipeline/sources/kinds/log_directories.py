@@ -23,7 +23,7 @@ class LogDirectories(RecordSource):
         "exact",
         *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.LEADER_COUNTS, Number.PARTITION_SIZES),
         *(Number.KEYS, Number.KEYED_REPLAY, Number.TOPIC_SIZES, Number.TOPIC_REPLICAS, Number.RULES),
-        *(Number.RECOMMENDATIONS, Number.BATCH_HEADERS, Number.REPLICAS, Number.REPLICA_SIZES),
+        *(Number.FORECAST, Number.RECOMMENDATIONS, Number.BATCH_HEADERS, Number.REPLICAS, Number.REPLICA_SIZES),
         *(Number.REASSIGNMENTS, Number.AVAILABILITY),
     ) | rated("estimated", Number.SIMULATED_REPLAY)
 

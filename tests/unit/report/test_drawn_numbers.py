@@ -65,6 +65,7 @@ DRAWN = {
         "handlers idle": of("request_handler_idle_ratio"),
         "network idle": of("network_processor_idle_ratio"),
         "disk full in": of("hours_to_full"),
+        "next 7 days": of("highest_ratio"),
     },
     "waiting": {
         "in the queue": of("queue_time_ms"),
@@ -109,6 +110,9 @@ def page(tmp_path_factory):
     write_warehouse(folder / "warehouse")
     newest = pl.lit(instant_of(T0_MS + 5 * HOUR_MS))
     disk = pl.DataFrame({"rule": "disk_hours_to_full", "subject": ["broker 0"], "value": 2.0})
+    ahead = pl.DataFrame(
+        {"subject": "broker 0", "measure": "share_ratio", "horizon_hours": [24, 48], "value": [1.3, 1.4]}
+    )
     moves = {
         "subject": ["broker 1"],
         "rank": 2,
@@ -124,7 +128,11 @@ def page(tmp_path_factory):
         "is_enough": False,
         "text": "",
     }
-    for name, rows in (("gold.rule_measures", disk), ("gold.recommendations", pl.DataFrame(moves))):
+    for name, rows in (
+        ("gold.rule_measures", disk),
+        ("gold.forecast", ahead),
+        ("gold.recommendations", pl.DataFrame(moves)),
+    ):
         write_rows(folder / "warehouse", name, rows.with_columns(window_start=newest))
     end_ms = T0_MS + 6 * HOUR_MS
     (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)

@@ -1,0 +1,170 @@
+"""Forecasts shares, volumes and disks of the next seven days from the last 28: `gold.forecast`, once an hour at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipeline.measures.forecast import (
+    HISTORY_DAYS,
+    LEAST_COVERAGE,
+    LEAST_TESTED_DAYS,
+    MOST_ERROR_RATIO,
+    SEASONS,
+    DayAhead,
+    Hours,
+    forecast_days,
+)
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.rules.brokers import disk_fillings
+from pipeline.runs import JobReport, Row, RunContext
+from pipeline.tables import Table
+from pipeline.tables.bronze import BROKERS
+from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.health import FORECAST, TOPIC_HEALTH
+
+TOPICS = 50  # those with most bytes: the cost does not grow with the number of topics
+_STEP = "CAST(floor(date_part('epoch', window_start) * 1000 / {step_ms}) AS BIGINT)"
+_BROKERS = f"""
+    SELECT {_STEP} AS step, broker_id AS subject, avg(size_bytes) AS value, avg(expected_share) AS expected_share
+    FROM rows GROUP BY 1, 2"""  # noqa: S608 - a number is filled in
+_TOPICS = f"""
+    SELECT {_STEP} AS step, topic AS subject, sum(size_bytes) / CAST(count(DISTINCT window_start) AS DOUBLE) AS value
+    FROM rows WHERE topic IN (SELECT topic FROM rows GROUP BY topic ORDER BY sum(size_bytes) DESC, topic LIMIT {TOPICS})
+    GROUP BY 1, 2"""  # noqa: S608
+_DISKS = f"""
+    SELECT {_STEP} AS step, broker_id, log_dir_bytes, log_dir_total_bytes, log_dir_usable_bytes
+    FROM rows WHERE window_start IN (SELECT max(window_start) FROM rows GROUP BY {_STEP})"""  # noqa: S608
+
+
+def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
+    """Replaces the forecasts made at the ends of windows; of windows under an hour, at the end of each hour."""
+    step_ms = max(HOUR_MS, run.window_ms)
+    ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
+    if not ends_ms:
+        return JobReport()
+    span = TimeWindow(ends_ms[0] - HISTORY_DAYS * DAY_MS, ends_ms[-1])
+    histories = _load_histories(run, span, step_ms)
+    rows = [row for end_ms in ends_ms for history in histories for row in _forecast(run, history, end_ms)]
+    return JobReport(table_versions={FORECAST.name: run.replace(FORECAST, rows, windows)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _History:
+    """Several subjects' values of a measure, by step and subject; NaN where unknown."""
+
+    measure: str
+    subjects: Sequence[str]
+    values: Hours
+    first_ms: int
+    step_ms: int
+    grows: bool
+    # what is forecast in place of the values, and how values come back from it
+    scales: tuple[Callable[[Hours], Hours], Callable[[Hours], Hours]]
+
+
+def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
+    first, count = span.start_ms // step_ms, span.duration_ms // step_ms
+
+    def query(sql: str, table: Table) -> pl.DataFrame:
+        return pl.DataFrame(run.query(sql.format(step_ms=step_ms), (span,), rows=table))
+
+    def history(measure: str, what: str, frame: pl.DataFrame, kind: str = "") -> _History:
+        subjects = frame["subject"].unique().sort()
+        values = np.full((count, len(subjects)), np.nan)
+        values[frame["step"].to_numpy() - first, subjects.search_sorted(frame["subject"])] = frame["value"].to_numpy()
+        return _History(
+            measure=measure,
+            subjects=[what.format(subject) for subject in subjects],
+            values=values,
+            first_ms=first * step_ms,
+            step_ms=step_ms,
+            grows=kind == "grows",
+            # volumes err in proportion to their size
+            scales=(np.log1p, np.expm1) if kind == "volume" else (np.positive, np.positive),
+        )
+
+    per_s = pl.col("value") * 1000 / run.window_ms
+    brokers = query(_BROKERS, BROKER_SHARE)
+    total = pl.col("value").sum().over("step")
+    ratios = brokers.filter(total > 0).with_columns(value=pl.col("value") / total / pl.col("expected_share"))
+    return (
+        history("share_ratio", "broker {}", ratios),
+        history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),
+        history("bytes_per_s", "topic {}", query(_TOPICS, TOPIC_HEALTH).with_columns(per_s), "volume"),
+        history("used_bytes", "disk {}", _list_disks(run, query(_DISKS, BROKERS)), "grows"),
+    )
+
+
+def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
+    found = [
+        (row["step"], f"{disk} of broker {row['broker_id']}", float(used))
+        for row in frame.to_arrow().to_pylist()
+        for disk, (used, _) in disk_fillings(row, run.cluster.disk_bytes)
+    ]
+    return pl.DataFrame(found, schema={"step": pl.Int64, "subject": pl.String, "value": pl.Float64}, orient="row")
+
+
+def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
+    """Rows of the subjects that were there in the last day."""
+    day_steps = DAY_MS // history.step_ms
+    values = history.values[: (end_ms - history.first_ms) // history.step_ms]
+    here = np.flatnonzero(~np.isnan(values[-day_steps:]).all(axis=0))
+    scale, unscale = history.scales
+    for day in forecast_days(scale(values[:, here]), day_steps, grows=history.grows):
+        start_ms = end_ms + (day.day - 1) * DAY_MS
+        for place, number in enumerate(here.tolist()):
+            yield {
+                "window_start": instant_of(end_ms - run.window_ms),
+                "subject": history.subjects[number],
+                "measure": history.measure,
+                "horizon_hours": 24 * day.day,
+                **_describe_day(day, place, start_ms, history.step_ms, unscale),
+            }
+
+
+def _describe_day(
+    day: DayAhead, place: int, start_ms: int, step_ms: int, unscale: Callable[[Hours], Hours]
+) -> dict[str, Any]:
+    value, is_trusted = day.value[:, place], bool(day.is_trusted[place])
+    tested = {
+        "back_test_coverage_ratio": _known(day.coverage_ratio[place]),
+        "back_test_error_ratio": _known(day.error_ratio[place]),
+        "back_test_days": float(day.tested_days[place]),
+    }
+    if np.isnan(value).all():
+        needed = "two days are" if day.day == 1 else "two weeks are"
+        return {**tested, "season": "", "is_trusted": False, "reason": f"not enough history: {needed} needed"}
+    highest = int(np.nanargmax(value))
+    value, low, high = (np.maximum(unscale(one[:, place]), 0) for one in (day.value, day.low, day.high))
+    return {
+        **tested,
+        "highest_at": instant_of(start_ms + highest * step_ms),
+        "value": float(value[highest]),
+        "value_low": _known(low[highest]),
+        "value_high": _known(high[highest]),
+        "mean_value": float(np.nanmean(value)),
+        "season": SEASONS[day.season[place]][0],
+        "is_trusted": is_trusted,
+        "reason": "" if is_trusted else _explain(day, place),
+    }
+
+
+def _explain(day: DayAhead, place: int) -> str:
+    coverage, error, days = (float(one[place]) for one in (day.coverage_ratio, day.error_ratio, day.tested_days))
+    said = []
+    if days < LEAST_TESTED_DAYS:
+        said.append(f"{days:.0f} days could be tested, {LEAST_TESTED_DAYS} are needed")
+    if not coverage >= LEAST_COVERAGE:
+        said.append(f"its ranges held {coverage:.0%} of the history, {LEAST_COVERAGE:.0%} are needed")
+    if not error <= MOST_ERROR_RATIO:
+        said.append(f"it errs {error:.2f} times as much as a plain mean, {MOST_ERROR_RATIO:g} is allowed")
+    return "; ".join(said)
+
+
+def _known(value: np.float64) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,160 @@
+"""Forecasts of a week from what the same hour brought on earlier days or in earlier weeks, with ranges that a back-test gives.
+
+A seasonal-naive model: the median over earlier seasons, whichever season, day or week, would have erred less so far ahead.
+`make bench ARGS=forecast` compares it with libraries' models on recorded hours (docs/ACCURACY.md): none erred less.
+
+References:
+    Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, 5.2 (seasonal naive method) and 5.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+HISTORY_DAYS = 28  # no table's retention is shorter
+DAYS_AHEAD = 7
+SEASONS = (("week", 7, 4), ("day", 1, 28))  # name, days, and over how many of them the median is taken, at most
+RANGE = (0.05, 0.95)  # nine of ten values are to be inside
+LEAST_COVERAGE, MOST_ERROR_RATIO, LEAST_TESTED_DAYS = 0.80, 0.80, 7
+
+Hours = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DayAhead:
+    """Forecast of one of the next days, and how forecasts so far ahead did in the history. Arrays end in (series,).
+
+    A series with too little history is NaN: a forecast of the first day takes two days, one of the others two weeks.
+    """
+
+    day: int  # 1 for the first day
+    value: Hours  # by step of the day
+    low: Hours
+    high: Hours
+    season: NDArray[np.int64]  # place in `SEASONS`
+    coverage_ratio: Hours  # part of a half of the history inside the range that the other half gives, both ways
+    error_ratio: Hours  # root mean squared error over that of a level: the mean of a week, or no growth
+    tested_days: Hours
+
+    @property
+    def is_trusted(self) -> NDArray[np.bool_]:
+        """Whether the back-test is good enough to warn by: ranges that hold, and errors below those of a level."""
+        trusted: NDArray[np.bool_] = (
+            (self.coverage_ratio >= LEAST_COVERAGE)
+            & (self.error_ratio <= MOST_ERROR_RATIO)
+            & (self.tested_days >= LEAST_TESTED_DAYS)
+        )
+        return trusted
+
+
+def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tuple[DayAhead, ...]:
+    """Forecasts the next seven days of several series.
+
+    Args:
+        history: Values up to now by step and series, NaN where unknown; steps before the last 28 days are left out.
+        day_steps: Steps in a day.
+        grows: What is forecast is how much a value grows, as of a disk, not the value itself.
+
+    >>> days = forecast_days(np.tile([[10.0], [20.0]], (14, 1)), 2)
+    >>> [(day.value[:, 0].tolist(), float(day.error_ratio[0])) for day in days if day.day in (1, 7)]
+    [([10.0, 20.0], 0.0), ([10.0, 20.0], 0.0)]
+    """
+    series = history[-HISTORY_DAYS * day_steps :]
+    known = len(series) - np.argmax(~np.isnan(series), axis=0) * 1.0
+    known[np.isnan(series).all(axis=0)] = 0
+    return tuple(
+        _forecast_day(series, known / day_steps, day, day_steps, grows=grows) for day in range(1, DAYS_AHEAD + 1)
+    )
+
+
+def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *, grows: bool) -> DayAhead:
+    steps, count = series.shape
+    until = steps + day * day_steps
+    predicted = np.stack([_predict(series, until, day, name, day_steps, grows=grows) for name in range(len(SEASONS))])
+    residuals = series - predicted[:, :steps]
+    errors = np.sqrt(_mean(residuals**2, axis=1))
+    best = np.argmin(np.nan_to_num(errors, nan=np.inf), axis=0)
+    chosen = np.arange(count)
+    predicted, residuals = predicted[best, :, chosen].T, residuals[best, :, chosen].T
+    predicted[:, known_days < (2 if day == 1 else 14)] = np.nan
+    level = _lag(series, until, day * day_steps) if grows else _level(series, until, day * day_steps, 7 * day_steps)
+    is_tested = ~np.isnan(residuals)
+    compared = np.where(is_tested, series - level[:steps], np.nan)
+    low, high = _quantiles(residuals)
+    value = predicted[until - day_steps :]
+    level_error = np.sqrt(_mean(compared**2, axis=0))
+    return DayAhead(
+        day=day,
+        value=value,
+        low=value + low,
+        high=value + high,
+        season=best,
+        coverage_ratio=_cover(residuals),
+        error_ratio=np.divide(errors[best, chosen], level_error, out=np.ones(count), where=level_error > 0),
+        tested_days=is_tested.sum(axis=0) / day_steps,
+    )
+
+
+def _predict(series: Hours, until: int, day: int, season: int, day_steps: int, *, grows: bool) -> Hours:
+    """Predicts every step from what was known a day, or so many days, before it; shape (until, series)."""
+    _, days, seasons = SEASONS[season]
+    lead = -(-day // days) * days * day_steps
+    change = series - _lag(series, len(series), lead) if grows else series
+    earlier = np.stack([_lag(change, until, lead + number * days * day_steps) for number in range(seasons)])
+    known = np.sum(~np.isnan(earlier), axis=0)
+    earlier.sort(axis=0)  # NaN last
+    middles = [np.take_along_axis(earlier, place[None], 0)[0] for place in (np.maximum(known - 1, 0) // 2, known // 2)]
+    median: Hours = np.where(known > 0, (middles[0] + middles[1]) / 2, np.nan)
+    return median + _lag(series, until, lead) if grows else median
+
+
+def _lag(series: Hours, until: int, steps: int) -> Hours:
+    """What was so many steps before each step; NaN where it is not known."""
+    earlier = np.full((until, series.shape[1]), np.nan)
+    filled = min(until - steps, len(series))
+    if filled > 0:
+        earlier[steps : steps + filled] = series[:filled]
+    return earlier
+
+
+def _level(series: Hours, until: int, lead: int, span: int) -> Hours:
+    """The mean of so many steps, as it was known before each step."""
+    ends = np.arange(1, len(series) + 1)
+    starts = np.maximum(ends - span, 0)
+    sums, counts = (
+        np.concatenate([np.zeros((1, series.shape[1])), np.cumsum(values, axis=0)])
+        for values in (np.nan_to_num(series), ~np.isnan(series))
+    )
+    sums, counts = sums[ends] - sums[starts], counts[ends] - counts[starts]
+    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return _lag(means, until, lead)
+
+
+def _mean(values: Hours, axis: int) -> Hours:
+    known = np.sum(~np.isnan(values), axis=axis)
+    means: Hours = np.divide(np.nansum(values, axis=axis), known, out=np.full(known.shape, np.nan), where=known > 0)
+    return means
+
+
+def _quantiles(residuals: Hours) -> tuple[Hours, Hours]:
+    """Ends of the range that holds so many of the residuals; the wider ones of those that do."""
+    known = np.sum(~np.isnan(residuals), axis=0)
+    most = np.maximum(known - 1, 0)
+    ordered = np.sort(residuals, axis=0)  # NaN last
+    places = np.floor(RANGE[0] * most).astype(np.int64), np.ceil(RANGE[1] * most).astype(np.int64)
+    low, high = (np.take_along_axis(ordered, place[None], 0)[0] for place in places)
+    return low, high
+
+
+def _cover(residuals: Hours) -> Hours:
+    is_known = ~np.isnan(residuals)
+    is_first = np.cumsum(is_known, axis=0) * 2 <= is_known.sum(axis=0)
+    halves = [np.where(is_first, residuals, np.nan), np.where(is_first, np.nan, residuals)]
+    covered = np.full(residuals.shape, np.nan)
+    for half, other in (halves, halves[::-1]):
+        low, high = _quantiles(other)
+        covered = np.where(np.isnan(half), covered, (half >= low) & (half <= high))
+    return _mean(covered, axis=0)

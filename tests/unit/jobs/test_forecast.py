@@ -1,0 +1,151 @@
+"""Forecasts of planted series: a weekly cycle that exceeds on Mondays at 09:00 is warned of, noise is not.
+
+Oracle: the laws that the series are drawn from, as written here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.config_file import load_config
+from pipeline.jobs import forecast, judge_health, measure_rules
+from pipeline.measures.forecast import forecast_days
+from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.runs import plan_runs
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.health import FORECAST, RULE_MEASURES
+from tests.report_tables import T0_MS, write_config, write_rows
+
+HOURS = 28 * 24
+NOW_MS = T0_MS + HOURS * HOUR_MS  # a Saturday, 00:00 UTC
+MONDAY_9_MS = NOW_MS + (2 * 24 + 9) * HOUR_MS
+SPREAD = 0.02
+
+
+def ratios_of(kind, hours=HOURS):
+    """Share ratios of broker 0 of two, by hour before now."""
+    rng = np.random.default_rng(7)
+    at = np.arange(-hours, 0)
+    noise = rng.normal(0, SPREAD, hours)
+    if kind == "weekly":
+        return 1.0 + 0.5 * ((at - 57) % 168 == 0) + noise
+    if kind == "noise":  # as high as the weekly peak now and then, at hours without a law
+        return 1.0 + 0.5 * (rng.random(hours) < 1 / 50) + noise
+    return 1.0 + noise
+
+
+def prepare(folder, kind, hours=HOURS, window_ms=HOUR_MS):
+    config = write_config(folder)
+    if window_ms != HOUR_MS:
+        path = folder / "partition-health.yaml"
+        path.write_text(path.read_text().replace("PT1H", f"PT{window_ms // 60_000}M"))
+        config = load_config(path)
+    ensure_tables(config.warehouse)
+    ratio = np.repeat(ratios_of(kind, hours), HOUR_MS // window_ms)
+    start_ms = NOW_MS - hours * HOUR_MS + np.arange(len(ratio)) * window_ms
+    starts = pl.Series([instant_of(int(one)) for one in start_ms], dtype=pl.Datetime("us", "UTC"))
+    for broker_id, share in enumerate((ratio / 2, 1 - ratio / 2)):
+        frame = pl.DataFrame({"window_start": starts, "size_bytes": (share * 1e9).astype(np.int64)}).with_columns(
+            broker_id=pl.lit(broker_id),
+            share=pl.Series(share),
+            expected_share=pl.lit(0.5),
+            capacity=pl.lit(1.0),
+            share_ratio=pl.Series(share * 2),
+        )
+        write_rows(config.warehouse, "gold.broker_share", frame)
+    topics = pl.DataFrame(
+        {"window_start": starts, "topic": ["orders"] * len(ratio), "size_bytes": [10**9] * len(ratio)}
+    )
+    write_rows(config.warehouse, "gold.topic_health", topics)
+    return config
+
+
+def judge(config, windows=1, window_ms=HOUR_MS):
+    """Forecasts and judges the last windows; returns the run and the verdicts of the rule."""
+    span = TimeWindow(NOW_MS - windows * window_ms, NOW_MS)
+    (run,) = plan_runs(config, span, run_id="test", now_ms=NOW_MS)
+    forecast.run(run, run.windows)
+    measure_rules.run(run, run.windows)
+    verdicts = judge_health.judge_further_rules(run, span.start_ms)
+    return run, [verdict for verdict in verdicts if verdict.rule == "share_forecast"]
+
+
+def test_a_weekly_peak_is_warned_of_with_its_hour_and_range(tmp_path):
+    run, (verdict,) = judge(prepare(tmp_path, "weekly"))
+    assert (verdict.verdict, verdict.subject, verdict.is_above) == ("warn", "broker 0", True)
+    assert "on Monday 21 December 09:00 UTC" in verdict.reason
+    assert 1.2 < verdict.value < 1.5
+    rows = {(row["measure"], row["horizon_hours"]): row for row in run.rows(FORECAST) if row["subject"] == "broker 0"}
+    monday = rows["share_ratio", 72]
+    assert milliseconds_of(monday["highest_at"]) == MONDAY_9_MS
+    assert (monday["season"], monday["is_trusted"], monday["reason"]) == ("week", True, "")
+    assert monday["value_low"] < 1.5 < monday["value_high"]
+    assert monday["value"] == pytest.approx(1.5, abs=3 * SPREAD)
+    assert rows["bytes_per_s", 72]["value"] == pytest.approx(1.5 / 2 * 1e9 / 3600, rel=0.1)
+
+
+def test_noise_whose_back_test_does_not_deserve_it_is_not_warned_of(tmp_path):
+    run, verdicts = judge(prepare(tmp_path, "noise"))
+    assert verdicts == []
+    measures = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "share_forecast"]
+    assert [(row["subject"], row["is_enough"]) for row in measures] == [("broker 0", False), ("broker 1", False)]
+    assert all("times as much as a plain mean, 0.8 is allowed" in row["detail"] for row in measures)
+
+
+@pytest.mark.parametrize(("hours", "days"), [(47, []), (48, [1]), (335, [1]), (336, [1, 2, 3, 4, 5, 6, 7])])
+def test_two_days_or_two_weeks_of_history_are_needed(hours, days):
+    history = np.concatenate([np.full(HOURS - hours, np.nan), ratios_of("flat", hours)])[:, None]
+    assert [day.day for day in forecast_days(history, 24) if not np.isnan(day.value).any()] == days
+
+
+def test_too_little_history_is_said(tmp_path):
+    run, _ = judge(prepare(tmp_path, "flat", 335))
+    said = {row["horizon_hours"]: (row["value"], row["reason"]) for row in run.rows(FORECAST) if row["value"] is None}
+    assert said == {24 * day: (None, "not enough history: two weeks are needed") for day in range(2, 8)}
+
+
+def test_a_range_of_windows_gives_the_rows_of_single_ones(tmp_path):
+    """Oracle: the windows forecast one by one."""
+    kept = {}
+    for name, spans in (("range", [3]), ("single", [1, 1, 1])):
+        folder = tmp_path / name
+        folder.mkdir()
+        config = prepare(folder, "weekly")
+        for number, windows in enumerate(spans):
+            last = NOW_MS - (len(spans) - 1 - number) * HOUR_MS
+            (run,) = plan_runs(config, TimeWindow(last - windows * HOUR_MS, last), run_id="test", now_ms=NOW_MS)
+            forecast.run(run, run.windows)
+        kept[name] = sorted(map(repr, run.rows(FORECAST)))
+    assert kept["range"] == kept["single"]
+    assert len(kept["range"]) == 3 * (2 + 2 + 1) * 7
+
+
+def test_short_windows_are_forecast_at_the_end_of_an_hour_alone(tmp_path):
+    config = prepare(tmp_path, "weekly", window_ms=HOUR_MS // 4)
+    run, _ = judge(config, windows=4, window_ms=HOUR_MS // 4)
+    assert {milliseconds_of(row["window_start"]) for row in run.rows(FORECAST)} == {NOW_MS - HOUR_MS // 4}
+
+
+def test_a_disk_that_grows_by_day_goes_on_growing():
+    """100 an hour in the day, nothing at night: 1,200 a day."""
+    hours = np.arange(HOURS)
+    used = np.cumsum(np.where(hours % 24 < 12, 100.0, 0.0))[:, None]
+    for day in forecast_days(used, 24, grows=True):
+        ahead = HOURS + 24 * (day.day - 1) + np.arange(24)
+        expected = used[-1] + 1_200 * (day.day - 1) + np.cumsum(np.where(ahead % 24 < 12, 100.0, 0.0))
+        assert day.value[:, 0] == pytest.approx(expected)
+        assert day.is_trusted[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_back_test_of_noise_says_that_a_mean_does_as_well_and_that_ranges_hold(seed):
+    history = np.random.default_rng(seed).normal(10, 1, (HOURS, 3))
+    history[::17] = np.nan
+    for day in forecast_days(history, 24):
+        assert (day.coverage_ratio > 0.85).all()
+        assert (day.error_ratio > 0.95).all()
+        assert not day.is_trusted.any()
+        older = np.concatenate([np.full((100, 3), 99.0), history])
+        np.testing.assert_array_equal(forecast_days(older, 24)[day.day - 1].low, day.low)
