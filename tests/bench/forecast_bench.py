@@ -47,7 +47,8 @@ def read_recorded(folder):
     rng, shares = np.random.default_rng(SEED), []
     for _ in range(3):
         parts = rng.multinomial(6, [1 / 3] * 3, size=len(streams)) / 6
-        shares += list((volumes @ parts / volumes.sum(axis=1, keepdims=True) * 3).T)
+        total = np.where(volumes.sum(axis=1) > 0, volumes.sum(axis=1), np.nan)
+        shares += list((volumes @ parts / total[:, None] * 3).T)
     return {"volumes": [values[:1_500] for _, values in read.values()], "shares": shares}
 
 
