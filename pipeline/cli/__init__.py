@@ -56,6 +56,7 @@ EXAMPLES = {
         "what-if --lose-broker 3 --grow orders=3",
         "what-if --add-broker 4:rack-b --max-moved 500GiB --plan plan.json",
         "what-if --reassignment plan.json --json",
+        "what-if --configured",
     ),
     "report": ("report --last 7d --open", "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),
     "mute": ("mute", 'mute --subject "broker 1" --until 2026-12-01 --reason expansion', "mute K-JKT62CWA --lift"),

@@ -16,6 +16,7 @@ from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluste
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import format_table
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
+from pipeline.config.what_if import WhatIf
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import load_placement
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-moved", metavar="SIZE", type=_size, help="what that may copy, such as 500GiB (default: max_moved_bytes)"
     )
+    parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
 
 
@@ -81,10 +83,20 @@ def run(args: argparse.Namespace) -> int:
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     now = _load_newest(run)
-    then = change_cluster(now, _read_change(args))
     target = run.cluster.gate.resolves_at
     max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
-    plan = plan_even(then, target_ratio=target, max_moved_bytes=max_moved_bytes)
+
+    def work_out(change: ClusterChange) -> tuple[PlacedCluster, ReassignmentPlan]:
+        then = change_cluster(now, change)
+        return then, plan_even(then, target_ratio=target, max_moved_bytes=max_moved_bytes)
+
+    if args.configured:
+        found = [(name, *work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
+        documents = [{"name": name, **_describe(now, then, plan)} for name, then, plan in found]
+        as_json = json.dumps({"what_ifs": documents}, indent=2) + "\n"
+        sys.stdout.write(as_json if args.json else _as_table(documents))
+        return 0
+    then, plan = work_out(_read_change(args))
     if args.plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in plan.moves)
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
@@ -112,6 +124,18 @@ def _read_change(args: argparse.Namespace) -> ClusterChange:
         lost_racks=frozenset(args.lose_rack),
         sizes=dict(args.resize_broker),
         growth=dict(args.grow),
+        replicas={} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path),
+    )
+
+
+def _change_of(given: WhatIf) -> ClusterChange:
+    path = given.reassignment
+    return ClusterChange(
+        added=tuple(PlacementBroker(broker_id=one, rack=rack or None) for one, rack in given.add_brokers.items()),
+        lost=frozenset(given.lose_brokers),
+        lost_racks=frozenset(given.lose_racks),
+        sizes=given.resize_brokers,
+        growth=given.grow,
         replicas={} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path),
     )
 
@@ -146,6 +170,25 @@ def _describe(now: PlacedCluster, then: PlacedCluster, plan: ReassignmentPlan) -
 def _head_room(cluster: PlacedCluster) -> float:
     """Returns the part of all brokers' capacity in use when the fullest broker is full."""
     return min(1.0, 1 / (max(cluster.ratios.values()) or 1.0))
+
+
+def _as_table(documents: list[dict[str, Any]]) -> str:
+    """A row for each what-if of the configuration."""
+    rows = [
+        (
+            format_name(one["name"]),
+            format_ratio(max(row["changed_share_ratio"] or 0 for row in one["brokers"])),
+            format_percent(one["head_room_ratio"]),
+            format_percent(one["changed_head_room_ratio"]),
+            format_bytes(one["moved_bytes"]),
+            f"{len(one['leaderless']):,}",
+            format_bytes(one["plan"]["moved_bytes"]),
+            format_ratio(one["plan"]["peak_ratio"]),
+        )
+        for one in documents
+    ]
+    head = ("what if", "highest", "head-room now", "then", "copied", "leaderless", "the plan copies", "highest")
+    return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
 
 
 def _as_text(document: dict[str, Any], then: PlacedCluster, plan: ReassignmentPlan, target: float) -> str:

@@ -28,6 +28,7 @@ from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
+from pipeline.config.what_if import WhatIf
 from pipeline.model.window import instant_of
 from pipeline.tables import KEPT, TABLES
 from pipeline.tables.keys import EXPIRING
@@ -53,6 +54,7 @@ class Cluster(Section):
         rules: Limits of further rules by name, field by field over the default ones.
         disk_bytes: What a broker's disks hold, by id, where no source reports it.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
+        what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
         batch_size_bytes: `batch.size` of producers, where no source reports it.
         freshness: Age of a source's newest data from which a window is stale.
     """
@@ -72,6 +74,7 @@ class Cluster(Section):
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
+    what_ifs: dict[str, WhatIf] = Field(default_factory=dict)
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
 

@@ -172,6 +172,32 @@ def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
     assert "there is no broker 7" in capsys.readouterr().err
 
 
+def test_what_ifs_of_the_configuration_are_those_of_the_options(config, capsys, tmp_path):
+    """Oracle: the command with the options that say the same."""
+    (tmp_path / "f.json").write_text(format_reassignment([("orders", 0, (1, 2))]))
+    own = tmp_path / "partition-health.yaml"
+    what_ifs = """\
+    what_ifs:
+      lost: {lose_brokers: [2], grow: {orders: 2}}
+      more: {add_brokers: {3: ""}, resize_brokers: {0: 2}, reassignment: f.json}
+"""
+    own.write_text(config.read_text().replace("    sources:", f"{what_ifs}    sources:"))
+    for source in ("warehouse", "outbox"):
+        (tmp_path / source).symlink_to(config.parent / source)
+    options = {
+        "lost": ["--lose-broker", "2", "--grow", "orders=2"],
+        "more": ["--add-broker", "3", "--resize-broker", "0=2", "--reassignment", str(tmp_path / "f.json")],
+    }
+    expected = []
+    for name, asked in options.items():
+        assert main(["what-if", "--config", str(config), "--json", *asked]) == 0
+        expected.append({"name": name, **json.loads(capsys.readouterr().out)})
+    assert main(["what-if", "--config", str(own), "--configured", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"what_ifs": expected}
+    assert main(["what-if", "--config", str(own), "--configured"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:4] in options] == [*options]
+
+
 def test_a_plan_copies_no_more_than_it_may(config, capsys, tmp_path):
     """Copying a replica of 1,000 bytes to the new broker lowers the peak, two lower it further."""
     own = tmp_path / "partition-health.yaml"
