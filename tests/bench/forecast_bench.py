@@ -164,4 +164,4 @@ def main():
     text = format_paper({kind: compare(found, kind, options.peer) for kind, found in series.items()})
     print(text)
     if options.write:
-        write_between(options.write, "forecasts", text)
+        write_between(options.write, "forecast", text)
