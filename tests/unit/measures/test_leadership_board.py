@@ -1,19 +1,20 @@
-"""Gains of single changes against the potential of the whole board before and after each."""
+"""Gains and changes against the potential of the whole board before and after each."""
 
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
 
-from pipeline.measures.leadership_board import Board
+from pipeline.measures.leadership_board import Board, change
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 LOADS = (50, 30, 11, 7, 2)
 
 
-def board_of(target):
+def board_of(target, loads=LOADS):
     brokers = [PlacementBroker(broker_id=number, capacity=1.0 + number) for number in range(3)]
     partitions = [
         PlacedPartition(
@@ -25,7 +26,7 @@ def board_of(target):
             load_bytes=load,
             size_bytes=load,
         )
-        for number, load in enumerate(LOADS)
+        for number, load in enumerate(loads)
     ]
     return Board(partitions, brokers, target)
 
@@ -41,3 +42,23 @@ def test_a_gain_is_what_the_potential_falls_by(target):
         before = board.potential(board.shares).sum()
         board.lead(number, receiver)
         assert gain == pytest.approx(before - board.potential(board.shares).sum(), abs=1e-12), (number, receiver)
+
+
+def test_every_change_lowers_the_potential_by_one_move_or_two():
+    """Single moves come first; where none is left that gains, two together may, such as a swap."""
+    rng = random.Random(1)
+    moves = list(itertools.product(range(len(LOADS)), range(3)))
+    number, receiver = np.array(moves).T
+    made = []
+    for _ in range(40):
+        board = board_of(1.0, [rng.randint(1, 60) for _ in LOADS])
+        is_made = True
+        while is_made:
+            before, leader = board.potential(board.shares).sum(), board.leader.copy()
+            is_made = change(board, number, receiver, np.ones(len(moves)), least_gain=1e-9)
+            made.append(int((board.leader != leader).sum()))
+            assert made[-1] in ({1, 2} if is_made else {0})
+            assert not is_made or board.potential(board.shares).sum() < before - 1e-9
+        assert board.shares == pytest.approx(np.bincount(board.leader, board.weight, 3))
+    assert made.count(1) > 40
+    assert made.count(2) > 5
