@@ -32,7 +32,7 @@ from pipeline.codec.records.key_table import RecordTally
 from pipeline.codec.records.record_reader import decode_reply
 from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.dump_text import parse_dumped_segment
-from pipeline.codec.tools.reassignment_text import parse_reassignment_status
+from pipeline.codec.tools.reassignment_text import parse_reassignment, parse_reassignment_status
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.yaml_file import read_yaml
@@ -209,6 +209,7 @@ def load_targets() -> dict[str, Target]:
         "kafka-log-dirs": Target(tool("log-dirs-describe.txt"), _of_text(parse_log_dirs_describe)),
         "kafka-get-offsets": Target(tool("get-offsets-latest.txt"), _of_text(parse_offsets)),
         "kafka-reassign-partitions": Target(tool("reassign-verify.txt"), _of_text(parse_reassignment_status)),
+        "reassignment file": Target((_REASSIGNMENT,), _of_text(parse_reassignment)),
         "kafka-dump-log": Target(tool("dump-spec-tx-0-batches.txt"), _of_text(parse_dumped_segment)),
         "kafka-consumer-groups": Target((_GROUPS,), _of_text(parse_consumer_groups)),
         "kafka-producer-perf-test": Target(
@@ -237,6 +238,10 @@ _STATISTICS = (
     b'{"name": "rdkafka#producer-1", "client_id": "rdkafka", "type": "producer", "ts": 1, "time": 1795253820, '
     b'"brokers": {"b:9092/1": {"nodeid": 1, "rtt": {"avg": 1, "p50": 2}, "tx": 3, "txbytes": 4}}, '
     b'"topics": {"t": {"topic": "t", "batchsize": {"avg": 1}, "partitions": {"0": {"partition": 0, "txmsgs": 1}}}}}\n'
+)
+_REASSIGNMENT = (
+    b'{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0]},'
+    b'{"topic":"a.b","partition":0,"replicas":[0],"log_dirs":["any"]}]}'
 )
 _GROUPS = (
     b"\nGROUP TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID   HOST         CLIENT-ID\n"

@@ -83,11 +83,13 @@ class CollectedTask:
     def run(self) -> Iterator[Piece]:
         """Reads the rows of the partitions wanted in the windows wanted."""
         for part in self.parts:
-            content = self.folder.read(part.path)
+            content, path, kind = self.folder.read(part.path), f"{self.folder.location}/{part.path}", Kind(part.kind)
             if content is None:
-                raise InputError("named by the manifest, but gone", path=f"{self.folder.location}/{part.path}")
-            kind = Kind(part.kind)
-            rows = pq.read_table(io.BytesIO(content), filters=self._filter(kind)).cast(SCHEMAS[kind])
+                raise InputError("named by the manifest, but gone", path=path)
+            try:
+                rows = pq.read_table(io.BytesIO(content), filters=self._filter(kind)).cast(SCHEMAS[kind])
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise InputError(f"no {kind.value} of a collector ({type(error).__name__})", path=path) from error
             names = pa.array(["\0".join(map(str, key)) for key in self.copies])
             rows = rows.filter(pc.is_in(_name_partitions(rows), names))
             yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)

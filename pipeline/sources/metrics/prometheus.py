@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.config.http_access import PrometheusServer
-from pipeline.errors import ConfigError, HttpStatusError, InputError
+from pipeline.errors import ConfigError, HttpStatusError, InputError, parser
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, format_instant
@@ -198,6 +198,7 @@ class _Server:
         self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
+    @parser
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
         url = self._url + endpoint
@@ -216,7 +217,8 @@ class _Server:
         self._warnings.update(map(str, document.get("warnings") or ()))
         return data
 
-    def read_page(self, query: Query, page: range) -> Iterator[pa.RecordBatch]:
+    @parser
+    def read_page(self, query: Query, page: range) -> list[pa.RecordBatch]:
         """Rows of one page of instants, by instance; one that is too much for the server is asked for in halves."""
         asked = {"start": page[0], "end": page[-1], "step": page.step}
         seconds = {name: f"{at_ms / 1000:.3f}" for name, at_ms in asked.items()}
@@ -226,9 +228,7 @@ class _Server:
             if error.status != _TOO_MUCH or len(page) < 2:
                 raise
             middle = len(page) // 2
-            for half in (page[:middle], page[middle:]):
-                yield from self.read_page(query, half)
-            return
+            return [*self.read_page(query, page[:middle]), *self.read_page(query, page[middle:])]
         if data["resultType"] != "matrix":
             reason = f"a range query gave a {data['resultType']}: the query has to be an instant vector"
             raise InputError(reason, path=shown(self._url + "query_range"))
@@ -238,8 +238,7 @@ class _Server:
             if named is not None:
                 instance, series = named
                 by_instance.setdefault(instance, []).append((series, entry["values"]))
-        for instance, held in sorted(by_instance.items()):
-            yield self._batch(instance, held)
+        return [self._batch(instance, held) for instance, held in sorted(by_instance.items())]
 
     def _batch(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> pa.RecordBatch:
         counts = [len(points) for _, points in held]
@@ -278,6 +277,7 @@ class _Server:
         return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
 
 
+@parser
 def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> Finding:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 

@@ -14,6 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config_file import load_config
@@ -322,6 +324,21 @@ def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(con
     assert [problem.path for problem in problems] == [f"{landing.location}/broker-1"]
     with pytest.raises(InputError, match="no manifest"):
         run_collector(config, disk, landing)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 9, pytest.param(None, id="of another kind")])
+def test_a_damaged_part_is_one_error_that_names_it(config, tmp_path, content):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    disk.write(0, b"".join(make_batches(0, 5)[0]))
+    run_collector(config, disk, landing)
+    parts = sorted((tmp_path / "landing").rglob("*.parquet"))
+    other = pa.BufferOutputStream()
+    pq.write_table(pa.table({"topic": ["orders"]}), other)
+    for part in parts:
+        part.write_bytes(other.getvalue().to_pybytes() if content is None else content)
+    with pytest.raises(InputError, match=r"landing/.+\.parquet: no \w+ of a collector") as caught:
+        list(collected(config, landing))
+    assert "\n" not in str(caught.value)
 
 
 def test_reading_keeps_to_its_rate(config, tmp_path):

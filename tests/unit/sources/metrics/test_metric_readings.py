@@ -66,6 +66,11 @@ def ask(path):
         (Answer("<html>Login</html>", headers={"Content-Type": "text/html"}), "HTML page", 1),
         (Answer("{", headers=JSON), "JSON with data.result", 1),
         (Answer('{"data":{"resultType":"scalar","result":[]}}', headers=JSON), "gave a scalar", 1),
+        (Answer("[" * 100_000, headers=JSON), "read", 1),
+        (Answer('{"data":{"resultType":"matrix","result":[]},"warnings":7}', headers=JSON), "TypeError", 1),
+        (matrix("up"), "TypeError", 1),
+        (matrix({"metric": {"__name__": NAME}}), "KeyError", 1),
+        (matrix({"metric": {"__name__": NAME}, "values": [[NOW_MS / 1000, "much"]]}), "ValueError", 1),
     ],
 )
 def test_bad_answers_are_problems_and_not_repeated_in_vain(answer, words, count):
