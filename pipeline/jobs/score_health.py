@@ -15,14 +15,15 @@ from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.rows import FEW_ROWS
-from pipeline.storage.tables_on_disk import count_rows
+from pipeline.storage.tables_on_disk import count_rows, ensure_tables
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
-from pipeline.tables.health import HOT_KEYS, TOPIC_HEALTH
+from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import (
@@ -34,8 +35,9 @@ from pipeline.transforms.shares import (
 )
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 
-_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, HOT_KEYS)
+_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
+_OF_GROUPS = ("topic", "partition", "size_bytes")
 _OF_BATCHES = ("window_start", "leader_id", "max_timestamp", "is_time_outlier", "size_bytes")
 
 
@@ -75,6 +77,7 @@ def run(
     """
     if not windows:
         return JobReport(notes=("no trusted window to score",))
+    ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
     counts = count_rows(run.warehouse, (CLUSTER_STATE, PARTITION_TRAFFIC, KEY_TRAFFIC))
     if len(windows) > 1 and sum(counts.values()) > few_rows:
         spread = spark.sparkContext.parallelize(windows, len(windows))
@@ -111,10 +114,12 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         consumer_groups=pl.DataFrame(run.load(CONSUMER_GROUPS, (window,))),
         cluster=run.cluster_name,
     )
+    described = run.rows(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     return {
         PARTITION_HEALTH.name: partitions,
         BROKER_SHARE.name: shares if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
+        GROUP_BALANCE.name: measure_groups(described, partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
     }
 

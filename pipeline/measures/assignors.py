@@ -3,15 +3,19 @@
 1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. Over
    many topics the first members get more of each.
 2. *RoundRobin* deals the partitions of all topics out one by one.
-3. *Sticky* (and cooperative sticky, which ends where it does) keeps what members own as far as quotas allow, then deals the rest out
-   to those below quota.
+3. *Sticky* keeps what members own as far as quotas allow, then deals the rest out to those below quota.
+4. *CooperativeSticky* does the same, but takes partitions from their owners first and deals them out in a second rebalance.
+5. *Uniform*, the default of the brokers in the protocol of KIP-848, keeps what members own up to a quota, and fills them up
+   one after another. Its other assignor, `range`, gives what *Range* gives.
 
 Racks and static membership are left out: consumers without `client.rack`, ids given by the coordinator. Of members with
-different subscriptions sticky assignment takes another way, which is not modelled.
+different subscriptions sticky and uniform assignment take other ways, which are not modelled. Topics come in order of
+their names where the brokers walk them by the hashes of their ids.
 
 References:
     org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor, and the `ConstrainedAssignmentBuilder` of
-    internals.AbstractStickyAssignor, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
+    internals.AbstractStickyAssignor; org.apache.kafka.coordinator.group.assignor.RangeAssignor and
+    UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from itertools import cycle
 
 Partition = tuple[str, int]
 Assignment = dict[str, list[Partition]]
-ASSIGNORS = ("range", "roundrobin", "sticky")
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ def balance_group(
     >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
     >>> found = balance_group(owned, {"a": 2, "b": 1}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
     >>> round(found.now, 2), {name: round(value, 2) for name, value in found.under.items()}
-    (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0})
+    (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
     """
 
     def peak_to_mean(assignment: Mapping[str, Sequence[Partition]]) -> float | None:
@@ -65,7 +69,7 @@ def assign_consumers(
     members: Iterable[str],
     owned: Mapping[str, Sequence[Partition]] | None = None,
 ) -> Assignment:
-    """Partitions by member, by one of `ASSIGNORS`; only sticky assignment asks what members own now.
+    """Partitions by member, by one of `ASSIGNORS`; the last three ask what members own now.
 
     Raises:
         ValueError: if there is no such assignor.
@@ -86,7 +90,14 @@ def assign_consumers(
         return _assign_ranges(partition_counts, ids)
     if assignor == "roundrobin":
         return _deal_out(partition_counts, ids)
-    return _Sticky(partition_counts, ids, owned or {}).assign()
+    if assignor == "uniform":
+        return _fill_up(partition_counts, ids, owned or {})
+    assignment = _Sticky(partition_counts, ids, owned or {}).assign()
+    if assignor == "cooperative-sticky":
+        owner = {partition: member for member, owned_now in (owned or {}).items() for partition in owned_now}
+        freed = {m: [part for part in parts if owner.get(part, m) == m] for m, parts in assignment.items()}
+        assignment = _Sticky(partition_counts, ids, freed).assign()
+    return assignment
 
 
 def _assign_ranges(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assignment:
@@ -106,6 +117,31 @@ def _deal_out(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assign
     turn = cycle(ids)
     for partition in _all_partitions(partition_counts):
         assignment[next(turn)].append(partition)
+    return assignment
+
+
+def _fill_up(
+    partition_counts: Mapping[str, int], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
+) -> Assignment:
+    partitions = _all_partitions(partition_counts)
+    known, taken = set(partitions), {partition for parts in owned.values() for partition in parts}
+    free = deque(partition for partition in partitions if partition not in taken)
+    each, extra = divmod(len(partitions), len(ids))
+    assignment: Assignment = {}
+    quotas: dict[str, int] = {}
+    for place, member in enumerate(hash_map_order(ids)):
+        quota = each + (extra > 0)
+        own = sorted(known.intersection(owned.get(member, ())))
+        assignment[member], revoked = own[:quota], own[quota:]
+        free += revoked
+        # One more is for members that own it already, as long as enough others are left for what remains.
+        if quota > each and len(own) < quota and len(ids) - place > extra:
+            quota = each
+        extra -= quota > each
+        quotas[member] = quota
+    for member, quota in quotas.items():
+        while len(assignment[member]) < quota:
+            assignment[member].append(free.popleft())
     return assignment
 
 

@@ -321,7 +321,7 @@ BROKER_RULES = (
         limit=1.5,
         meaning="a consumer reads far more than the others of its group",
         advice="Try the assignor with the lowest figure.",
-        doc="busiest over mean member of a consumer group, by bytes; compared with Range, RoundRobin and Sticky",
+        doc="busiest over mean member of a consumer group, by bytes; compared with Kafka's assignors",
         format=format_ratio,
         needs_all_records=True,
     ),

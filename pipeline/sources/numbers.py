@@ -80,7 +80,7 @@ class Number(Enum):
         "also from texts of kafka-reassign-partitions --verify (`reassign_verify`): that one runs",
     )
     GROUPS = (
-        "bronze.consumer_groups: offsets, lag, members",
+        "bronze.consumer_groups: offsets, lag, members, gold.group_balance: what assignors give",
         "also from texts of kafka-consumer-groups (`consumer_groups`)",
     )
     AVAILABILITY = "gold.verdicts: source_arrival", "what did not arrive"

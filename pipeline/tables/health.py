@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.tables.columns import bigint, boolean, double, string, timestamp
-from pipeline.tables.table import PARTITION, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
+from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",
@@ -55,6 +55,47 @@ TOPIC_HEALTH = Table(
             nullable=True,
         ),
         string("advice", "Why, in words; '' for none."),
+        RUN_ID,
+    ),
+)
+
+GROUP_BALANCE = Table(
+    name="gold.group_balance",
+    grain="consumer group x topic x window",
+    key=("cluster", "window_start", "group_id", "topic"),
+    columns=(
+        *WINDOW,
+        string("group_id", "Consumer group."),
+        TOPIC,
+        bigint("partition_count", "Partitions of the topic.", "partitions"),
+        bigint("member_count", "Members that own some of them.", "members"),
+        bigint(
+            "idle_member_count",
+            "Members that own none of them, but some of the group's other topics; others are not described.",
+            "members",
+        ),
+        bigint(
+            "lag_count", "Lag of all partitions when last described; NULL where not known.", "offsets", nullable=True
+        ),
+        Column(
+            "lag_growth",
+            "map<string,double>",
+            "Growth of lag by partition, since the window before was described, else since this window's first description.",
+            "offsets/s",
+        ),
+        double("busiest_ratio", "Part of the topic's bytes that the busiest member reads; NULL without traffic."),
+        Column(
+            "busiest_ratio_under",
+            "map<string,double>",
+            "The same had the group been assigned anew: `range roundrobin sticky cooperative-sticky uniform`; `range` is "
+            "the brokers' as well.",
+        ),
+        bigint(
+            "useful_member_count",
+            "Members beyond which the busiest one reads no less: bytes over those of the largest partition, rounded up.",
+            "members",
+            nullable=True,
+        ),
         RUN_ID,
     ),
 )
@@ -204,4 +245,4 @@ FORECAST = Table(
     ),
 )
 
-HEALTH = (TOPIC_HEALTH, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES, FORECAST)
+HEALTH = (TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES, FORECAST)

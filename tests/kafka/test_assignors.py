@@ -1,4 +1,4 @@
-"""Consumer assignors. Oracle: the classes of kafka-clients 4.1.1, over random groups.
+"""Consumer assignors. Oracle: the classes of kafka-clients and of the group coordinator 4.1.1, over random groups.
 
 Members come in ascending order: which of two in one bucket of a hash map comes first hangs on nothing that we can know.
 """
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from pipeline.measures.assignors import ASSIGNORS, assign_consumers
-from tests.lab.artifacts import class_path, client_artifacts, java_program
+from tests.lab.artifacts import BROKER, class_path, java_program
 
 PROGRAM = Path(__file__).parent.parent / "lab" / "Assignors.java"
 
@@ -25,7 +25,7 @@ def random_group(rng):
     owned = {member: [] for member in members}
     for partition in everything[: rng.randint(0, len(everything))]:
         owned[rng.choice(members)].append(partition)
-    return rng.choice(ASSIGNORS), counts, owned
+    return rng.choice((*ASSIGNORS, "broker-range")), counts, owned
 
 
 def format_group(assignor, counts, owned):
@@ -44,12 +44,12 @@ def parse_assignment(line):
 
 def test_every_member_reads_what_kafkas_own_assignors_give_it():
     rng = random.Random(7)
-    groups = [random_group(rng) for _ in range(600)]
-    command = [java_program(), "-Xmx256m", "-cp", class_path(client_artifacts("4.1.1")), PROGRAM]
+    groups = [random_group(rng) for _ in range(1_200)]
+    command = [java_program(), "-Xmx256m", "-cp", class_path(BROKER), PROGRAM]
     text = "".join(f"{format_group(*group)}\n" for group in groups)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
     answers = done.stdout.splitlines()
     for (assignor, counts, owned), answer in zip(groups, answers, strict=True):
-        found = assign_consumers(assignor, counts, owned, owned)
+        found = assign_consumers(assignor.removeprefix("broker-"), counts, owned, owned)
         assert {m: sorted(parts) for m, parts in found.items()} == parse_assignment(answer), (assignor, counts, owned)

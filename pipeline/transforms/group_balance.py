@@ -1,0 +1,89 @@
+"""From descriptions of consumer groups and bytes of partitions to `gold.group_balance`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers
+from pipeline.tables.arrow_types import ARROW_TYPES
+from pipeline.tables.health import GROUP_BALANCE
+
+Row = Mapping[str, Any]
+
+
+def measure_groups(described: Sequence[Row], partition_health: Sequence[Row], start: datetime) -> pa.Table:
+    """Rows of `gold.group_balance` of the window that begins at `start`, without cluster.
+
+    `described` are rows of `bronze.consumer_groups` of this window and the one before, `partition_health` this window's
+    rows. Of several descriptions within a window the last one counts.
+    """
+    rows = list(_iter_rows(described, partition_health, start))
+    columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]
+    return pa.table({each.name: pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in columns})
+
+
+def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start: datetime) -> Iterator[dict[str, Any]]:
+    loads: dict[str, dict[Partition, int]] = defaultdict(lambda: defaultdict(int))
+    for row in partition_health:
+        loads[row["topic"]][row["topic"], row["partition"]] += row["size_bytes"]
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in described:
+        by_group[row["group_id"]].append(row)
+    for group_id, rows in sorted(by_group.items()):
+        at = sorted({row["observed_at"] for row in rows if row["window_start"] == start})
+        if at:
+            earlier = [row["observed_at"] for row in rows if row["window_start"] < start]
+            since = max(earlier, default=at[0])
+            last, first = ([row for row in rows if row["observed_at"] == moment] for moment in (at[-1], since))
+            growth = _measure_growth(first, last, (at[-1] - since).total_seconds())
+            for measured in _measure_topics(last, growth, loads):
+                yield {"window_start": start, "group_id": group_id, **measured}
+
+
+def _measure_growth(first: Sequence[Row], last: Sequence[Row], seconds: float) -> dict[Partition, float]:
+    """Growth of lag in offsets a second, where it is known at both moments."""
+    before = {(row["topic"], row["partition"]): row["lag_count"] for row in first if row["lag_count"] is not None}
+    return {
+        part: (row["lag_count"] - before[part]) / seconds
+        for row in last
+        if (part := (row["topic"], row["partition"])) in before and row["lag_count"] is not None and seconds
+    }
+
+
+def _measure_topics(
+    rows: Sequence[Row], growth: Mapping[Partition, float], loads: Mapping[str, Mapping[Partition, int]]
+) -> Iterator[dict[str, Any]]:
+    owned: dict[str, list[Partition]] = defaultdict(list)
+    for row in rows:
+        if row["member_id"] is not None:
+            owned[row["member_id"]].append((row["topic"], row["partition"]))
+    lags: dict[str, list[int | None]] = defaultdict(list)
+    for row in rows:
+        lags[row["topic"]].append(row["lag_count"])
+    counts = {topic: 1 + max(number for _, number in loads[topic]) for topic in lags if topic in loads}
+    under = {name: assign_consumers(name, counts, owned, owned) for name in ASSIGNORS}
+    for topic, of_topic in sorted(lags.items()):
+        sizes = loads.get(topic, {})
+        total = sum(sizes.values())
+
+        def busiest(assignment: Mapping[str, Sequence[Partition]], sizes: Mapping[Partition, int] = sizes) -> float:
+            return max(sum(sizes.get(part, 0) for part in parts) for parts in assignment.values()) / sum(sizes.values())
+
+        reading = sum(any(part[0] == topic for part in parts) for parts in owned.values())
+        known = [lag for lag in of_topic if lag is not None]
+        yield {
+            "topic": topic,
+            "partition_count": counts.get(topic, len(of_topic)),
+            "member_count": reading,
+            "idle_member_count": len(owned) - reading,
+            "lag_count": sum(known) if known else None,
+            "lag_growth": [(str(number), each) for (name, number), each in sorted(growth.items()) if name == topic],
+            "busiest_ratio": busiest(owned) if total and owned else None,
+            "busiest_ratio_under": [(name, busiest(found)) for name, found in under.items() if total and owned],
+            "useful_member_count": -(-total // max(sizes.values())) if total else None,
+        }

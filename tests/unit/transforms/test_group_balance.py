@@ -1,0 +1,68 @@
+"""What a hot partition costs its consumer group. Figures are worked out by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline.transforms.group_balance import measure_groups
+
+START = datetime(2026, 11, 23, 1, tzinfo=UTC)
+
+
+def described(minute, topic, partition, lag, member):
+    at = START + timedelta(minutes=minute)
+    start = START if minute >= 0 else START - timedelta(hours=1)
+    return {
+        "window_start": start, "observed_at": at, "group_id": "g", "topic": topic, "partition": partition,
+        "lag_count": lag, "member_id": member,
+    }  # fmt: skip
+
+
+def loaded(topic, *sizes):
+    return [{"topic": topic, "partition": number, "size_bytes": size} for number, size in enumerate(sizes)]
+
+
+def test_a_hot_partition_bounds_what_more_members_give():
+    """Partition 0 has 60 of 100 bytes: two members are worth having, whoever assigns them."""
+    before = [described(-10, "a", 0, 100, "x"), described(-10, "a", 1, None, "x")]
+    rows = [described(50, "a", number, 700 if number == 0 else 0, "x" if number < 2 else "y") for number in range(4)]
+    (row,) = measure_groups(
+        [*before, described(5, "a", 0, 0, "x"), *rows], loaded("a", 60, 20, 15, 5), START
+    ).to_pylist()
+    assert (row["partition_count"], row["member_count"], row["idle_member_count"]) == (4, 2, 0)
+    assert (row["lag_count"], row["lag_growth"]) == (700, [("0", 600 / 3600)])
+    assert (row["busiest_ratio"], row["useful_member_count"]) == (0.8, 2)
+    assert dict(row["busiest_ratio_under"]) == {
+        "range": 0.8, "roundrobin": 0.75, "sticky": 0.8, "cooperative-sticky": 0.8, "uniform": 0.8,
+    }  # fmt: skip
+
+
+def test_assignors_differ_where_topics_are_many():
+    """Range gives the first partition of both topics to x, as it is now; each has all of its topic's bytes."""
+    rows = [described(0, topic, number, 0, "xyz"[number]) for topic in "ab" for number in range(2)]
+    rows.append(described(0, "c", 0, 0, "z"))
+    found = measure_groups(rows, [*loaded("a", 9, 1), *loaded("b", 9, 1), *loaded("c", 1)], START).to_pylist()
+    assert [(row["topic"], row["member_count"], row["idle_member_count"]) for row in found] == [
+        ("a", 2, 1), ("b", 2, 1), ("c", 1, 2),
+    ]  # fmt: skip
+    assert [row["busiest_ratio"] for row in found] == [0.9, 0.9, 1.0]
+    assert [row["useful_member_count"] for row in found] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "loads", "expected"),
+    [
+        ([], loaded("a", 1), []),
+        ([described(-5, "a", 0, 1, "x")], loaded("a", 1), []),
+        ([described(5, "a", 0, None, None)], loaded("a", 1), [(0, None, [], None, [], 1)]),
+        ([described(5, "a", 0, 3, "x")], [], [(1, 3, [], None, [], None)]),
+        ([described(5, "a", 0, 3, "x")], loaded("a", 0), [(1, 3, [], None, [], None)]),
+    ],
+    ids=["no group", "described before only", "no member", "topic without bytes known", "no traffic"],
+)
+def test_what_is_not_known_stays_open(rows, loads, expected):
+    names = ("member_count", "lag_count", "lag_growth", "busiest_ratio", "busiest_ratio_under", "useful_member_count")
+    found = measure_groups(rows, loads, START).to_pylist()
+    assert [tuple(row[name] for name in names) for row in found] == expected
