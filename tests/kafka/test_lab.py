@@ -42,6 +42,17 @@ def test_proxy_holds_produce_responses_only_while_its_schedule_says_so(tmp_path)
     assert min(before) < min(during)
 
 
+def test_proxy_answers_an_order_that_it_had_long_ago(tmp_path):
+    """More answers lie between than an error would quote."""
+    far_ms = 10**15
+    with start_proxy([tuple(free_ports(2))], tmp_path / "proxy.log") as proxy:
+        proxy.slow(0, 0, 0, 0)
+        for at_ms in range(far_ms, far_ms + 70):
+            proxy.slow_too(0, at_ms, at_ms + 1, 1)
+        assert "slow 0 0 0 0" not in proxy.process.tail()
+        proxy.slow(0, 0, 0, 0)
+
+
 def test_archive_is_the_same_bytes_for_the_same_files(tmp_path):
     """Round trip, and equal bytes from folders written in another order."""
     archives = []

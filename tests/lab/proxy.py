@@ -37,10 +37,12 @@ class Proxy:
         self._order(f"write {file}")
 
     def _order(self, line: str) -> None:
-        done = f"done {line}"
-        known = self.process.tail().count(done)
+        def count_answers() -> int:
+            return self.process.output.read_text().count(f"done {line}\n")
+
+        known = count_answers()
         self.process.send_line(line)
-        wait_until(lambda: self.process.tail().count(done) > known, "answer", self.process)
+        wait_until(lambda: count_answers() > known, "answer", self.process)
 
 
 @contextmanager

@@ -249,7 +249,7 @@ def test_a_draw_goes_on_with_its_seed_and_begins_another_part_once_the_product_c
         return json.loads((part / "draw.json").read_text())
 
     def judge(part, held):
-        (part / f"draw-00-0-before{ENDING}").touch()
+        (part / "recordings.json").write_text(json.dumps([{"side": side} for side in (BEFORE, AFTER, BEFORE)]))
         (part / TALLY).write_text(json.dumps({"held": held}))
         (part / SIGHT).write_text("seen")
 
@@ -273,6 +273,8 @@ def test_a_draw_goes_on_with_its_seed_and_begins_another_part_once_the_product_c
     assert [first.name, second.name, third.name] == ["00", "01", "02"]
     assert facts(third)["commit"] != facts(first)["commit"]
     judge(third, [1, 6])
+    (second / f"draw-00-0-before{ENDING}").touch()
     told = sum_parts(draw)
     assert told.count("| never judged |") == 1
+    assert [line.split("|")[5] for line in told.splitlines()[2:5]] == [" 2 ", " 1 ", " 2 "]
     assert [told.count(f"{held} figures hold") for held in ("3 of 4", "1 of 6", "4 of 10")] == [1, 1, 1]

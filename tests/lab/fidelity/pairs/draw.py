@@ -4,7 +4,8 @@ A draw is made of parts, one folder each. A part is blind to the commit it was b
 everything of `pipeline/` is committed, and is judged once, by that commit: ``first-sight.md`` is never written again. A part
 that was interrupted goes on while the product is the same. Once it is judged, or the product has changed, the next start
 begins another part, so many short sessions make one draw. ``all.md`` has a line for each part and the sum of them all; parts
-that were recorded and never judged stand in it, too.
+that were recorded and never judged stand in it, too. ``recordings.json`` has settings, seeds, clocks and figures of every
+recording, so that archives which are too large to be committed can be left out.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.bench.figures import write_between
+from tests.lab.archive import unpack_once
 from tests.lab.fidelity.bed import start_bed
 from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, SIDES
 from tests.lab.fidelity.pairs.record import SETTINGS, Stage, record_side
+from tests.lab.fidelity.pairs.tables import UNPACKED
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.process import LabError
 from tests.lab.recording import say
@@ -42,7 +45,7 @@ FOLDER = Path("tests/data/draws")  # committed with what was seen first: a part 
 PRODUCT = "pipeline"
 SIDE_S = 45  # what a side takes besides its traffic: clients start, warm up, and end
 JUDGED_S = 60  # what replaying a pair takes
-FACTS, SIGHT, TALLY = "draw.json", "first-sight.md", "first-sight.json"
+FACTS, SIGHT, TALLY, RECORDINGS = "draw.json", "first-sight.md", "first-sight.json", "recordings.json"
 
 
 def main() -> int:
@@ -62,6 +65,7 @@ def main() -> int:
         partial(draw_round, facts["seed"], at_once=arguments.at_once, seconds=arguments.seconds),
         time.monotonic() + 60 * arguments.minutes,
     )
+    (part / RECORDINGS).write_text(json.dumps(read_manifests(part), indent=1) + "\n")
     found = pairs.report_pairs(part, sides=(BEFORE,))
     title = f"Commit {facts['commit']}, seed {facts['seed']}, drawn {facts['drawn_at']}."
     (part / TALLY).write_text(json.dumps(found.tally, indent=1) + "\n")
@@ -105,7 +109,10 @@ def sum_parts(folder: Path) -> str:
     tallies = []
     for part in sorted(file.parent for file in folder.glob(f"*/{FACTS}")):
         facts, is_judged = json.loads((part / FACTS).read_text()), (part / TALLY).exists()
-        count = len(list(part.glob(f"*-{BEFORE}{ENDING}")))
+        if (part / RECORDINGS).exists():
+            count = sum(each["side"] == BEFORE for each in json.loads((part / RECORDINGS).read_text()))
+        else:
+            count = len(list(part.glob(f"*-{BEFORE}{ENDING}")))
         found = json.loads((part / TALLY).read_text()) if is_judged else {}
         said = "; ".join(pairs.format_tally(found)) if is_judged else "never judged"
         when = f"{facts['drawn_at']:.16}"
@@ -114,6 +121,12 @@ def sum_parts(folder: Path) -> str:
     return "\n".join(
         [*lines, "", "All parts:", "", *(f"* {line}" for line in pairs.format_tally(add_tallies(tallies))), ""]
     )
+
+
+def read_manifests(part: Path) -> list[dict[str, object]]:
+    """What each recording of a part says of itself: settings, seeds, clock, whether the machine was quiet, figures."""
+    captures = (unpack_once(archive, UNPACKED) for archive in sorted(part.glob(f"*{ENDING}")))
+    return [json.loads((capture / "manifest.json").read_text()) for capture in captures]
 
 
 def add_tallies(tallies: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:

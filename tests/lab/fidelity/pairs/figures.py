@@ -36,7 +36,7 @@ def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Se
     ]
     times = [np.fromfile(file, ">i8").reshape(-1, 2).astype(np.int64) for file in latencies]
     records, batches = (sum(each[name] for each in partitions) for name in ("record_count", "batch_count"))
-    if records != sum(map(len, times)):
+    if records < sum(map(len, times)):  # more: sent again, where producers are not idempotent
         raise ValueError(f"{topic}: {sum(map(len, times))} records sent, {records} in the logs")
     figures = {"partitions": partitions, "records_per_batch": round(records / batches, 4)}
     figures |= measure_latencies(np.concatenate(times))

@@ -127,7 +127,7 @@ def record_side(stage: Stage, pairs: Sequence[Pair], side: str) -> list[Path]:
             _keep(stage, run, start_ms, measured)
             archives.append(stage.output / f"{run.topic}{ENDING}")
             pack(run.capture, archives[-1])
-    except LabError as failure:
+    except (LabError, ValueError, OSError) as failure:
         say(f"{side} of {', '.join(pair.name for pair in pairs)} left out: {failure}")
     for run in runs:
         shutil.rmtree(run.folder)
@@ -245,7 +245,8 @@ def _copy_logs(bed: Bed, run: Run) -> None:
         target = run.capture / f"brokers/{broker.node_id}"
         target.mkdir(parents=True)
         shutil.copy2(broker.log_directory / "meta.properties", target)
-        version, _, *entries = (broker.log_directory / CHECKPOINT).read_text().splitlines()
+        written = (broker.log_directory / CHECKPOINT).read_text().splitlines()
+        version, _, *entries = written or ("0", "0")  # a broker that never had a partition has not written it
         own = [entry for entry in entries if entry.rsplit(" ", 2)[0] == run.topic]
         (target / CHECKPOINT).write_text("\n".join([version, str(len(own)), *own, ""]))
         for partition, leader in enumerate(run.pair.leaders):
