@@ -19,41 +19,47 @@ _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
 
 
+class StandaloneCluster:
+    """A master and workers of one core each, which can be killed and added."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self.workers: list[subprocess.Popen] = []
+        master = self._start("master", "master.Master")
+        self.address = _read_until(master, _MASTER.search).group(1)
+
+    def add_worker(self) -> None:
+        """Returns when the master knows it."""
+        name = f"worker-{len(self.workers)}"
+        place = ("--work-dir", str(self._folder / name), "--cores", "1", "--memory", "1g")
+        worker = self._start(name, "worker.Worker", *place, self.address)
+        _read_until(worker, lambda line: _REGISTERED in line)
+        self.workers.append(worker[1])
+
+    def _start(self, name, program, *arguments):
+        command = [
+            *(str(find_java().home / "bin/java"), "-cp", f"{SPARK_HOME}/jars/*", "-Xmx512m"),
+            *(f"org.apache.spark.deploy.{program}", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+            *arguments,
+        ]
+        variables = {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(ROOT)}
+        log = self._folder / f"{name}.log"
+        written = self._stack.enter_context(log.open("w"))
+        process = subprocess.Popen(
+            command, env={**os.environ, **variables, "SPARK_LOCAL_IP": "127.0.0.1"}, stdout=written, stderr=written
+        )
+        self._stack.callback(_end, process)
+        return log, process
+
+
 @contextmanager
 def standalone_cluster(folder, *, worker_count=2):
-    """Starts a master and workers of one core each; yields the master's address; ends them all."""
+    """Starts a master and workers; yields the cluster; ends them all."""
     with ExitStack() as stack:
-        master = _start(stack, folder / "master.log", "master.Master", "--port", "0", "--webui-port", "0")
-        address = _read_until(master, _MASTER.search).group(1)
-        for number in range(worker_count):
-            place = ("--work-dir", str(folder / f"worker-{number}"), "--port", "0", "--webui-port", "0")
-            worker = _start(
-                stack,
-                folder / f"worker-{number}.log",
-                "worker.Worker",
-                *place,
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                address,
-            )
-            _read_until(worker, lambda line: _REGISTERED in line)
-        yield address
-
-
-def _start(stack, log, name, *arguments):
-    command = [
-        *(str(find_java().home / "bin/java"), "-cp", f"{SPARK_HOME}/jars/*", "-Xmx512m"),
-        *(f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *arguments),
-    ]
-    variables = {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": str(ROOT)}
-    written = stack.enter_context(log.open("w"))
-    process = subprocess.Popen(
-        command, env={**os.environ, **variables, "SPARK_LOCAL_IP": "127.0.0.1"}, stdout=written, stderr=written
-    )
-    stack.callback(_end, process)
-    return log, process
+        cluster = StandaloneCluster(folder, stack)
+        for _ in range(worker_count):
+            cluster.add_worker()
+        yield cluster
 
 
 def _end(process):

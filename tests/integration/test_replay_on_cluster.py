@@ -40,9 +40,9 @@ def replayed(spark, capture, tmp_path_factory):
         step(spark, run)
     on_cluster = folder / "cluster/partition-health.yaml"
     part.write_config(on_cluster.parent, topics=TOPICS, sources=SOURCES, **document)
-    with standalone_cluster(folder) as master:
+    with standalone_cluster(folder) as cluster:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.integration.replay_on_cluster", master, str(on_cluster), str(span)],
+            [sys.executable, "-m", "tests.integration.replay_on_cluster", cluster.address, str(on_cluster), str(span)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
