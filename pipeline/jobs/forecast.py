@@ -158,10 +158,10 @@ def _explain(day: DayAhead, place: int) -> str:
     coverage, error, days = (float(one[place]) for one in (day.coverage_ratio, day.error_ratio, day.tested_days))
     said = []
     if days < LEAST_TESTED_DAYS:
-        said.append(f"{days:.0f} days could be tested, {LEAST_TESTED_DAYS} are needed")
-    if not coverage >= LEAST_COVERAGE:
+        said.append(f"{days:.1f} days could be tested, {LEAST_TESTED_DAYS} are needed")
+    if coverage < LEAST_COVERAGE:
         said.append(f"its ranges held {coverage:.0%} of the history, {LEAST_COVERAGE:.0%} are needed")
-    if not error <= MOST_ERROR_RATIO:
+    if error > MOST_ERROR_RATIO:
         said.append(f"it errs {error:.2f} times as much as a plain mean, {MOST_ERROR_RATIO:g} is allowed")
     return "; ".join(said)
 

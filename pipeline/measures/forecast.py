@@ -93,7 +93,7 @@ def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *,
         high=value + high,
         season=best,
         coverage_ratio=_cover(residuals),
-        error_ratio=np.divide(errors[best, chosen], level_error, out=np.ones(count), where=level_error > 0),
+        error_ratio=np.divide(errors[best, chosen], level_error, out=level_error * 0 + 1, where=level_error > 0),
         tested_days=is_tested.sum(axis=0) / day_steps,
     )
 

@@ -106,6 +106,13 @@ def test_too_little_history_is_said(tmp_path):
     assert said == {24 * day: (None, "not enough history: two weeks are needed") for day in range(2, 8)}
 
 
+def test_what_a_short_back_test_lacks_is_said_and_no_figure_stands_in(tmp_path):
+    run, _ = judge(prepare(tmp_path, "flat", 60))
+    shares = {row["horizon_hours"]: row for row in run.rows(FORECAST) if row["measure"] == "share_ratio"}
+    assert shares[24]["reason"].startswith("1.5 days could be tested, 7 are needed")
+    assert [shares[168][name] for name in ("back_test_days", "back_test_error_ratio")] == [0, None]
+
+
 def test_a_range_of_windows_gives_the_rows_of_single_ones(tmp_path):
     """Oracle: the windows forecast one by one."""
     kept = {}
