@@ -9,7 +9,7 @@ from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.sources.collected.collector import Order, Pace, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
-from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan
+from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan, stored
 
 TOPICS = ("audit", "codec-zstd", "regions")
 HOSTS = ("0", "1", "2")
@@ -57,3 +57,13 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
         found[name] = list_rows(run.warehouse, ("bronze.window_status.source", "bronze.quarantine.source"))
     assert compare(found["disks"], found["collected"]) == {}
     assert sum(found["collected"]["silver.record_batches"][1].values()) > 1_000
+
+    for file in (landing / "1/parts").iterdir():
+        file.unlink()
+    run = plan(with_source(config, "without-1", {"kind": "collected", "path": str(landing)}), part.span(2, 3))
+    ingest.run(spark, run)
+    status = stored(run.warehouse, "bronze.window_status", "source", "expected_count", "arrived_count")
+    assert status == [{"source": "collected", "expected_count": 3, "arrived_count": 2}]
+    (row,) = stored(run.warehouse, "bronze.quarantine", "path", "reason")
+    assert row["path"] == "landing/1"
+    assert row["reason"].startswith("the host is left out: gone")

@@ -248,7 +248,7 @@ class _Collector:
     def _delete_orphans(self) -> None:
         """Deletes parts that no manifest names, once they are so old that no collector can be about to name them."""
         named = {part.path for part in self._parts}
-        for path, written_at_ms in self._folder.files("parts"):
+        for path, written_at_ms, _ in self._folder.files("parts"):
             if path not in named and written_at_ms < self._order.as_of_ms - DAY_MS:
                 self._folder.delete(path)
 

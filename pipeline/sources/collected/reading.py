@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.window import instant_of
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.collected.manifest import CollectedAs, Manifest, Part, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.questions import name_some
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import SCHEMAS, Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings
@@ -33,19 +34,34 @@ class Host:
     manifest: Manifest
 
 
-def read_hosts(landing: StoredFolder, problems: list[Problem]) -> list[Host]:
-    """Reads the hosts of a landing folder, by name; a faulty one becomes a problem."""
+def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem]) -> list[Host]:
+    """Reads the hosts of a landing folder, by name; a faulty one, or one that lost parts of the span, becomes a problem."""
     hosts = []
     for name in landing.folders():
         folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
         try:
             manifest = read_manifest(folder)
+            if manifest is not None:
+                _check_parts(folder, manifest, span)
+                hosts.append(Host(folder, manifest))
         except InputError as error:
             problems.append(Problem.of_error(folder.location, error))
-            continue
-        if manifest is not None:
-            hosts.append(Host(folder, manifest))
     return hosts
+
+
+def _check_parts(folder: StoredFolder, manifest: Manifest, span: TimeWindow) -> None:
+    sizes = {path: size for path, _, size in folder.files("parts")}
+    lost = [part.path for part in _parts_within(manifest, span) if sizes.get(part.path) != part.size_bytes]
+    if lost:
+        raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+
+
+def _parts_within(manifest: Manifest, span: TimeWindow) -> list[Part]:
+    return [
+        part
+        for part in manifest.parts
+        if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
+    ]
 
 
 def choose_copies(
@@ -85,11 +101,14 @@ class CollectedTask:
         for part in self.parts:
             content, path, kind = self.folder.read(part.path), f"{self.folder.location}/{part.path}", Kind(part.kind)
             if content is None:
-                raise InputError("named by the manifest, but gone", path=path)
+                raise InputError("named by the manifest, but gone: run again, without its host", path=path)
             try:
                 rows = pq.read_table(io.BytesIO(content), filters=self._filter(kind)).cast(SCHEMAS[kind])
             except (OSError, ValueError, pa.ArrowException) as error:
-                raise InputError(f"no {kind.value} of a collector ({type(error).__name__})", path=path) from error
+                advice = "delete it, and the next run does without its host"
+                raise InputError(
+                    f"no {kind.value} of a collector ({type(error).__name__}): {advice}", path=path
+                ) from error
             names = pa.array(["\0".join(map(str, key)) for key in self.copies])
             rows = rows.filter(pc.is_in(_name_partitions(rows), names))
             yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
@@ -141,12 +160,7 @@ def plan_collected_tasks(
                 f"{host.folder.location} was collected as {host.manifest.collected_as!r}, the run wants {collected_as!r}: "
                 "collect and run with one configuration"
             )
-        span = settings.span
-        parts = [
-            part
-            for part in host.manifest.parts
-            if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
-        ]
+        parts = _parts_within(host.manifest, settings.span)
         own = leaders.only([LogName(*key) for key in keys])
         folder = StoredFolder(host.folder.location, host.folder.storage)  # without an open connection
         tasks += [CollectedTask(folder, group, keys, settings, own) for group in _group(parts)]

@@ -49,8 +49,8 @@ class StoredFolder:
         except OSError as error:
             raise self._error(name, error) from error
 
-    def files(self, name: str) -> list[tuple[str, int]]:
-        """Lists the files below a folder by relative name, with the time each was written (ms); empty without it."""
+    def files(self, name: str) -> list[tuple[str, int, int]]:
+        """Lists the files below a folder: relative name, time it was written (ms) and size; empty without it."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
         try:
@@ -58,7 +58,7 @@ class StoredFolder:
         except OSError as error:
             raise self._error(name, error) from error
         start = len(self._path("").rstrip("/")) + 1
-        return sorted((info.path[start:], info.mtime_ns // 1_000_000) for info in found if info.is_file)
+        return sorted((info.path[start:], info.mtime_ns // 1_000_000, info.size) for info in found if info.is_file)
 
     def folders(self) -> list[str]:
         """Lists the folders in this one; empty without it."""

@@ -10,7 +10,7 @@ from pipeline.config.storage import Location, is_remote
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogTree
-from pipeline.model.window import TimeWindow, format_instant
+from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
@@ -54,7 +54,9 @@ class Collected(RecordSource):
 
         problems: list[Problem] = []
         hosts = [
-            host for source in sources for host in read_hosts(StoredFolder(source.path, question.storage), problems)
+            host
+            for source in sources
+            for host in read_hosts(StoredFolder(source.path, question.storage), spanning(question.windows), problems)
         ]
         states = [host.manifest.state for host in hosts]
         directories, doubles = refuse_doubles(found for state in states for found in state.log_directories)

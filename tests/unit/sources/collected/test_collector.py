@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ import pytest
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Codec, Record
-from pipeline.model.window import format_instant
+from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.collector import Order, Pace, collect, collector_settings
 from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, read_manifest
 from pipeline.sources.collected.reading import choose_copies, plan_collected_tasks, read_hosts
@@ -36,6 +37,7 @@ from tests.batches import START_MS, make_batch, make_marker
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 FIRST_MS = START_MS - START_MS % HOUR_MS
 NOW_MS = FIRST_MS + 5 * HOUR_MS
+SPAN = TimeWindow(FIRST_MS, NOW_MS)
 NOBODY = LeaderEpochs({}, {})
 CONFIG = """
 warehouse: w
@@ -131,11 +133,15 @@ def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
     return collect(order, folder, Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
 
 
+def plan_tasks(config, landing):
+    settings = collector_settings(config, "demo", NOW_MS)
+    copies = choose_copies(read_hosts(landing, settings.span, []), {})
+    return plan_collected_tasks(copies, settings, CollectedAs.of(settings), NOBODY)
+
+
 def collected(config, landing):
     """Pieces that a run takes up."""
-    settings = collector_settings(config, "demo", NOW_MS)
-    copies = choose_copies(read_hosts(landing, []), {})
-    for task in plan_collected_tasks(copies, settings, CollectedAs.of(settings), NOBODY):
+    for task in plan_tasks(config, landing):
         yield from task.run()
 
 
@@ -282,7 +288,7 @@ def test_of_two_hosts_that_led_the_one_that_was_read_furthest_counts(config, tmp
         disk.write(0, b"".join(written), end)
         run_collector(config, disk, landing)
     key = ("orders", "gDY-1ROJSyK2s_UOjvrR2g", 0)
-    chosen = choose_copies(read_hosts(landing, []), {key[::2]: 2})
+    chosen = choose_copies(read_hosts(landing, SPAN, []), {key[::2]: 2})
     assert [(host.manifest.host, keys) for host, keys in chosen] == [("broker-1", {key})]
 
 
@@ -292,7 +298,7 @@ def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a
     run_collector(config, disk, landing)
     host = StoredFolder(f"{landing.location}/broker-1")
     host.write("parts/left-over.parquet", b"")
-    ((_, written_at_ms),) = [file for file in host.files("parts") if file[0] == "parts/left-over.parquet"]
+    ((_, written_at_ms, _),) = [file for file in host.files("parts") if file[0] == "parts/left-over.parquet"]
     assert len(host.files("parts")) == len(read_manifest(host).parts) + 1 > 4
     run_collector(config, disk, landing, as_of_ms=written_at_ms + 2 * DAY_MS)
     assert host.files("parts") == []
@@ -320,24 +326,43 @@ def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(con
     run_collector(config, disk, landing)
     StoredFolder(f"{landing.location}/broker-1").write(MANIFEST, b"{}")
     problems = []
-    assert read_hosts(landing, problems) == []
+    assert read_hosts(landing, SPAN, problems) == []
     assert [problem.path for problem in problems] == [f"{landing.location}/broker-1"]
     with pytest.raises(InputError, match="no manifest"):
         run_collector(config, disk, landing)
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 9, pytest.param(None, id="of another kind")])
-def test_a_damaged_part_is_one_error_that_names_it(config, tmp_path, content):
+def make_landing(config, tmp_path):
+    """A landing folder with what one host brought, and its parts."""
     disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     disk.write(0, b"".join(make_batches(0, 5)[0]))
     run_collector(config, disk, landing)
-    parts = sorted((tmp_path / "landing").rglob("*.parquet"))
+    return landing, sorted((tmp_path / "landing").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda part: part.write_bytes(part.read_bytes()[:-1])])
+def test_a_host_that_lost_a_part_is_left_out_of_the_windows_of_that_part(config, tmp_path, damage):
+    landing, (part, *_) = make_landing(config, tmp_path)
+    damage(part)
+    problems = []
+    assert read_hosts(landing, SPAN, problems) == []
+    (problem,) = problems
+    assert part.name in problem.reason
+    later = TimeWindow(NOW_MS, NOW_MS + HOUR_MS)
+    assert [host.manifest.host for host in read_hosts(landing, later, [])] == ["broker-1"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 9, pytest.param(None, id="of another kind")])
+def test_a_damaged_part_is_one_error_that_names_it_and_says_what_to_do(config, tmp_path, content):
+    """Damaged after the tasks were planned: else the length gives it away."""
+    landing, parts = make_landing(config, tmp_path)
+    tasks = plan_tasks(config, landing)
     other = pa.BufferOutputStream()
     pq.write_table(pa.table({"topic": ["orders"]}), other)
     for part in parts:
         part.write_bytes(other.getvalue().to_pybytes() if content is None else content)
-    with pytest.raises(InputError, match=r"landing/.+\.parquet: no \w+ of a collector") as caught:
-        list(collected(config, landing))
+    with pytest.raises(InputError, match=r"landing/.+\.parquet: no \w+ of a collector .+: delete it") as caught:
+        [list(task.run()) for task in tasks]
     assert "\n" not in str(caught.value)
 
 
