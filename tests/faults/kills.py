@@ -34,9 +34,10 @@ def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, .
     jobs: list[str] = []
     steps = STEPS[STEPS.index(step) :]
     for hours in range(KILLS_OF_A_TRY):
-        (folder / "marks.txt").unlink(missing_ok=True)
+        marks = folder / "marks.txt"
+        marks.unlink(missing_ok=True)
         since_s, child = time.time(), bed.start(folder, steps, hours=hours)
-        while not (folder / "marks.txt").exists() and not child.poll():
+        while not (marks.exists() and marks.read_text()) and not child.poll():
             time.sleep(0.001)
         while aimed_at == "raise" and bed.find_job(folder, since_s) == "health" and not child.poll():
             time.sleep(0.001)
