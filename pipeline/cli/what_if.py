@@ -117,27 +117,29 @@ def _load_newest(run: RunContext) -> PlacedCluster:
 
 
 def _read_change(args: argparse.Namespace) -> ClusterChange:
-    path = args.reassignment
     return ClusterChange(
         added=tuple(args.add_broker),
         lost=frozenset(args.lose_broker),
         lost_racks=frozenset(args.lose_rack),
         sizes=dict(args.resize_broker),
         growth=dict(args.grow),
-        replicas={} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path),
+        replicas=_read_replicas(args.reassignment),
     )
 
 
 def _change_of(given: WhatIf) -> ClusterChange:
-    path = given.reassignment
     return ClusterChange(
         added=tuple(PlacementBroker(broker_id=one, rack=rack or None) for one, rack in given.add_brokers.items()),
         lost=frozenset(given.lose_brokers),
         lost_racks=frozenset(given.lose_racks),
         sizes=given.resize_brokers,
         growth=given.grow,
-        replicas={} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path),
+        replicas=_read_replicas(given.reassignment),
     )
+
+
+def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path)
 
 
 def _describe(now: PlacedCluster, then: PlacedCluster, plan: ReassignmentPlan) -> dict[str, Any]:

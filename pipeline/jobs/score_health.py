@@ -105,21 +105,22 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     slots = sum_slots(pl.DataFrame(run.load(RECORD_BATCHES, (window,), _OF_BATCHES)), run.window_ms)
     broker_ids = brokers["broker_id"].to_list()
     shares = measure_broker_shares(loads, slots, broker_ids, run.cluster.capacity, start)
+    # with the window before: growth of lag begins there
+    described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     topics = measure_topic_health(
         partition_health=pl.DataFrame(partitions),
         loads=loads,
         topic_keys=topic_keys,
         replicas=count_replicas(state),
         brokers=brokers,
-        consumer_groups=pl.DataFrame(run.load(CONSUMER_GROUPS, (window,))),
+        consumer_groups=pl.DataFrame(described).filter(pl.col("window_start") == start),
         cluster=run.cluster_name,
     )
-    described = run.rows(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     return {
         PARTITION_HEALTH.name: partitions,
         BROKER_SHARE.name: shares if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
-        GROUP_BALANCE.name: measure_groups(described, partitions.select(_OF_GROUPS).to_pylist(), start),
+        GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
     }
 

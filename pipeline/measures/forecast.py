@@ -86,6 +86,7 @@ def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *,
     low, high = _quantiles(residuals)
     value = predicted[until - day_steps :]
     level_error = np.sqrt(_mean(compared**2, axis=0))
+    without_error = np.where(np.isnan(level_error), np.nan, 1.0)  # untested, or a level without errors
     return DayAhead(
         day=day,
         value=value,
@@ -93,7 +94,7 @@ def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *,
         high=value + high,
         season=best,
         coverage_ratio=_cover(residuals),
-        error_ratio=np.divide(errors[best, chosen], level_error, out=level_error * 0 + 1, where=level_error > 0),
+        error_ratio=np.divide(errors[best, chosen], level_error, out=without_error, where=level_error > 0),
         tested_days=is_tested.sum(axis=0) / day_steps,
     )
 

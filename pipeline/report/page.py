@@ -76,9 +76,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
-    ensure_tables(
-        run.warehouse, (PROMISES, FORECAST, VERDICTS)
-    )  # an older warehouse lacks two, and columns of the third
+    # an older warehouse lacks the first two, and columns of the third
+    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS))
     window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)

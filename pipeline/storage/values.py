@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -21,28 +21,32 @@ def value_of(kind: type[_Value], row: Mapping[str, Any]) -> _Value:
     Fields without a column keep their defaults.
     """
     found = {}
-    for one in fields(kind):  # type: ignore[arg-type]
-        bare = one.name.removesuffix("_ms")
-        if one.name in row:
-            found[one.name] = row[one.name]
-        elif bare in row or f"{bare}_at" in row:
-            instant = row[bare] if bare in row else row[f"{bare}_at"]
-            found[one.name] = None if instant is None else milliseconds_of(instant)
+    for field, name in _find_columns(kind, row).items():
+        value = row[name]
+        found[field] = value if name == field or value is None else milliseconds_of(value)
     return kind(**found)
 
 
 def values_of(kind: type[_Value], rows: pa.Table) -> list[_Value]:
     """The same of all rows of a table, column by column: a tenth of the time where they are many."""
     found = {}
+    for field, name in _find_columns(kind, rows.column_names).items():
+        column = rows[name]
+        if name != field:  # rounded, as by `milliseconds_of`: a date of the year 9999 has no exact microseconds
+            column = pc.divide(pc.add(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 500), 1000)
+        found[field] = column.to_pylist()
+    return [kind(**dict(zip(found, values, strict=True))) for values in zip(*found.values(), strict=True)]
+
+
+def _find_columns(kind: type[_Value], columns: Container[str]) -> dict[str, str]:
+    """The column of each field that has one: of its name, or an instant in place of its milliseconds."""
+    found = {}
     for one in fields(kind):  # type: ignore[arg-type]
         bare = one.name.removesuffix("_ms")
-        name = next((name for name in (one.name, bare, f"{bare}_at") if name in rows.column_names), None)
+        name = next((name for name in (one.name, bare, f"{bare}_at") if name in columns), None)
         if name is not None:
-            column = rows[name]
-            if name != one.name:  # rounded, as by `milliseconds_of`: a date of the year 9999 has no exact microseconds
-                column = pc.divide(pc.add(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 500), 1000)
-            found[one.name] = column.to_pylist()
-    return [kind(**dict(zip(found, values, strict=True))) for values in zip(*found.values(), strict=True)]
+            found[one.name] = name
+    return found
 
 
 def row_of(value: Any, table: Table) -> dict[str, Any]:  # noqa: ANN401 - a dictionary, or a dataclass of any kind

@@ -29,14 +29,8 @@ class DumpLog(RecordSource):
     provides = rated(
         "exact",
         *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.PARTITION_SIZES, Number.TOPIC_SIZES),
-        *(
-            Number.RULES,
-            Number.FORECAST,
-            Number.RECOMMENDATIONS,
-            Number.BATCH_HEADERS,
-            Number.REPLICA_SIZES,
-            Number.AVAILABILITY,
-        ),
+        *(Number.RULES, Number.FORECAST, Number.RECOMMENDATIONS, Number.BATCH_HEADERS),
+        *(Number.REPLICA_SIZES, Number.AVAILABILITY),
     ) | rated("assumed", Number.LEADER_COUNTS, Number.REPLICAS)
 
     kind: Literal["dump_log"]

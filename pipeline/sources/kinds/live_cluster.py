@@ -52,15 +52,8 @@ class LiveCluster(RecordSource, LiveSettings):
         rated(
             "exact",
             *(Number.SHARES, Number.RECORD_COUNTS, Number.BATCH_COUNTS, Number.PARTITION_SIZES, Number.KEYS),
-            *(
-                Number.KEYED_REPLAY,
-                Number.TOPIC_SIZES,
-                Number.RULES,
-                Number.FORECAST,
-                Number.RECOMMENDATIONS,
-                Number.BATCH_HEADERS,
-            ),
-            *(Number.REPLICA_SIZES, Number.AVAILABILITY),
+            *(Number.KEYED_REPLAY, Number.TOPIC_SIZES, Number.RULES, Number.FORECAST, Number.RECOMMENDATIONS),
+            *(Number.BATCH_HEADERS, Number.REPLICA_SIZES, Number.AVAILABILITY),
         )
         | rated("estimated", Number.SIMULATED_REPLAY)
         | _AT_THE_RUN

@@ -18,7 +18,7 @@ INT32, INT64 = 2**31, 2**63
         (JAVA, "transaction.timeout.ms", f"{-INT32}", -INT32),
         (JAVA, "linger.ms", f"{INT64 - 1}", INT64 - 1),
         (JAVA, "sasl.login.retry.backoff.ms", f"{-INT64}", -INT64),
-        # the ends of a range, and a value beside it
+        # the ends of a range
         (JAVA, "sasl.login.refresh.buffer.seconds", "3600", 3600),
         (JAVA, "compression.gzip.level", "1", 1),
         (JAVA, "compression.gzip.level", "9", 9),
