@@ -53,6 +53,9 @@ class Caveat(Enum):
     )
     NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
     MINUTE_BEFORE = "broker {broker}: fitted on the minute before; this one judges"
+    FOLLOWED = (
+        "broker {broker}: its delay is followed over {count} spans between scrapes, from {least:.1f} to {most:.1f} ms"
+    )
     TRAILING_AVERAGE = "broker {broker}: its latency is mostly that of the minute before: Kafka's averages trail"
     PARTLY_BUSY = (
         "broker {broker}: its connection is neither idle nor saturated: a delay of {low:.1f} to {high:.1f} ms fits"

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
+from pipeline.calibration.service.follow import follow_delays, take_own
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.request_spans import find_usual_wait, read_span, sum_latencies
 
 _Producer = tuple[int, int, str, str]
 """Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
@@ -48,6 +50,7 @@ class SessionMetrics:
     least_latency_ms: float | None = None
     saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
     nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
+    spans: tuple[NodeMetrics, ...] = ()  # of the window, from scrape to scrape
 
     @property
     def under_way(self) -> float | None:
@@ -88,9 +91,18 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             first_ms = start_ms - MINUTE_MS
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
             metrics = [minute for minute in minutes if first_ms <= minute.start_ms < start_ms + length_ms]
+        end_ms = start_ms + length_ms
+        rows = recording.requests.get(client, ()) if client else ()
+        metrics = take_own(metrics, [read_span(row) for row in rows if row["broker_id"] is not None])
+        rows = [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms]
+        spans = [read_span(row) for row in rows if row["broker_id"] is not None]
+        models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
         found[key] = SessionMetrics(
-            models=fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, start_ms + length_ms),
+            models={
+                broker_id: follow_delays(model, [span for span in spans if span.broker_id == broker_id])
+                for broker_id, model in models.items()
+            },
             client_id=client[1] if client else None,
             total_difference_ratio=_compare_totals(stored[_producer(key)], now, start_ms, length_ms),
             is_watched=bool(clients),
@@ -98,13 +110,14 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 (start_ms, other) not in taken and _sum_sent(rows) > MOST_DIFFERENCE * own_bytes
                 for other, rows in clients.items()
             ),
-            latency_avg_ms=_measure_latency(now, earlier, length_ms),
+            latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
             longest_ms=_measure_longest(now),
-            queue_time_ms=_queue_time(now),
+            queue_time_ms=find_usual_wait(rows) or _queue_time(now),
             least_under_way=_least_mean(of_window, lambda node: node.under_way),
             least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
             saturated=frozenset(node.broker_id for node in of_window if node.under_way >= SATURATED),
             nodes=tuple(metrics),
+            spans=tuple(spans),
         )
     return lend_models(found, sent)
 

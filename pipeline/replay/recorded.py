@@ -97,6 +97,8 @@ class Recording:
     nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]] = field(default_factory=dict)
     # the same by minute, by client; nothing where windows are no longer
     minute_nodes: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
+    # of the time of the windows and before them, rows of `request_latency.measure_requests` by client
+    requests: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
 
     def partition_counts(self) -> dict[tuple[str, str], dict[int, int]]:
         """Partitions by topic and topic id, then by start of the window."""

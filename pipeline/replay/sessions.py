@@ -206,5 +206,7 @@ def _refine(
             for one in trial.topics
             if one.topic_key in traffics
         ]
-        models = sharpen_services(topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms)
+        models = sharpen_services(
+            topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans
+        )
         yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)

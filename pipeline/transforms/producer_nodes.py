@@ -77,14 +77,14 @@ def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataF
     """
     named = samples.filter(pl.col("client_id").is_not_null())
     nodes = with_increases(
-        _with_instants(_node_values(named), named, _NODE_VALUES),
+        _with_instants(read_node_values(named), named, _NODE_VALUES),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
         settings.window_ms,
         settings.interval_ms,
     ).filter(settings.is_wanted)
     clients = with_increases(
-        _with_instants(_client_values(named), named, _CLIENT_VALUES),
+        _with_instants(read_client_values(named), named, _CLIENT_VALUES),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
         settings.window_ms,
@@ -127,20 +127,20 @@ def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
     }
 
 
-def _node_values(samples: pl.DataFrame) -> pl.DataFrame:
+def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer, broker and instant."""
     names = [name for found in _NODE_VALUES.values() for name in found]
     is_node = pl.col("node_id").str.contains(r"^node-\d+$")  # bootstrap connections are node--1, node--2, …
     return (
         samples.filter(pl.col("name").is_in(names) & is_node)
         .group_by(_SAMPLE)
-        .agg(**_values(_NODE_VALUES))
+        .agg(**_values(_NODE_VALUES), is_librdkafka=pl.col("name").str.starts_with(LIBRDKAFKA_PREFIX).any())
         .with_columns(pl.col("node_id").str.extract(r"(\d+)$", 1).cast(pl.Int64).alias("broker_id"))
     )
 
 
-def _client_values(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per producer and instant."""
+def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
+    """One row per producer and instant, `client_version` among its columns."""
     names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
     version = pl.col("version").filter(pl.col("name") == CLIENT_VERSION).max().alias("client_version")
     chosen = samples.filter(pl.col("name").is_in(names)).group_by(*_CLIENT, "observed_at_ms")

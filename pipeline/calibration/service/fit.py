@@ -54,6 +54,7 @@ class NodeMetrics:
     request_rate_per_s: float | None
     request_latency_avg_ms: float | None
     request_bytes: float | None = None
+    is_own: bool = False  # the latency is that of this time alone, nothing trails
 
     @property
     def under_way(self) -> float:
@@ -142,7 +143,7 @@ def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int
 def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLatency:
     """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before."""
     rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
-    if before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
+    if node.is_own or before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
         return SettledLatency(node, latency_ms, is_settled=True)
     ratio = _STALE_RATIO * min(1.0, MINUTE_MS / (node.end_ms - node.start_ms))
     old = ratio * (before.request_rate_per_s or 0.0)
@@ -163,6 +164,11 @@ class _Estimate:
 
 
 def _estimate(latency: SettledLatency) -> _Estimate:
+    return _Estimate(latency.node.start_ms, estimate_delay(latency), latency.is_settled)
+
+
+def estimate_delay(latency: SettledLatency) -> Parameter:
+    """A time's delay: what a request takes beyond `simulator.measured`."""
     node = latency.node
     time = estimate_request_time(node.request_rate_per_s or 0.0, latency.own_ms)
     own_part = service_ms(node.request_bytes)
@@ -170,8 +176,7 @@ def _estimate(latency: SettledLatency) -> _Estimate:
     if value < LEAST_DELAY_MS and time.source == Origin.MEASURED:
         value, low = 0.0, 0.0
     source = time.source if latency.is_settled else Origin.INFERRED
-    delay = Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
-    return _Estimate(node.start_ms, delay, latency.is_settled)
+    return Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
 
 
 def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Sequence[SettledLatency]) -> ServiceModel:

@@ -21,6 +21,7 @@ from pipeline.calibration.service.fit import (
     SettledLatency,
     settle_latencies,
 )
+from pipeline.calibration.service.follow import fit_spans
 from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel, is_fit_minute
 from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
 from pipeline.calibration.within_ms import Pattern, choose_pattern
@@ -36,7 +37,7 @@ def needs_trial(model: ServiceModel, *, is_bursty: bool = False) -> bool:
 
     In bursts requests wait for one another, however idle the connection is on average.
     """
-    if _is_unknown(model):
+    if _is_unknown(model) or model.is_followed:
         return True
     is_open = model.delay_ms.source == Origin.INFERRED or (is_bursty and model.delay_ms.source == Origin.MEASURED)
     return is_open and model.delay_ms.value >= LEAST_DELAY_MS
@@ -53,19 +54,22 @@ def sharpen_services(
     nodes: Sequence[NodeMetrics],
     start_ms: int,
     end_ms: int,
+    *,
+    spans: Sequence[NodeMetrics] = (),
 ) -> dict[int, ServiceModel]:
     """Sharpens the delays that metrics leave open, by simulating a minute of what is in use; else models say why not.
 
     `topics` are of one session in a window of epoch milliseconds, the one with most records first; `models`, of all
-    brokers, as `fit_services` gives them for the metrics of `nodes`, of which there may be none.
+    brokers, as `fit_services` gives them for the metrics of `nodes`, of which there may be none; `spans` are those
+    between scrapes, which delays that are followed hold.
     """
-    found = dict(models)
     if not any(len(topic.traffic) for topic in topics):
-        return found
+        return dict(models)
+    found = fit_spans(topics, models, spans, end_ms)
     latencies = {own: settle_latencies(nodes, own, start_ms, end_ms) for own in models}
     doubtful = _list_doubtful(topics, models, nodes)
     for broker_id, model in sorted(models.items(), key=lambda item: (item[0] not in doubtful, -item[1].delay_ms.value)):
-        is_open = needs_trial(model) and not _is_unknown(model)
+        is_open = needs_trial(model) and not _is_unknown(model) and not model.is_followed
         if is_open or broker_id in doubtful:
             found[broker_id] = _Trials(topics, found, broker_id, latencies[broker_id]).fit_usual_level()
     for broker_id in found:
@@ -84,7 +88,10 @@ def _list_doubtful(
     return {
         broker_id
         for broker_id, model in models.items()
-        if broker_id in idle and model.delay_ms.source == Origin.MEASURED and model.delay_ms.value >= LEAST_DELAY_MS
+        if broker_id in idle
+        and not model.is_followed
+        and model.delay_ms.source == Origin.MEASURED
+        and model.delay_ms.value >= LEAST_DELAY_MS
     }
 
 
@@ -124,7 +131,7 @@ class _Trials:
         """A broker that is slow for some minutes only: those minutes' delay, where the metrics leave it open."""
         model, usual_ms = self.model, self.model.delay_ms.value
         level_ms = max((delay_ms for _, delay_ms in model.delay_series), default=0.0)
-        if level_ms - usual_ms <= max(_LEAST_CHANGE_MS, SAME_LEVEL * level_ms):
+        if model.is_followed or level_ms - usual_ms <= max(_LEAST_CHANGE_MS, SAME_LEVEL * level_ms):
             return model
         latency = self._choose_minute(level_ms)
         if latency is None or not self._is_open(latency):

@@ -43,7 +43,17 @@ class ServiceModel:
     delay_series: tuple[tuple[int, float], ...] = ()
     is_identifiable: bool = False  # the data determine the delay; else it is assumed
     is_settled: bool = True  # metrics are of this time, hardly of the minute before it
+    # `delay_series` is known from scrape to scrape, and its level alone is open: `delay_ms` is the mean
+    is_followed: bool = False
     assumptions: tuple[Statement, ...] = ()
+
+    def at_level(self, delay_ms: float) -> ServiceModel:
+        """The model with another delay: of a followed one all are as many times as long, of others it is the only one."""
+        delay = Parameter(delay_ms, delay_ms, delay_ms, Origin.INFERRED)
+        if not self.is_followed or not self.delay_ms.value:
+            return replace(self, delay_ms=delay, delay_series=())
+        factor = delay_ms / self.delay_ms.value
+        return replace(self, delay_ms=delay, delay_series=tuple((at, ms * factor) for at, ms in self.delay_series))
 
     def noting(self, statement: Statement) -> ServiceModel:
         """The model with one more assumption."""
@@ -78,7 +88,12 @@ def lend_model(model: ServiceModel) -> ServiceModel:
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
     """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
     fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
-    series = fitted if chance is None else [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
+    if chance is None:
+        series = list(fitted)
+    elif model.is_followed:
+        series = [(at, ms * _vary_level(model.delay_ms, chance)) for at, ms in fitted]
+    else:
+        series = [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
     starts, values = [0], [round(series[0][1] * NS_PER_MS)]
     for at_ms, delay_ms in series:
         since_ns, value = (at_ms - start_ms) * NS_PER_MS, round(delay_ms * NS_PER_MS)
@@ -120,6 +135,11 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
     if usual.value and abs(delay_ms - usual.value) <= SAME_LEVEL * usual.value:
         return delay_ms * _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value
     return delay_ms * _draw_triangle(1 - _OTHER_ERROR, 1.0, 1 + _OTHER_ERROR, chance)
+
+
+def _vary_level(usual: Parameter, chance: float) -> float:
+    is_open = usual.value and usual.low < usual.high < math.inf
+    return _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value if is_open else 1.0
 
 
 def vary_untimed(chance: float) -> float:

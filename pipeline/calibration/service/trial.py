@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.service.model import Parameter, ServiceModel, is_fit_minute, make_broker
+from pipeline.calibration.service.model import ServiceModel, is_fit_minute, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
-from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter
+from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
@@ -39,12 +38,22 @@ class SessionTopic:
     compression: Compression | None = None
     _sent_ns: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def first_ms(self) -> int:
+        """When the first record was sent."""
+        return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[0])
+
+    @property
+    def last_ms(self) -> int:
+        """When the last one was."""
+        return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[-1])
+
     def place_records(self, seed: int) -> NDArray[np.int64]:
         """When each record was sent, epoch nanoseconds, within its millisecond by chance; placed once per seed."""
         if seed not in self._sent_ns:
             elapsed_ms = self.traffic.elapsed_ms
             placed = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), seed)
-            self._sent_ns[seed] = placed + _first_ms(self.traffic) * NS_PER_MS
+            self._sent_ns[seed] = placed + self.first_ms * NS_PER_MS
         return self._sent_ns[seed]
 
 
@@ -77,12 +86,14 @@ def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
     return replace(topic, traffic=traffic.choose(slice(first, last)), batches=batches)
 
 
-def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
+def cut_beginning(
+    topics: Sequence[SessionTopic], start_ms: int, end_ms: int, most: int = MOST_RECORDS
+) -> list[SessionTopic]:
     """A time's beginning, as much of it as is simulated."""
     cut = [cut_topic(topic, start_ms, end_ms) for topic in topics]
     count = sum(len(topic.traffic) for topic in cut)
-    if count > MOST_RECORDS:
-        length_ms = (end_ms - start_ms) * MOST_RECORDS // count
+    if count > most:
+        length_ms = (end_ms - start_ms) * most // count
         cut = [cut_topic(topic, start_ms, start_ms + length_ms) for topic in cut]
     return [topic for topic in cut if len(topic.traffic)]
 
@@ -102,10 +113,17 @@ def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
 def simulate_delay(
     topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], broker_id: int, delay_ms: float
 ) -> list[BrokerFigures]:
-    """Runs with one broker's delay changed, all models without their series; a run for each of `SEEDS`."""
-    changed = replace(models[broker_id], delay_ms=Parameter(delay_ms, delay_ms, delay_ms, Origin.INFERRED))
-    tried = [replace(changed if own == broker_id else model, delay_series=()) for own, model in models.items()]
+    """Runs with one broker's delay changed, others at their usual ones; a run for each of `SEEDS`."""
+    tried = [model.at_level(delay_ms if own == broker_id else model.delay_ms.value) for own, model in models.items()]
     return [simulate_trial(topics, tried, seed) for seed in SEEDS]
+
+
+def simulate_answers(
+    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int
+) -> NDArray[np.float64]:
+    """Requests answered until some instants, and the ms that they took together; float64[instants, models, 2]."""
+    result = _run(topics, models, seed, None, at_ms)
+    return np.array(result.answered_marks)[:, : len(models)] / (1, NS_PER_MS)
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
@@ -127,6 +145,23 @@ def simulate_trial(
 
     The first topic's settings hold, but for a `strategy` in place of the one in use; `models` are in the order wanted.
     """
+    result = _run(topics, models, seed, strategy)
+    queues = [result.queues_of_broker(number) for number in range(len(models))]
+    requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
+    return BrokerFigures(
+        np.array([result.count(own, QueueCounter.DONE_RECORDS) for own in queues], np.float64),
+        np.array([result.count(own, QueueCounter.DONE_BATCHES) for own in queues], np.float64),
+        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
+    )
+
+
+def _run(
+    topics: Sequence[SessionTopic],
+    models: Sequence[ServiceModel],
+    seed: int,
+    strategy: str | None,
+    marks_ms: Sequence[int] = (),
+) -> SimulationResult:
     baseline = topics[0].baseline
     resolved = resolve_producer(
         baseline.client,
@@ -136,7 +171,7 @@ def simulate_trial(
         compression=topics[0].compression,
     )
     number_of = {model.broker_id: number for number, model in enumerate(models)}
-    start_ms = min(_first_ms(topic.traffic) for topic in topics if len(topic.traffic))
+    start_ms = min(topic.first_ms for topic in topics if len(topic.traffic))
     targets = tuple(Target(topic=number) for number in range(len(topics)))
     traffic = Traffic(_merge(topics, start_ms, seed), targets=targets)
     producer = Producer("session", (traffic,), resolved.family, baseline.version, resolved.settings, RUNNING_COSTS)
@@ -149,14 +184,7 @@ def simulate_trial(
         ),
         (producer,),
     )
-    result = simulate(scenario, seed)
-    queues = [result.queues_of_broker(number) for number in range(len(models))]
-    requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
-    return BrokerFigures(
-        np.array([result.count(own, QueueCounter.DONE_RECORDS) for own in queues], np.float64),
-        np.array([result.count(own, QueueCounter.DONE_BATCHES) for own in queues], np.float64),
-        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
-    )
+    return simulate(scenario, seed, marks_ns=tuple((at_ms - start_ms) * NS_PER_MS for at_ms in marks_ms))
 
 
 def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded:
@@ -170,7 +198,3 @@ def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded
     due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     order = np.argsort(due_ns, kind="stable")
     return Recorded(due_ns[order], *(column[order] for column in others))
-
-
-def _first_ms(traffic: SessionTraffic) -> int:
-    return int(traffic.start_ms) + int(traffic.elapsed_ms[0])

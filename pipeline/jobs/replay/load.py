@@ -30,6 +30,7 @@ from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
+from pipeline.transforms.request_latency import measure_requests
 from pipeline.transforms.samples import with_labels
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
     sessions, minutes = _list_arrivals(run, windows)
+    minute_nodes, requests = _load_samples(run, windows, before)
     return Recording(
         windows=tuple(windows),
         window_ms=run.window_ms,
@@ -80,7 +82,8 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         minutes=minutes,
         sessions=sessions,
         nodes=nodes,
-        minute_nodes=_load_minutes(run, windows, before) if run.window_ms > MINUTE_MS else {},
+        minute_nodes=minute_nodes,
+        requests=requests,
     )
 
 
@@ -129,13 +132,20 @@ def _list_arrivals(
     return sessions, {(at_ms, topic, topic_id): count for at_ms, topic, topic_id, count in minutes.iter_rows()}
 
 
-def _load_minutes(
+def _load_samples(
     run: RunContext, windows: Sequence[TimeWindow], before: Sequence[TimeWindow]
-) -> dict[MetricsClient, list[Row]]:
-    """Clients' metrics by minute, where windows are longer: a broker's delay changes within them."""
+) -> tuple[dict[MetricsClient, list[Row]], dict[MetricsClient, list[Row]]]:
+    """Clients' metrics by minute, where windows are longer, and their requests from scrape to scrape: delays change within both."""
     columns = ("source", "instance", "observed_at", "name", "labels", "value")
     stored = run.load(METRIC_SAMPLES, sorted({*windows, *before}), columns)
     observed_at_ms = stored["observed_at"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+    samples = with_labels(stored.append_column("observed_at_ms", observed_at_ms))
+    named = samples.filter(pl.col("client_id").is_not_null())
+    requests: dict[MetricsClient, list[Row]] = defaultdict(list)
+    for row in measure_requests(named).iter_rows(named=True):
+        requests[row["instance"], row["client_id"]].append(row)
+    if run.window_ms <= MINUTE_MS:
+        return {}, dict(requests)
     span = spanning(tuple(windows))
     settings = SampleSettings(
         span=TimeWindow(span.start_ms - MINUTE_MS, span.end_ms),
@@ -143,14 +153,14 @@ def _load_minutes(
         interval_ms=sample_intervals_ms(run.cluster),
     )
     nodes = finish_nodes(
-        summarise_nodes(with_labels(stored.append_column("observed_at_ms", observed_at_ms)), settings).to_arrow(),
+        summarise_nodes(samples, settings).to_arrow(),
         precedence=tuple(name_metric_sources(run.cluster)),
         client_configs=run.cluster.producers,
     )
     found: dict[MetricsClient, list[Row]] = defaultdict(list)
     for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):
         found[row["instance"], row["client_id"]].append(row)
-    return dict(found)
+    return dict(found), dict(requests)
 
 
 class Readers(NamedTuple):

@@ -139,6 +139,8 @@ class SimulationResult:
     batch_trace: pa.Table | None = None  # or None; columns as in `BATCH_TRACE`
     record_trace: pa.Table | None = None  # or None; as in `RECORD_TRACE`
     marks: tuple[NDArray[np.int64], ...] = ()  # the queues' counters as they were at the times asked for
+    # requests and how long those answered took, in ns, by connection, likewise: int64[connections, 2]
+    answered_marks: tuple[NDArray[np.int64], ...] = ()
 
     def find_batch_trace(self) -> pa.Table:
         """The batch trace; raises ValueError where none was kept."""

@@ -34,7 +34,8 @@ Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and re
 
 FED_RECORD_COUNT = 1 << 16
 """Recorded arrivals of a thread that lie in memory at a time: 2 MiB. A recording may be far larger than a run."""
-_EVENTS_BETWEEN_MARKS = 1 << 9
+_EVENTS_BETWEEN_MARKS, _LEAST_EVENTS = 1 << 9, 1 << 4
+_LOOKS = 8  # at the time between two marks, in a record's one event of several
 """Where counters are looked at on the way: few, so that they are as they were at the time wanted, within milliseconds."""
 _EVENTS_AT_A_TIME = 1 << 22  # between two looks of the interpreter at its signals: some tenths of a second
 
@@ -72,9 +73,17 @@ def simulate(
     """
     sim: Arrays = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
     marked: list[NDArray[np.int64]] = []
+    answered: list[NDArray[np.int64]] = []
     feed_threads(sim, scenario, fed_record_count)
     start_run(sim)
-    event_count = _EVENTS_BETWEEN_MARKS if marks_ns else _EVENTS_AT_A_TIME
+    event_count = _EVENTS_AT_A_TIME
+    if marks_ns:
+        recorded = sum(
+            len(each.arrivals.due_ns) if isinstance(each.arrivals, Recorded) else each.record_count or 0
+            for producer in scenario.producers
+            for each in producer.traffic
+        )
+        event_count = min(_EVENTS_BETWEEN_MARKS, max(_LEAST_EVENTS, recorded // (_LOOKS * len(marks_ns))))
     while (status := continue_run(sim, event_count)) != FINISHED:
         if status == OUT_OF_ROOM:
             sim = make_room(sim)
@@ -82,9 +91,11 @@ def simulate(
             feed_threads(sim, scenario, fed_record_count)
         while len(marked) < len(marks_ns) and sim.run["now_ns"] >= marks_ns[len(marked)]:
             marked.append(_read_counters(sim.queues[1:], QueueCounter))
+            answered.append(_read_answered(sim))
     result = _read_result(sim, scenario, seed)
     marked += [result.queues] * (len(marks_ns) - len(marked))
-    return replace(result, marks=tuple(marked))
+    answered += [_read_answered(sim)] * (len(marks_ns) - len(answered))
+    return replace(result, marks=tuple(marked), answered_marks=tuple(answered))
 
 
 def make_room(sim: Arrays) -> Arrays:
@@ -154,6 +165,12 @@ def _read_result(sim: Arrays, scenario: Scenario, seed: int) -> SimulationResult
 
 def _read_counters(rows: Arrays, counters: type[IntEnum]) -> NDArray[np.int64]:
     return np.stack([rows[counter.name.lower()] for counter in counters], axis=1)
+
+
+def _read_answered(sim: Arrays) -> NDArray[np.int64]:
+    """Requests answered and how long they took, in ns, by connection."""
+    latencies = sim.request_latencies[1:]
+    return np.stack([latencies["counts"].sum(axis=1, dtype=np.int64), latencies["sum_ns"]], axis=1)
 
 
 def _read_histograms(rows: Arrays) -> Histograms:
