@@ -1,16 +1,21 @@
-"""What commands and DAGs cost beside an earlier version: `BASELINE=/path/to/its/checkout python -m tests.bench.costs_bench`.
+"""What commands and DAGs cost beside an earlier version: `BASELINE=/path/to/its/checkout make bench ARGS=costs`.
 
-Both checkouts need their `.venv`. Each figure is the smallest of some rounds, in which the two versions take turns. CPU-s
-are those of a command and all processes that it started, whoever waited for them; memory is the most that they held at once.
-Commands start on warm caches and with the same input, an own configuration and empty tables, unless they read tables.
+Both checkouts need their `.venv`. The versions take turns on the same input, once by default; a figure is the least of all rounds.
+CPU-s are those of a command and all processes that it started, whoever waited for them; memory is the most that they held at
+once. Commands start with their own configuration and empty tables, unless they read tables, and warm: bytecode, kernels and the
+archive of classes are there. Cold, `run` finds none of the three, and `make run` starts from a clone of the last commit with an
+empty home; packages and Delta's jars are at hand in both.
 
-A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's import to the last mail.
+A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's import to the last mail. `--write` puts the table
+into `docs/PERFORMANCE.md`, as far as it is known, after each row.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
+import operator
 import os
 import resource
 import shutil
@@ -19,22 +24,20 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
-from pipeline.cli.demo import prepare_demo
-from pipeline.environment import variable
+from pipeline.environment import cache_directory, variable
 from pipeline.errors import HealthGateError
-from pipeline.model.window import TimeWindow, format_instant
-from tests.batches import START_MS, make_batch, make_records
+from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
+from tests.bench.costs_input import read_capture, read_log
+from tests.bench.figures import write_between
 from tests.bench.processes import CpuTime, PeakMemory
-from tests.bench.scan_bench import write_index, write_segment
 
 ROOT = Path(__file__).resolve().parents[2]
 PR_SET_CHILD_SUBREAPER = 36
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-WINDOWS = 12
+WINDOWS = 6
 DAGS = ("ingest", "replay", "health")
 RUN_DAG = """
 import sys
@@ -48,28 +51,17 @@ states = run_dag(load_dags().dags[dag_id], SimpleNamespace(span=span))
 sys.exit(len(unexpected({dag_id: states})))
 """
 SQL = "SELECT window_start, broker_id, share_ratio FROM gold.broker_share ORDER BY share_ratio DESC LIMIT 3"
-RECORDS_PER_BATCH = 100
 PARTITIONS, MORE_PARTITIONS = 12, 1_000
 MORE_RECORDS = 1_000_000
 REPLAYED_RECORDS = 60_000
-SPREAD_MS = 40 * MINUTE_MS
-LABELS = {"cpu": "CPU ratio", "wall": "time ratio", "cpu_s": "CPU-s", "memory": "GiB"}
-SCALES = {"cpu": 1, "wall": 1, "cpu_s": 1, "memory": 1 << 30}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Input:
-    """What is read: a configuration without its tables, and the windows to run."""
-
-    document: dict
-    span: TimeWindow
-
-    def write_config(self, folder):
-        """The configuration, with tables and mails in a folder of their own."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "partition-health.yaml"
-        path.write_text(yaml.safe_dump(self.document))
-        return path
+RUN_BARS = {"cpu ratio": 1 / 4, "time ratio": 1 / 3, "GiB": 2.0}
+PAPER = ROOT / "docs/PERFORMANCE.md"
+CELLS = {"cpu_s": "{:.1f}", "wall_s": "{:.1f}", "memory_gib": "{:.2f}"}
+HEAD = (
+    "| command | CPU-s before | now | ratio | seconds before | now | ratio | GiB before | now | bars |\n"
+    "|---|---|---|---|---|---|---|---|---|---|\n"
+)
+MORE = "| DAG, CPU-s | each further window | 1,000 more topic-partitions | a million more records | bars |\n|---|---|---|---|---|\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,20 +70,20 @@ class Cost:
 
     cpu_s: float
     wall_s: float
-    memory_bytes: int
+    memory_gib: float
 
     def __add__(self, other):
         return Cost(
             cpu_s=self.cpu_s + other.cpu_s,
             wall_s=self.wall_s + other.wall_s,
-            memory_bytes=max(self.memory_bytes, other.memory_bytes),
+            memory_gib=max(self.memory_gib, other.memory_gib),
         )
 
 
-def measure(command, checkout, exit_codes=(0,)):
+def measure(command, checkout, exit_codes=(0,), **variables):
     """What a command costs, its descendants included: those that lose their parent come to this process."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | variables
     before, started_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with PeakMemory() as memory, CpuTime() as processes:
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
@@ -105,7 +97,7 @@ def measure(command, checkout, exit_codes=(0,)):
         sys.exit(f"{checkout}: {command} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     waited_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Cost(cpu_s=max(processes.cpu_s, waited_s), wall_s=wall_s, memory_bytes=memory.most)
+    return Cost(cpu_s=max(processes.cpu_s, waited_s), wall_s=wall_s, memory_gib=memory.most / (1 << 30))
 
 
 class Version:
@@ -115,11 +107,17 @@ class Version:
         self.checkout, self.folder = checkout, folder
         self.python = str(checkout / ".venv/bin/python")
 
-    def run(self, found):
+    def run(self, found, **variables):
         """`run` into empty tables."""
         shutil.rmtree(self.folder / "run", ignore_errors=True)
         config = found.write_config(self.folder / "run")
-        return self._command("run", "--no-notify", "--config", config, "--window", found.span)
+        return self._command("run", "--no-notify", "--config", config, "--window", found.span, **variables)
+
+    def run_cold(self, found):
+        """The same, with nothing compiled and no archive of classes."""
+        with tempfile.TemporaryDirectory() as empty:
+            caches = dict.fromkeys(("PYTHONPYCACHEPREFIX", "NUMBA_CACHE_DIR", "PARTITION_HEALTH_CACHE"), empty)
+            return self.run(found, DELTA_JARS=find_jars(), **caches)
 
     def sql(self):
         return self._command("sql", "--config", self.folder / "run/partition-health.yaml", SQL)
@@ -134,6 +132,15 @@ class Version:
         """`make run`; an earlier version has Spark do everything, and looks at no argument."""
         return measure([self.python, "-m", "dags.run_once", *arguments], self.checkout)
 
+    def make_run_cold(self):
+        """`make run` from a clone of the last commit, with an empty home."""
+        with tempfile.TemporaryDirectory() as name:
+            clone, home = Path(name) / "clone", Path(name) / "home"
+            home.mkdir()
+            subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(self.checkout), str(clone)], check=True)
+            uv = os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache/uv"))
+            return measure(["make", "run"], clone, HOME=str(home), UV_CACHE_DIR=uv, DELTA_JARS=find_jars())
+
     def run_dags(self, found):
         """What each DAG costs, one after another, into empty tables."""
         shutil.rmtree(self.folder / "dags", ignore_errors=True)
@@ -144,47 +151,15 @@ class Version:
             for dag in DAGS
         }
 
-    def _command(self, name, *arguments):
+    def _command(self, name, *arguments, **variables):
         command = [self.python, "-m", "pipeline", name, *map(str, arguments)]
-        return measure(command, self.checkout, (0, HealthGateError.exit_code))
+        return measure(command, self.checkout, (0, HealthGateError.exit_code), **variables)
 
 
-def read_capture(folder, first, last):
-    """The committed capture, minutes from the first to before the last."""
-    demo = prepare_demo(folder)
-    document = yaml.safe_load(demo.config.read_text())
-    document.pop("spark", None)
-    for source in document["clusters"]["demo"]["sources"]:
-        paths = source.pop("paths", None)
-        found = {"paths": [str(folder / path) for path in paths]} if paths else {"path": str(folder / source["path"])}
-        source.update(found)
-    start_ms = demo.span.start_ms
-    return Input(document=document, span=TimeWindow(start_ms + first * MINUTE_MS, start_ms + last * MINUTE_MS))
-
-
-def read_log(folder, partitions, records, key=b"k%d"):
-    """A topic on one broker: at least a record in each partition, spread evenly over them and over 40 minutes."""
-    per_batch = min(RECORDS_PER_BATCH, max(records // partitions, 1))
-    count = max(records // partitions // per_batch, 1)
-    starts_ms = range(START_MS, START_MS + SPREAD_MS, SPREAD_MS // count)
-    batches = [make_batch(make_records(per_batch, start_ms=start_ms, key=key)) for start_ms in starts_ms][:count]
-    for number in range(partitions):
-        path = folder / f"logs/orders-{number}" / f"{0:020d}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_segment(path, batches, count)
-        write_index(path)
-    (folder / "logs/meta.properties").write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
-    leaders = [f"\tTopic: orders\tPartition: {number}\tLeader: 1\tReplicas: 1\tIsr: 1" for number in range(partitions)]
-    described = [f"Topic: orders\tPartitionCount: {partitions}\tReplicationFactor: 1\tConfigs:", *leaders]
-    (folder / "topics.txt").write_text("\n".join(described) + "\n")
-    start_ms = START_MS - START_MS % HOUR_MS
-    sources = [
-        {"kind": "log_directories", "paths": [str(folder / "logs")]},
-        {"kind": "topics_describe", "path": str(folder / "topics.txt")},
-    ]
-    cluster = {"as_of": format_instant(start_ms + HOUR_MS), "sources": sources}
-    document = {"warehouse": "warehouse", "outbox": "outbox", "window": "PT1H", "clusters": {"bench": cluster}}
-    return Input(document=document, span=TimeWindow(start_ms, start_ms + HOUR_MS))
+def find_jars():
+    """Delta's jars, as `DELTA_JARS` names them."""
+    cache = cache_directory() / "spark"
+    return ",".join(find_delta_jars(cache, write_java_shim(find_java(), cache), {}))
 
 
 def take_turns(versions, rounds, action):
@@ -194,99 +169,128 @@ def take_turns(versions, rounds, action):
 
 
 def measure_commands(versions, folder, rounds):
-    """Name, costs of the versions, most CPU-s and seconds as parts of the earlier version's, most CPU-s."""
+    """Name, costs of the versions, bars: at most so much of what it cost before, or where named with a unit so much in all."""
     window = read_capture(folder / "capture", 5, 6)
     log = read_log(folder / "replay", PARTITIONS, REPLAYED_RECORDS, key=None)
     logs = log.document["clusters"]["bench"]["sources"][0]["paths"][0]
-    for name, action, bars in (
-        ("`run`, one window", lambda version: version.run(window), {"cpu": 1 / 4, "wall": 1 / 3, "memory": 2 << 30}),
-        ("`sql`, three rows", Version.sql, {"cpu": 1 / 3}),
-        ("`doctor`", Version.doctor, {"cpu_s": 5.0}),
-        (f"`replay`, {REPLAYED_RECORDS:,} records", lambda version: version.replay(logs), {"cpu": 1 / 4}),
-        ("`make run`, warm", Version.make_run, {"cpu": 1 / 4, "memory": 2 << 30}),
-        (
-            "`make run ARGS=--no-spark`, warm",
-            lambda version: version.make_run("--no-spark"),
-            {"cpu": 1 / 4, "memory": 2 << 30},
-        ),
-    ):
-        yield name, take_turns(versions, rounds, action), bars
+
+    def turns(action):
+        return take_turns(versions, rounds, action)
+
+    yield "`run`, one window, warm", turns(lambda one: one.run(window)), RUN_BARS
+    yield "`sql`, three rows", turns(Version.sql), {"cpu ratio": 1 / 3}
+    yield "`doctor`", turns(Version.doctor), {"CPU-s": 5.0}
+    yield f"`replay`, {REPLAYED_RECORDS:,} records", turns(lambda one: one.replay(logs)), {"cpu ratio": 1 / 4}
+    made = turns(Version.make_run)
+    yield "`make run`, warm", made, {"cpu ratio": 1 / 4, "GiB": 2.0}
+    without = min((versions[1].make_run("--no-spark") for _ in range(rounds)), key=lambda cost: cost.cpu_s)
+    yield "`make run ARGS=--no-spark`, warm; before as above", [made[0], without], {"cpu ratio": 1 / 4, "GiB": 2.0}
+    yield "`run`, one window, cold", turns(lambda one: one.run_cold(window)), {}
+    yield "`make run`, cold", turns(Version.make_run_cold), {"cpu ratio": 1 / 3}
 
 
 def measure_dags(versions, folder):
-    """By input: what each DAG of each version costs; printed as it is measured, as all of it takes an hour."""
-    inputs = {
-        "window": read_capture(folder / "capture", 5, 6),
-        "windows": read_capture(folder / "capture", 0, WINDOWS),
-        "few": read_log(folder / "few", PARTITIONS, 0),
-        "partitions": read_log(folder / "partitions", PARTITIONS + MORE_PARTITIONS, 0),
-        "records": read_log(folder / "records", PARTITIONS, MORE_RECORDS),
+    """By input what each DAG of each version costs, as it is measured."""
+    yield "window", [one.run_dags(read_capture(folder / "capture", 5, 6)) for one in versions]
+    for name, found in (
+        ("windows", read_capture(folder / "capture", 0, WINDOWS)),
+        ("few", read_log(folder / "few", PARTITIONS, 0)),
+        ("partitions", read_log(folder / "partitions", PARTITIONS + MORE_PARTITIONS, 0)),
+        ("records", read_log(folder / "records", PARTITIONS, MORE_RECORDS)),
+    ):
+        yield name, [one.run_dags(found) for one in versions]
+
+
+def judge(value, bar, name):
+    """A bar beside its figure.
+
+    >>> judge(0.3, 1 / 4, "cpu ratio"), judge(1.2, 2.0, "GiB")
+    ('cpu ratio 0.25: **missed**', 'GiB 2: met')
+    """
+    return f"{name} {bar:.3g}: {'met' if value <= bar else '**missed**'}"
+
+
+def format_command(name, before, after, bars):
+    """A row of the table of commands."""
+    cells = [name]
+    for figure, form in CELLS.items():
+        pair = getattr(before, figure), getattr(after, figure)
+        cells += [form.format(value) for value in pair]
+        cells += [] if figure == "memory_gib" else [f"{pair[1] / pair[0]:.2f}"]
+    values = {
+        "cpu ratio": after.cpu_s / before.cpu_s,
+        "time ratio": after.wall_s / before.wall_s,
+        "CPU-s": after.cpu_s,
+        "GiB": after.memory_gib,
     }
-    costs = {}
-    for name, found in inputs.items():
-        costs[name] = [version.run_dags(found) for version in versions]
-        sums = [sum(cost.cpu_s for cost in dags.values()) for dags in costs[name]]
-        print("{}: {:.1f} CPU-s -> {:.1f}".format(name, *sums), file=sys.stderr, flush=True)
-    return costs
+    told = "; ".join(judge(values[bar], most, bar) for bar, most in bars.items())
+    return f"| {' | '.join([*cells, told])} |\n"
 
 
-def print_commands(found):
-    """A table of commands: both versions, the ratio, the bar, and whether it is met."""
-    print("| command | CPU-s | seconds | peak MiB | bars |\n|---|---|---|---|---|")
-    for name, (before, after), bars in found:
-        ratios = {
-            "cpu": after.cpu_s / before.cpu_s,
-            "wall": after.wall_s / before.wall_s,
-            "cpu_s": after.cpu_s,
-            "memory": after.memory_bytes,
-        }
-        told = [
-            f"{LABELS[bar]} {ratios[bar] / SCALES[bar]:.2f} of {most / SCALES[bar]:.2f}: {'met' if ratios[bar] <= most else 'MISSED'}"
-            for bar, most in bars.items()
+def format_more(dag, costs):
+    """A row about what more of everything adds to a DAG, or to all; it may be no more than before."""
+    cells, added = [dag], []
+    for more, less, count in (("windows", "window", WINDOWS - 1), ("partitions", "few", 1), ("records", "few", 1)):
+        if more not in costs:
+            return ""
+        pair = [
+            sum(of[name].cpu_s - base[name].cpu_s for name in (DAGS if dag == "all" else (dag,))) / count
+            for of, base in zip(costs[more], costs[less], strict=True)
         ]
-        print(
-            f"| {name} | {before.cpu_s:.1f} -> {after.cpu_s:.1f} | {before.wall_s:.1f} -> {after.wall_s:.1f} ", end=""
-        )
-        print(f"| {before.memory_bytes >> 20} -> {after.memory_bytes >> 20} | {'; '.join(told)} |", flush=True)
+        cells.append("{:.2f} -> {:.2f}".format(*pair))
+        added.append(pair)
+    is_met = all(after <= max(before, 0) for before, after in added)
+    return f"| {' | '.join([*cells, 'no more than before: ' + ('met' if is_met else '**missed**')])} |\n"
 
 
-def print_dags(found):
-    """A table of DAGs in CPU-s: a window with all that it costs to start, and what more of everything adds."""
-    print("\n| DAG, CPU-s | first window | each further | 1,000 more topic-partitions | a million more records |")
-    print("|---|---|---|---|---|")
-    for dag in (*DAGS, "all"):
-        dags = DAGS if dag == "all" else (dag,)
-        cells = []
-        for more, less, count in (
-            ("window", None, 1),
-            ("windows", "window", WINDOWS - 1),
-            ("partitions", "few", 1),
-            ("records", "few", 1),
-        ):
-            costs = [
-                (sum(of[name].cpu_s for name in dags) - (sum(base[name].cpu_s for name in dags) if less else 0)) / count
-                for of, base in zip(found[more], found[less or more], strict=True)
-            ]
-            cells.append("{:.2f} -> {:.2f}".format(*costs))
-        print(f"| {dag} | {' | '.join(cells)} |")
+def measure_all(versions, folder, arguments):
+    """The text of both tables, longer with each row."""
+    commands, costs = HEAD, {}
+    if arguments.only != "dags":
+        for name, (before, after), bars in measure_commands(versions, folder, arguments.rounds):
+            commands += format_command(name, before, after, bars)
+            yield commands
+    if arguments.only != "commands":
+        for name, found in measure_dags(versions, folder):
+            costs[name] = found
+            if name == "window":
+                for dag in (*DAGS, "all"):
+                    sums = [
+                        functools.reduce(operator.add, dags.values()) if dag == "all" else dags[dag] for dags in found
+                    ]
+                    title = "a window through Airflow, a process for each DAG" if dag == "all" else f"its `{dag}`"
+                    commands += format_command(title, *sums, {"cpu ratio": 1 / 3} if dag == "all" else {})
+            rows = "".join(format_more(dag, costs) for dag in (*DAGS, "all"))
+            yield commands + (f"\n{MORE}{rows}" if rows else "")
+
+
+def describe_load(started):
+    """A line about when, and how busy the machine was."""
+    loads = " and ".join(f"{load:.1f}" for load in (started, os.getloadavg()[0]))
+    return f"Measured on {len(os.sched_getaffinity(0))} cores, {datetime.now(UTC):%Y-%m-%d}; load {loads} at the start and now.\n\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="of each command (2); DAGs run once")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="of each command (1); DAGs run once")
     parser.add_argument("--only", choices=("commands", "dags"), help="one of the two tables")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables between their markers in docs/PERFORMANCE.md"
+    )
     arguments = parser.parse_args()
     baseline = variable("BASELINE")
     if baseline is None:
         print("costs: skipped; BASELINE names no checkout of an earlier version")
         return
+    load, told = os.getloadavg()[0], ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         versions = [Version(Path(baseline).resolve(), folder / "before"), Version(ROOT, folder / "after")]
-        if arguments.only != "dags":
-            print_commands(measure_commands(versions, folder, arguments.rounds))
-        if arguments.only != "commands":
-            print_dags(measure_dags(versions, folder))
+        for text in measure_all(versions, folder, arguments):
+            print(text.removeprefix(told), end="", flush=True)
+            told = text
+            if arguments.write:
+                write_between(PAPER, "costs", describe_load(load) + text.rstrip("\n"))
 
 
 if __name__ == "__main__":
