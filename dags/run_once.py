@@ -24,23 +24,21 @@ from email.policy import SMTP
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dags.airflow_home import DAGS_FOLDER, migrate_database, use_airflow_home
-from pipeline.cli.demo import Demo, prepare_demo
 from pipeline.cli.progress import Progress
-from pipeline.cli.replay_summary import describe_keys, describe_shares
-from pipeline.config_file import load_config
-from pipeline.storage.tables_on_disk import count_rows
 
-ROOT = DAGS_FOLDER.parent
+if TYPE_CHECKING:
+    from pipeline.cli.demo import Demo
+
+ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build/run"
 DAG_IDS = ("ingest", "replay", "health", "maintenance")
 SQL = (
     "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
 )
 LOG_LINES_SHOWN = 40
-REPORT_EVERY_S = 4
+REPORT_EVERY_S = 3
 
 
 class Console:
@@ -102,6 +100,9 @@ def main() -> int:
 def run_all(console: Console, *, by_spark: bool) -> int:
     """Runs all steps of `main`, with the outputs of everything else in the log."""
     console.say("Partition health on the committed capture, by Airflow")
+    with console.phase("Python's modules loaded"):  # the first time they are compiled
+        from dags.airflow_home import use_airflow_home
+        from pipeline.cli.demo import prepare_demo
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER, by_spark=by_spark)
     use_airflow_home(ROOT / ".airflow", demo.config)
@@ -128,6 +129,7 @@ def run_all(console: Console, *, by_spark: bool) -> int:
 
 def start_spark() -> None:
     """Starts the session that the tasks then find running in their process."""
+    from pipeline.config_file import load_config
     from pipeline.storage.session import create_session  # loads pyspark, in this thread
 
     create_session(load_config().spark, app_name="run_once")
@@ -135,6 +137,8 @@ def start_spark() -> None:
 
 def load_dags() -> Any:  # Airflow's DagBag
     """The DAGs of this checkout, in a database of the version installed."""
+    from dags.airflow_home import DAGS_FOLDER, migrate_database
+
     migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
 
@@ -165,6 +169,10 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
+    from pipeline.cli.replay_summary import describe_keys, describe_shares
+    from pipeline.config_file import load_config
+    from pipeline.storage.tables_on_disk import count_rows
+
     config = load_config()
     counts = [f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]
     verdict = {

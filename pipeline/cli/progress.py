@@ -68,8 +68,10 @@ class Progress:
                 status.update(describe())
 
     def _log(self, describe: Callable[[], str], done: threading.Event) -> None:
-        while not done.wait(self._every_s):
-            self._report(describe())
+        next_s = time.monotonic() + self._every_s
+        while not done.wait(next_s - time.monotonic()):
+            self._report(describe())  # which may take a while
+            next_s = max(next_s + self._every_s, time.monotonic())
 
 
 def describe_progress(doing: str, seconds: float, done: int, total: int, *, unit: str, counted_s: float) -> str:

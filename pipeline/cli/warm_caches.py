@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pipeline
 from pipeline.cli.progress import Progress
-from pipeline.storage.class_archive import make_archive
 
 AT_ONCE = 2
-REPORT_EVERY_S = 4
+REPORT_EVERY_S = 3
 
 
 def main() -> None:
@@ -26,6 +25,9 @@ def main() -> None:
         ConfigError: as `make_archive`.
     """
     progress = Progress(every_s=REPORT_EVERY_S, report=_say)
+    _say("loading modules")
+    with progress.step("loading modules"):
+        from pipeline.storage.class_archive import make_archive  # pyspark, whose first start compiles it
     modules, compiled = kernel_modules(), list[str]()
     _say("compiling kernels")
     with progress.step("compiling kernels", lambda: (len(compiled), len(modules)), "modules"):
