@@ -1,6 +1,5 @@
-"""Program: run `health` and `ingest`, then ask every route of Airflow's application as a Viewer; print the answers as JSON.
+"""Runs `health` and `ingest`, then asks every route of Airflow's application as a Viewer, and the pages of reports as several users.
 
-Arguments: a window for `health`; what somebody gives as the parameter `window` of `ingest`, and as the note of its run.
 The variable `PLANTED` holds secrets as a JSON list: of a connection, of a variable, and others to look for.
 """
 
@@ -10,14 +9,12 @@ import json
 import os
 import re
 import sqlite3
-import sys
-import warnings
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from dags.airflow_home import DAGS_FOLDER
+from tests.dags.open_reports import open_reports
 from tests.dags.run_dags import run
 
 WRITING = ("POST", "PUT", "PATCH", "DELETE")
@@ -27,30 +24,29 @@ EXECUTION = ("connections/team", "variables/team", "xcoms/health/{dag_run_id}/sc
 """Routes for tasks; they are listed by version only."""
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    window, hostile, note = sys.argv[1:]
+def ask(bag, window, hostile, note):
+    """What is answered; a window for `health`, what somebody gives as the window of `ingest`, and as the note of its run."""
     # Airflow is imported below where warnings are off: it prints some as it is.
-    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
-
-    plant()
-    bag = DagBag(str(DAGS_FOLDER))
-    ran = {"health": run(bag, "health", window), "ingest": run(bag, "ingest", hostile)}
     from airflow.api_fastapi.app import create_app, get_auth_manager  # noqa: PLC0415
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser  # noqa: PLC0415
     from fastapi.testclient import TestClient  # noqa: PLC0415
 
+    plant()
+    ran = {"health": run(bag, "health", window), "ingest": run(bag, "ingest", hostile)}
     app = create_app()
     with TestClient(app, raise_server_exceptions=False) as client:
 
-        def ask(verb, path, body=None, role="viewer"):
-            """Each time with a token of its own: one of the routes signs off."""
+        def sign_in(role):
             token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="a", role=role))
-            return client.request(verb, path, json=body, headers={"Authorization": f"Bearer {token}"})
+            return {"Authorization": f"Bearer {token}"}
+
+        def request(verb, path, body=None, role="viewer"):
+            """Each time with a token of its own: one of the routes signs off."""
+            return client.request(verb, path, json=body, headers=sign_in(role))
 
         of_run = {dag_id: f"/api/v2/dags/{dag_id}/dagRuns/{quote(ran[dag_id]['run_id'])}" for dag_id in ran}
-        ask("PATCH", of_run["ingest"], {"note": note}, role="user")
-        dag = ask("GET", "/api/v2/dags/health").json()
+        request("PATCH", of_run["ingest"], {"note": note}, role="user")
+        dag = request("GET", "/api/v2/dags/health").json()
         run_id = ran["health"]["run_id"]
         values = {"dag_id": "health", "dag_run_id": run_id, "run_id": run_id, "task_id": "score_health",
                   "xcom_key": "return_value", "connection_id": "team", "variable_key": "team", "pool_name": "default_pool",
@@ -68,25 +64,27 @@ def main() -> None:
         routes = sorted(set(list_routes(app)))
         before = dump()
         written = {
-            f"{verb} {path}": ask(verb, fill(path), bodies.get(path, {})) for verb, path in routes if verb in WRITING
+            f"{verb} {path}": request(verb, fill(path), bodies.get(path, {}))
+            for verb, path in routes
+            if verb in WRITING
         }
         changed = sorted(name for name, rows in dump().items() if rows != before[name])
-        read = {path: ask("GET", fill(path)) for verb, path in routes if verb == "GET"}
+        read = {path: request("GET", fill(path)) for verb, path in routes if verb == "GET"}
         passwords = Path(os.environ["AIRFLOW_HOME"], "simple_auth_manager_passwords.json.generated")
         secrets = [*json.loads(os.environ["PLANTED"]), *json.loads(passwords.read_text()).values()]
         tasks = {
-            dag_id: ask("GET", f"{path}/taskInstances").json()["task_instances"] for dag_id, path in of_run.items()
+            dag_id: request("GET", f"{path}/taskInstances").json()["task_instances"] for dag_id, path in of_run.items()
         }
-        found = {
+        return {
             "written": {name: answer.status_code for name, answer in written.items()},
             "changed": changed,
-            "as_user": ask("POST", "/api/v2/dags/health/dagRuns", {}, role="user").status_code,
-            "as_task": [ask("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
+            "as_user": request("POST", "/api/v2/dags/health/dagRuns", {}, role="user").status_code,
+            "as_task": [request("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
             "read": {path: answer.status_code for path, answer in read.items()},
             "leaks": sorted(path for path, answer in read.items() if any(secret in answer.text for secret in secrets)),
             "secrets": len(secrets),
-            "runs": {dag_id: ask("GET", path).json() for dag_id, path in of_run.items()},
-            "types": sorted({ask("GET", path).headers["content-type"] for path in of_run.values()}),
+            "runs": {dag_id: request("GET", path).json() for dag_id, path in of_run.items()},
+            "types": sorted({request("GET", path).headers["content-type"] for path in of_run.values()}),
             "rendered": {
                 f"{dag_id}.{task['task_id']}": task["rendered_fields"]
                 for dag_id, found in tasks.items()
@@ -94,8 +92,8 @@ def main() -> None:
             },
             "owners": dag["owners"],
             "results": ran["health"]["results"],
+            "reports": open_reports(client, sign_in),
         }
-    print("\n" + json.dumps(found))
 
 
 def delete(key):
@@ -137,7 +135,3 @@ def dump():
             for name in names
             if name not in OF_AIRFLOW
         }
-
-
-if __name__ == "__main__":
-    main()

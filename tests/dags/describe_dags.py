@@ -1,4 +1,7 @@
-"""Program: make the database, load the DAG files as Airflow does, and print what is in them as JSON."""
+"""Program: make the database, load the DAG files as Airflow does, and print what is in them as JSON.
+
+Arguments: `WINDOW+GRACE` of schedules whose runs are printed, too.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def main() -> None:
         for dag in bag.dags.values()
     }
     heavy = sorted(name for name in HEAVY if name in loaded or name in sys.modules)
-    print(json.dumps({"dags": dags, "errors": bag.import_errors, "heavy": heavy}))
+    from tests.dags.list_ticks import list_ticks  # noqa: PLC0415  # loads Airflow
+
+    ticks = [list_ticks(*argument.split("+")) for argument in sys.argv[1:]]
+    print(json.dumps({"dags": dags, "errors": bag.import_errors, "heavy": heavy, "ticks": ticks}))
 
 
 if __name__ == "__main__":

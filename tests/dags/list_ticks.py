@@ -1,9 +1,7 @@
-"""Program: the first runs Airflow would schedule for a window and a grace time, and those a backfill would make."""
+"""The first runs Airflow would schedule for a window and a grace time, and those a backfill would make."""
 
 from __future__ import annotations
 
-import json
-import sys
 from datetime import UTC, datetime, timedelta
 
 from airflow.timetables.base import TimeRestriction
@@ -16,11 +14,7 @@ from pipeline.model.window import parse_duration
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def main() -> None:
-    print(json.dumps([ticks(*argument.split("+")) for argument in sys.argv[1:]]))
-
-
-def ticks(window: str, grace: str) -> dict[str, object]:
+def list_ticks(window: str, grace: str) -> dict[str, object]:
     schedule = plan_schedule(parse_duration(window), parse_duration(grace))
     timetable = CronPartitionTimetable(
         schedule.cron, timezone="UTC", run_offset=schedule.run_offset, key_format=schedule.key_format
@@ -34,7 +28,3 @@ def ticks(window: str, grace: str) -> dict[str, object]:
     latest = START + 3 * parse_duration(window) - timedelta(seconds=1)
     backfill = timetable.iter_partition_dagrun_infos(earliest=instance(START), latest=instance(latest))
     return {"runs": runs, "backfill": [info.partition_key for info in backfill]}
-
-
-if __name__ == "__main__":
-    main()

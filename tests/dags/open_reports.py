@@ -1,11 +1,8 @@
-"""Program: ask the pages of the reports in Airflow's own application as several users; print the answers as JSON."""
+"""Asks the pages of the reports in Airflow's own application as several users, for `ask_as_viewer`."""
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-import warnings
 from urllib.parse import quote
 
 NAME = "demo-2026-11-21T09-43Z.html"
@@ -23,24 +20,13 @@ PATHS = ("", NAME, DOCS, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsec
          "data-docs/%2e%2e/secret.html")  # fmt: skip
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    from airflow.api_fastapi.app import init_auth_manager, init_plugins  # noqa: PLC0415  # reads the environment
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser  # noqa: PLC0415
-    from fastapi import FastAPI  # noqa: PLC0415
-    from fastapi.testclient import TestClient  # noqa: PLC0415
-
-    app = FastAPI()
-    manager = init_auth_manager(app)
-    init_plugins(app)
+def open_reports(client, sign_in):
+    """Answers by role; `sign_in` gives the headers of a role that may be None."""
     add_runs()
-    client = TestClient(app, raise_server_exceptions=False)
     found = {}
     for role in (None, "nobody", "viewer"):
-        headers = {}
-        if role is not None:
-            user = SimpleAuthManagerUser(username="a", role=None if role == "nobody" else role)
-            headers = {"Authorization": f"Bearer {manager.generate_jwt(user)}"}
+        client.cookies.clear()
+        headers = {} if role is None else sign_in(None if role == "nobody" else role)
         answers = {path: client.get(f"/partition-health/{path}", headers=headers) for path in PATHS}
         found[str(role)] = {
             "statuses": {path: answer.status_code for path, answer in answers.items()},
@@ -59,7 +45,7 @@ def main() -> None:
                 for verb in ("post", "put", "delete", "patch")
             ],
         }
-    json.dump(found, sys.stdout)
+    return found
 
 
 def ask_run(client, run_id, headers):
@@ -81,7 +67,3 @@ def add_runs():
             run = DagRun(dag_id=dag_id, run_id=run_id, run_type=DagRunType.MANUAL, conf=conf)
             run.partition_key = partition_key
             session.add(run)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,35 +4,16 @@ Chromium with what it answered."""
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from dags.reports_page import list_data_docs, list_reports
-from tests.dags.conftest import EMPTY
+from tests.dags.conftest import DATA_DOCS, OTHER, REPORT
 from tests.dags.open_reports import DOCS, NAME, PATHS
 from tests.lab.browser import find_chromium, running_chromium
 
-OTHER = "demo-2026-11-21T11-00Z.html"
-ACTS = "document.title='pwned'"
-BAIT = f'<img src=x onerror={ACTS}><a id="bait" href="javascript:{ACTS}">bait</a>'
-ESCAPES = f"<script>try {{ localStorage; document.cookie; {ACTS} }} catch {{ document.title = 'caged' }} fetch('/api')</script>"
-REPORT = f"<!doctype html>\n<title>FAIL demo · partition health</title>\n{ESCAPES}\n"
-DATA_DOCS = f"<!doctype html>\n<title>Data Docs</title>\n<script>{ACTS}</script>{BAIT}\n"
-"""Of a product gone wrong: names have become markup, and no page has a policy of its own."""
-
 
 @pytest.fixture(scope="module")
-def answers(described, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reports")
-    config = folder / "partition-health.yaml"
-    config.write_text(yaml.safe_dump(EMPTY | {"report": {"folder": "shown"}}))
-    (folder / "shown").mkdir()
-    for name in (NAME, OTHER):
-        (folder / "shown" / name).write_text(REPORT)
-    (folder / "shown/data-docs/demo").mkdir(parents=True)
-    (folder / "shown" / DOCS).write_text(DATA_DOCS)
-    for name in ("secret.html", "shown/secret.html", "shown/demo.html", "shown/data-docs/demo/secret.txt"):
-        (folder / name).write_text("secret")
-    return described["home"].copy_to(folder / "airflow", config).run_script("open_reports")
+def answers(asked):
+    return asked[0]["reports"]
 
 
 @pytest.mark.parametrize(("role", "status"), [("None", 401), ("nobody", 403)])

@@ -8,23 +8,12 @@ import pytest
 
 from pipeline.config.schedule import plan_schedule
 from pipeline.errors import ConfigError
-
-# window + grace: the run that fires first after midnight of 21 November, and its key
-TICKS = {
-    "PT1H+PT5M": ("2026-11-21T00:05:00+00:00", "2026-11-20T23:00:00Z"),
-    "PT1H+PT0M30S": ("2026-11-21T00:01:00+00:00", "2026-11-20T23:00:00Z"),
-    "PT1H+PT65M": ("2026-11-21T00:05:00+00:00", "2026-11-20T22:00:00Z"),
-    "PT6H+PT90M": ("2026-11-21T00:00:00+00:00", "2026-11-20T12:00:00Z"),
-    "P1D+PT30M": ("2026-11-21T00:30:00+00:00", "2026-11-20T00:00:00Z"),
-    "PT15M+PT5M": ("2026-11-21T00:00:00+00:00", "2026-11-20T23:30:00Z"),
-    "PT1M+PT1M": ("2026-11-21T00:00:00+00:00", "2026-11-20T23:58:00Z"),
-}
+from tests.dags.conftest import TICKS
 
 
 @pytest.fixture(scope="module")
 def ticks(described):
-    listed = described["home"].run_script("list_ticks", *TICKS)
-    return dict(zip(TICKS, listed, strict=True))
+    return dict(zip(TICKS, described["ticks"], strict=True))
 
 
 @pytest.mark.parametrize("case", TICKS)

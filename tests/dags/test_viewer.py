@@ -3,19 +3,11 @@ route is asked; its database."""
 
 from __future__ import annotations
 
-import json
 from email import message_from_bytes
 from email.policy import default
 
-import pytest
-import yaml
+from tests.dags.conftest import HOSTILE, PLANTED
 
-from pipeline.config_file import load_config
-from pipeline.storage.tables_on_disk import ensure_tables
-from tests.dags.conftest import EMPTY
-
-HOSTILE = "<script>alert(1)</script>{{ 7*7 }}{% raw %}${x}\r\nBcc: a@evil.example\x1b[31m"
-PLANTED = [f"planted-{name}" for name in ("password", "value", "key-of-the-api", "webhook")] + ["planted-jwt-" * 6]
 HARMLESS = {
     "POST /api/v2/dags/{dag_id}/dagRuns/list": 422,  # it reads
     "POST /api/v2/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/list": 422,
@@ -28,29 +20,8 @@ HARMLESS = {
 """Routes that change nothing of others."""
 
 
-@pytest.fixture(scope="module")
-def answers(described, tmp_path_factory):
-    """What the routes answer after runs of `health` and `ingest`, and the configuration."""
-    folder = tmp_path_factory.mktemp("viewer")
-    path = folder / "partition-health.yaml"
-    hostile = {HOSTILE: EMPTY["clusters"]["main"] | {"owner": HOSTILE}}
-    mail = EMPTY["mail"] | {"webhooks": [{"name": "chat", "url_variable": "CHAT_WEBHOOK", "form": "slack"}]}
-    path.write_text(yaml.safe_dump(EMPTY | {"clusters": hostile, "mail": mail}))
-    config = load_config(path)
-    ensure_tables(config.warehouse)
-    home = described["home"].copy_to(
-        folder / "airflow",
-        path,
-        PLANTED=json.dumps(PLANTED),
-        AIRFLOW__API__SECRET_KEY=PLANTED[2],
-        CHAT_WEBHOOK=f"http://127.0.0.1:1/{PLANTED[3]}",
-        AIRFLOW__API_AUTH__JWT_SECRET=PLANTED[4],
-    )
-    return home.run_script("ask_as_viewer", "2026-11-21T09:00:00Z/PT1H", HOSTILE, HOSTILE), config
-
-
-def test_a_viewer_triggers_clears_and_changes_nothing(answers):
-    found, _ = answers
+def test_a_viewer_triggers_clears_and_changes_nothing(asked):
+    found, _ = asked
     assert {name: status for name, status in found["written"].items() if status not in (403, 405)} == HARMLESS
     assert len(found["written"]) > 50
     assert found["changed"] == []
@@ -58,8 +29,8 @@ def test_a_viewer_triggers_clears_and_changes_nothing(answers):
     assert set(found["as_task"]) == {403}
 
 
-def test_a_viewer_reads_runs_and_finds_no_secret(answers):
-    found, _ = answers
+def test_a_viewer_reads_runs_and_finds_no_secret(asked):
+    found, _ = asked
     read = found["read"]
     assert found["secrets"] == len(PLANTED) + 1
     assert found["leaks"] == []
@@ -68,8 +39,8 @@ def test_a_viewer_reads_runs_and_finds_no_secret(answers):
     assert sum(status == 200 for status in read.values()) > 60
 
 
-def test_a_name_or_parameter_is_never_a_template(answers):
-    found, config = answers
+def test_a_name_or_parameter_is_never_a_template(asked):
+    found, config = asked
     summary = f"cluster {HOSTILE}: no trusted window to judge"
     assert found["results"]["health_verdict"] == summary
     assert found["rendered"]["health.health_verdict"]["op_args"] == [{"failed": False, "summary": summary}]

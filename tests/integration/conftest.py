@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.dags.conftest import capture_slice, described, ranged
+from tests.dags.conftest import capture_slice, described, inbox, ran, ranged
 from tests.lab.artifacts import run_download
 from tests.lab.browser import running_chromium
 from tests.spark.conftest import capture, manifest
 
-__all__ = ["axe", "browser", "capture", "capture_slice", "described", "manifest", "ranged"]
+__all__ = ["axe", "browser", "capture", "capture_slice", "described", "inbox", "manifest", "ran", "ranged"]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from email.policy import default
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
 from expectations import gates
@@ -184,8 +185,8 @@ def stored(warehouse, name, *columns):
     """Rows of a table as dicts (some columns only), by key."""
     table = next(table for table in TABLES if table.name == name)
     rows = load_rows(warehouse, table)
-    rows = rows.sort_by([(column, "ascending") for column in table.key])
-    return (rows.select(list(columns)) if columns else rows).to_pylist()
+    order = pc.sort_indices(rows.select(table.key), [(column, "ascending") for column in table.key])
+    return (rows.select(list(columns)) if columns else rows).take(order).to_pylist()
 
 
 def stable_columns(table):
@@ -198,14 +199,29 @@ def differences(left, right, *, leave_out=()):
 
     Mails are compared decoded, and whatever file their commands name as the configuration: each run has its own.
     """
-    return compare(list_rows(left, leave_out), list_rows(right, leave_out))
+    unlike = [table for table in TABLES if not _are_equal(left, right, table, leave_out)]
+    return compare(list_rows(left, leave_out, unlike), list_rows(right, leave_out, unlike)) if unlike else {}
 
 
-def list_rows(warehouse, leave_out=()):
+def _are_equal(left, right, table, leave_out):
+    """Whether two warehouses hold equal rows in the order of their keys: a hundredth of the work of comparing multisets."""
+    sides = []
+    for warehouse in (left, right):
+        rows = load_rows(warehouse, table)
+        order = pc.sort_indices(rows.select(table.key), [(column, "ascending") for column in table.key])
+        sides.append(rows.select(_compared_columns(table, leave_out)).take(order))
+    return sides[0].equals(sides[1])
+
+
+def _compared_columns(table, leave_out):
+    return [name for name in stable_columns(table) if f"{table.name}.{name}" not in leave_out]
+
+
+def list_rows(warehouse, leave_out=(), tables=TABLES):
     """By table the stable columns, some left out, and the rows as a multiset."""
     found = {}
-    for table in TABLES:
-        columns = [name for name in stable_columns(table) if f"{table.name}.{name}" not in leave_out]
+    for table in tables:
+        columns = _compared_columns(table, leave_out)
         found[table.name] = (columns, _comparable(load_rows(warehouse, table).select(columns)))
     return found
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from pipeline.config_file import load_config
+from pipeline.engine import InProcess
 from pipeline.jobs import ingest, replay
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.window_status import trust_windows
@@ -36,7 +37,7 @@ SAID = {
 
 
 @pytest.fixture(scope="module")
-def back_tests(spark, tmp_path_factory):
+def back_tests(tmp_path_factory):
     """Of every topic, by topic."""
     folder = tmp_path_factory.mktemp("awkward")
     write_brokers(folder, make_topics())
@@ -56,9 +57,9 @@ def back_tests(spark, tmp_path_factory):
     }
     (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
     context = plan(load_config(folder / "partition-health.yaml"), TimeWindow(START_MS, END_MS))
-    ingest.run(spark, context)
+    ingest.run(InProcess(), context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
-    replay.run(spark, context, context.windows)
+    replay.run(InProcess(), context, context.windows)
     comparison = stored(context.warehouse, "gold.scenario_comparison")
     tested = {row["topic"]: row for row in stored(context.warehouse, "gold.back_tests")}
     return {topic: (row, [other for other in comparison if other["topic"] == topic]) for topic, row in tested.items()}

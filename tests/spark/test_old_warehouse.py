@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from pipeline.engine import InProcess
 from pipeline.storage.rows import load_rows
 from pipeline.tables import TABLES
 from tests.lab.archive import unpack
@@ -33,14 +34,14 @@ def read_with_delta_rs(warehouse):
 
 
 @pytest.fixture(scope="module")
-def continued(spark, capture, tmp_path_factory):
+def continued(capture, tmp_path_factory):
     """What lay in the warehouse of 0.1.0, and the run of the next window into it."""
     folder = tmp_path_factory.mktemp("continued")
     unpack(ARCHIVE, folder / "unpacked").rename(folder / "warehouse")
     before = read_with_delta_rs(folder / "warehouse")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
     config = part.write_config(folder, sources=SOURCES)
-    return before, run_all(spark, plan(config, capture.span(NEXT_MINUTE, NEXT_MINUTE + 1)), with_replay=True)
+    return before, run_all(InProcess(), plan(config, capture.span(NEXT_MINUTE, NEXT_MINUTE + 1)), with_replay=True)
 
 
 def test_every_table_is_declared_still_with_its_columns(continued):
