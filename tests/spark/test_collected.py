@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from pipeline.config_file import load_config
+from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.sources.collected.collector import Order, Pace, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -53,7 +54,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     found = {}
     for name, source in (("disks", disks), ("collected", {"kind": "collected", "path": str(landing)})):
         run = plan(with_source(config, name, source), part.span())
-        ingest.run(spark, run)
+        ingest.run(spark if name == "collected" else InProcess(), run)
         found[name] = list_rows(run.warehouse, ("bronze.window_status.source", "bronze.quarantine.source"))
     assert compare(found["disks"], found["collected"]) == {}
     assert sum(found["collected"]["silver.record_batches"][1].values()) > 1_000
@@ -61,7 +62,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     for file in (landing / "1/parts").iterdir():
         file.unlink()
     run = plan(with_source(config, "without-1", {"kind": "collected", "path": str(landing)}), part.span(2, 3))
-    ingest.run(spark, run)
+    ingest.run(InProcess(), run)
     status = stored(run.warehouse, "bronze.window_status", "source", "expected_count", "arrived_count")
     assert status == [{"source": "collected", "expected_count": 3, "arrived_count": 2}]
     (row,) = stored(run.warehouse, "bronze.quarantine", "path", "reason")

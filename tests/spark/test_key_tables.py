@@ -83,16 +83,20 @@ def test_every_keyed_record_is_counted(capture, ingested, expected, keyed_topics
     assert {topic for topic, *_ in found} == set(keyed_topics)
 
 
+PLACE = ("topic", "partition", "window_start")
+
+
 def test_the_kinds_make_up_all_records_and_bytes(ingested):
     """Oracle: the batches' headers; uncompressed, a batch is its header of 61 bytes and its records."""
     counted, batches = Counter(), Counter()
-    for row in stored(ingested.warehouse, "silver.key_traffic"):
-        place = row["topic"], row["partition"], row["window_start"]
+    for row in stored(ingested.warehouse, "silver.key_traffic", *PLACE, "record_count", "size_bytes"):
+        place = tuple(row[name] for name in PLACE)
         counted[place, "records"] += row["record_count"]
         counted[place, "bytes"] += 0 if row["topic"].startswith("codec-") else row["size_bytes"]
-    for row in stored(ingested.warehouse, "silver.record_batches"):
+    columns = ("is_control", "record_count", "size_bytes", "codec")
+    for row in stored(ingested.warehouse, "silver.record_batches", *PLACE, *columns):
         if not row["is_control"]:
-            place = row["topic"], row["partition"], row["window_start"]
+            place = tuple(row[name] for name in PLACE)
             batches[place, "records"] += row["record_count"]
             batches[place, "bytes"] += row["size_bytes"] - 61 if row["codec"] == "none" else 0
     assert +counted == +batches

@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.model.window import milliseconds_of
 from tests.lab.facts import read_batches
@@ -34,7 +35,8 @@ class Reruns:
             if step == "expired":
                 self.lose_input()
             span = self.part.span(cut - 1, cut + 2)
-            report = ingest.run(spark, plan(self.config, span, run_id=step, force=step == "forced"))
+            engine = spark if step == "first" else InProcess()
+            report = ingest.run(engine, plan(self.config, span, run_id=step, force=step == "forced"))
             self.notes[step] = report.notes
             shutil.copytree(self.config.warehouse, self.warehouse(step))
 
