@@ -102,15 +102,25 @@ class LeaderEpochs:
 
 
 def make_batch_rows(
-    log: RecordLog, scanned: ScannedSegment, settings: ScanSettings, leaders: LeaderEpochs, *, base_offset: int
+    log: RecordLog,
+    scanned: ScannedSegment,
+    settings: ScanSettings,
+    leaders: LeaderEpochs,
+    *,
+    base_offset: int,
+    part: slice = slice(None),
 ) -> pa.Table:
     """Rows of `BATCH_SCHEMA`: batches that count as load in the windows wanted, committed and with sensible headers.
 
-    `base_offset` is the file's, or the first offset of the range read.
+    `base_offset` is the file's, or the first offset of the range read; `part`: which batches become rows.
     """
     event_time_ms = scanned.times.event_time_ms
     kept = scanned.is_countable & scanned.is_committed & (event_time_ms >= 0) & settings.is_wanted(event_time_ms)
-    headers, event_time_ms = scanned.headers, event_time_ms[kept]
+    headers, is_mine = scanned.headers, np.zeros(len(kept), np.bool_)
+    is_mine[part] = True
+    leader_id = leaders.lead(log, headers.rows["partition_leader_epoch"][kept])[is_mine[kept]]  # by the newest of all
+    kept &= is_mine
+    event_time_ms = event_time_ms[kept]
     rows = headers.rows[kept]
     direct = ("base_offset", "last_offset", "magic", "producer_id", "producer_epoch", "base_sequence", "record_count")
     shared = {
@@ -122,7 +132,7 @@ def make_batch_rows(
     columns: dict[str, NDArray[Any]] = {
         **{name: rows[name] for name in (*direct, "size_bytes", "position")},
         "window_start": event_time_ms - event_time_ms % settings.window_ms,
-        "leader_id": leaders.lead(log, rows["partition_leader_epoch"]),
+        "leader_id": leader_id,
         "leader_epoch": rows["partition_leader_epoch"],
         "codec": CODECS[headers.codec[kept]],
         "timestamp_type": TIMESTAMP_TYPES[headers.timestamp_type[kept]],

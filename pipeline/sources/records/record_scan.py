@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,45 +33,100 @@ from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, sca
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, summarise_scan
 
 TASK_BYTES = 128 << 20
-"""About how much one task reads: headers of a gigabyte take well under a second, so a file is not cut further."""
+"""About how much one task reads."""
+_PARTS_PER_CORE = 2
+"""A file is cut where it is more than this part of a core's share. Each task of a cut file reads all of its headers, for what
+neighbours say of a batch: a tenth of what its records cost, so a file that delays nobody is not cut."""
+
+
+class SegmentPart(NamedTuple):
+    """The batches of a segment file that begin from one position on and before another one."""
+
+    read: SegmentRead
+    start: int
+    end: int
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.read.path
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much is decoded."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """The segment files that one Spark task reads."""
+    """The segment files, or parts of them, that one Spark task reads."""
 
-    reads: tuple[SegmentRead, ...]
+    reads: tuple[SegmentPart, ...]
     settings: ScanSettings
     leaders: LeaderEpochs
 
     def run(self) -> Iterator[Piece]:
-        """Reads each file once."""
-        for read in self.reads:
-            yield from scan_file(read, self.settings, self.leaders)
+        """Reads each part once."""
+        for part in self.reads:
+            yield from scan_file(part.read, self.settings, self.leaders, part.start, part.end)
 
 
 def plan_segment_tasks(
-    reads: Sequence[SegmentRead], settings: ScanSettings, leaders: LeaderEpochs, least: int
+    reads: Sequence[SegmentRead],
+    settings: ScanSettings,
+    leaders: LeaderEpochs,
+    least: int,
+    task_bytes: int = TASK_BYTES,
 ) -> list[SegmentTask]:
-    """Groups segments into tasks, at least `least` of them where there are files."""
-    return [SegmentTask(group, settings, leaders.only(group)) for group in pack(reads, TASK_BYTES, least)]
+    """Groups segments into tasks of about `task_bytes`, at least `least` of them where there are files; cuts large ones."""
+    total_bytes = sum(read.size_bytes for read in reads)
+    most_bytes = max(task_bytes, total_bytes // (_PARTS_PER_CORE * least))
+    if settings.max_distinct_keys and settings.secret is None:
+        most_bytes = max(
+            1, total_bytes
+        )  # keys without names are counted per segment: they cannot be put together again
+    parts = cut_reads(reads, most_bytes)
+    groups = pack(parts, task_bytes, least, order=lambda part: (part.path, part.start))
+    return [SegmentTask(group, settings, leaders.only(part.read for part in group)) for group in groups]
 
 
-def scan_file(read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs) -> Iterator[Piece]:
-    """Everything a segment file gives; of one that cannot be read what is wrong with it."""
+def cut_reads(reads: Iterable[SegmentRead], most_bytes: int) -> list[SegmentPart]:
+    """Cuts files into equal parts of at most `most_bytes`; a text of `kafka-dump-log` stays whole."""
+    parts = []
+    for read in reads:
+        count = 1 if read.dumped_in is not None else max(1, -(-read.size_bytes // most_bytes))
+        edges = [read.size_bytes * number // count for number in range(count + 1)]
+        parts += [SegmentPart(read, start, end) for start, end in pairwise(edges)]
+    return parts
+
+
+def scan_file(
+    read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs, start: int = 0, end: int | None = None
+) -> Iterator[Piece]:
+    """Everything a segment file gives, or its batches between two positions; of one that cannot be read what is wrong with it.
+
+    What is about the whole file comes with the part that begins at 0.
+    """
     scanned = scan_segment(read, settings.as_of_ms)
     if isinstance(scanned, Problem):
-        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
+        if not start:
+            yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
         return
-    yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, settings.window_ms, is_file=True))
-    yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, settings, leaders, base_offset=read.base_offset))
-    yield from scan_file_records(read, scanned, settings)
+    if not start:
+        yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, settings.window_ms, is_file=True))
+    edges = np.searchsorted(scanned.headers.position, [start, scanned.headers.valid_bytes if end is None else end])
+    part = slice(*edges.tolist())
+    rows = make_batch_rows(read, scanned, settings, leaders, base_offset=read.base_offset, part=part)
+    yield Piece(Kind.BATCHES, rows)
+    yield from scan_file_records(read, scanned, settings, part)
 
 
-def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings) -> Iterator[Piece]:
-    """Scans the records of a segment, from the first batch that counts to the last."""
+def scan_file_records(
+    read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings, part: slice = slice(None)
+) -> Iterator[Piece]:
+    """Scans the records of a segment, or of a part of its batches, from the first batch that counts to the last."""
     starts = settings.choose_windows(scanned)
-    wanted = np.flatnonzero(starts != NO_WINDOW)
+    wanted = np.arange(len(starts))[part][starts[part] != NO_WINDOW]
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
         return
     path, first, end = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1
@@ -78,8 +135,8 @@ def scan_file_records(read: SegmentRead, scanned: ScannedSegment, settings: Scan
         times = (
             time_batches(scanned, settings, find_aborted(path, scanned.headers)) if settings.reads_arrivals else None
         )
-        part = None if times is None else times.part(first, end)
-        yield from scan_records(read, scans, starts[first:end], part, settings)
+        own = None if times is None else times.part(first, end)
+        yield from scan_records(read, scans, starts[first:end], own, settings)
     except (InputError, OSError):  # gone since, as retention takes files
         return
 
