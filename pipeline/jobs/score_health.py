@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from pipeline.measures.dispersion import slot_ms
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.at_once import write_at_once
@@ -23,6 +24,7 @@ from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
@@ -30,7 +32,6 @@ from pipeline.transforms.shares import (
     measure_broker_shares,
     measure_partition_health,
     sum_loads,
-    sum_slots,
     with_keys,
 )
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
@@ -38,7 +39,12 @@ from pipeline.transforms.topic_health import count_replicas, measure_topic_healt
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
-_OF_BATCHES = ("window_start", "leader_id", "max_timestamp", "is_time_outlier", "size_bytes")
+_SLOTS = """
+    SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
+        AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
+        sum(size_bytes * size_bytes / {half}) AS upper, sum(size_bytes * size_bytes % {half}) AS lower
+    FROM rows WHERE leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier GROUP BY 1, 2"""
+"""File by file: batches, unlike their sums, grow with the traffic."""
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
@@ -102,9 +108,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     topic_keys = sum_topic_keys(weighed)
     loads = with_keys(plain, sum_partition_keys(key_traffic, weighed, topic_keys))
     partitions = measure_partition_health(loads, start)
-    slots = sum_slots(pl.DataFrame(run.load(RECORD_BATCHES, (window,), _OF_BATCHES)), run.window_ms)
     broker_ids = brokers["broker_id"].to_list()
-    shares = measure_broker_shares(loads, slots, broker_ids, run.cluster.capacity, start)
+    shares = measure_broker_shares(loads, sum_slots(run, window), broker_ids, run.cluster.capacity, start)
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     topics = measure_topic_health(
@@ -123,6 +128,12 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
     }
+
+
+def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
+    """Sums each broker's load in every slot of a window, for the peak and the scatter of shares."""
+    sums = run.query(_SLOTS.format(slot_ms=slot_ms(run.window_ms), half=HALF), (window,), rows=RECORD_BATCHES)
+    return pl.DataFrame(sums).with_columns(join_squares(pl.col("upper"), pl.col("lower")).alias("squared"))
 
 
 def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-_HALF = 1 << 32
+HALF = 1 << 32
 
 
 def sum_sorted(values: pl.Expr) -> pl.Expr:
@@ -52,12 +52,12 @@ def sum_squares(values: pl.Expr) -> pl.Expr:
 def split_squares(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     """Sum of squares of numbers below 2^31 as two whole numbers that add up over parts: upper and lower half."""
     squares = values * values
-    return (squares // _HALF).sum(), (squares % _HALF).sum()
+    return (squares // HALF).sum(), (squares % HALF).sum()
 
 
 def join_squares(upper: pl.Expr, lower: pl.Expr) -> pl.Expr:
     """The sum of squares that `split_squares` split, rounded once, to a double."""
-    return (upper.cast(pl.Int128) * _HALF + lower).cast(pl.Float64)
+    return (upper.cast(pl.Int128) * HALF + lower).cast(pl.Float64)
 
 
 def instant(milliseconds: pl.Expr) -> pl.Expr:

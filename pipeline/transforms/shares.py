@@ -12,13 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.measures.broker_share import measure_broker_columns
-from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.partition_health import measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
-from pipeline.transforms.arithmetic import sum_squares
 
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _PLACE = (*_PARTITION, "leader_id")
@@ -42,19 +40,6 @@ def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame
     return loads.join(partition_keys, on=_PARTITION, how="left")
 
 
-def sum_slots(batches: pl.DataFrame, window_ms: int) -> pl.DataFrame:
-    """Sums each broker's load in every slot of a window, for the peak and the scatter of shares."""
-    into_window_ms = (pl.col("max_timestamp") - pl.col("window_start")).dt.total_milliseconds()
-    size = pl.col("size_bytes")
-    return (
-        batches.filter((pl.col("leader_id") >= 0) & pl.col("max_timestamp").is_not_null() & ~pl.col("is_time_outlier"))
-        .group_by(
-            "window_start", (into_window_ms // slot_ms(window_ms)).alias("slot"), pl.col("leader_id").alias("broker_id")
-        )
-        .agg(size.sum(), sum_squares(size).alias("squared"))
-    )
-
-
 def measure_broker_shares(
     loads: pl.DataFrame, slots: pl.DataFrame, brokers: Iterable[int], capacities: Mapping[int, float], start: datetime
 ) -> pa.Table:
@@ -62,7 +47,7 @@ def measure_broker_shares(
 
     Args:
         loads: From `with_keys`, of the window.
-        slots: From `sum_slots`, of the window.
+        slots: Each broker's `size_bytes` in every slot of the window, and its batches' sum of squares, `squared`.
         brokers: The cluster's brokers in the window: every one gets a row, also without load.
         capacities: Capacity weight by broker id; 1 where a broker is not named. Brokers named here get a row, too.
         start: Start of the window.
