@@ -24,7 +24,8 @@ class KeySettings(Section):
             by its owner only. If it is lost, new ids cannot be matched with old ones.
         secret_variable: Environment variable that holds the secret instead.
         clear_topics: By cluster, topics whose keys may be stored in clear, with their hashes, for `retention`.
-        max_distinct_keys: Keys held at once per segment and window; further ones are counted with a stated error.
+        max_distinct_keys: Keys held at once per segment and window; further ones are counted with a stated error. Each
+            part of a segment that is cut among Spark's tasks holds as many: the error is then smaller.
         retention: How long hashes, answers and clear keys are kept after the date on which the key was seen.
         strategies: User-defined strategies, `module:name`, that place every distinct key.
         partition_counts: Partition counts they place it for, besides the topic's own.
