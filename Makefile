@@ -20,7 +20,7 @@ ARGS ?=
 # Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
 PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs
 
 chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in it; writes docs/SCALE.md (half an hour)
 	@$(BIN)/python -m tests.faults.chain $(ARGS)
+
+scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/SCALE.md (15 minutes, quiet)
+	@$(BIN)/python -m tests.scale $(ARGS)
 
 scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/RELIABILITY.md (15 minutes)
 	@$(BIN)/python -m tests.faults.scheduled $(ARGS)

@@ -40,7 +40,7 @@ class PeakMemory(Watch):
         self.most = 0
 
     def look(self):
-        self.most = max(self.most, sum(_measure_pss(pid) for pid in list_descendants(os.getpid())))
+        self.most = max(self.most, sum(measure_pss(pid) for pid in list_descendants(os.getpid())))
 
 
 class CpuTime(Watch):
@@ -60,10 +60,8 @@ class CpuTime(Watch):
 
     def look(self):
         for pid in list_descendants(os.getpid()):
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                if pid != os.getpid():
-                    self._seen[pid] = int(fields[11]) + int(fields[12])
+            if pid != os.getpid():
+                self._seen[pid] = max(self._seen.get(pid, 0), measure_ticks(pid))
 
 
 def list_descendants(root):
@@ -82,7 +80,15 @@ def list_descendants(root):
     return found
 
 
-def _measure_pss(pid):
+def measure_ticks(pid):
+    """What a process took of a processor, in ticks; 0 where it is gone."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
+
+
+def measure_pss(pid):
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
