@@ -20,7 +20,7 @@ from pipeline.transforms.keys import list_key_hashes, sum_keys, sum_others
 from tests.arrivals import HOUR_MS, join, settings_for, write_log
 from tests.batches import START_MS, make_batch, make_marker, make_records
 
-NOBODY = LeaderEpochs({}, {})
+LEADERS = LeaderEpochs({}, {("orders", number): 1 for number in range(3)})
 MINUTE_MS = 60_000
 SETTINGS = replace(settings_for(window_ms=MINUTE_MS), max_distinct_keys=1000)
 BATCHES = 60
@@ -76,8 +76,8 @@ def read_tables(tasks):
 
 @pytest.mark.parametrize("task_bytes", [1, 700, 2000])
 def test_rows_do_not_depend_on_where_a_segment_is_cut(logs, task_bytes):
-    (whole,) = plan_segment_tasks(logs, SETTINGS, NOBODY, 1)
-    cut = plan_segment_tasks(logs, SETTINGS, NOBODY, 15, task_bytes)
+    (whole,) = plan_segment_tasks(logs, SETTINGS, LEADERS, 1)
+    cut = plan_segment_tasks(logs, SETTINGS, LEADERS, 15, task_bytes)
     assert len(cut) > len(logs)
     expected = read_tables([whole])
     assert min(len(rows) for rows in expected.values()) > 1
@@ -108,7 +108,7 @@ def test_a_file_is_cut_where_others_would_wait_for_it(logs, sizes, least, counts
     reads = [
         replace(logs[0], size_bytes=size, path=f"/{number}", partition=number) for number, size in enumerate(sizes)
     ]
-    tasks = plan_segment_tasks(reads, SETTINGS, NOBODY, least, 1_000)
+    tasks = plan_segment_tasks(reads, SETTINGS, LEADERS, least, 1_000)
     parts = Counter(part.read.partition for task in tasks for part in task.reads)
     assert [parts[number] for number in range(len(sizes))] == counts
 
@@ -117,18 +117,18 @@ def test_tasks_grow_with_the_partition(logs):
     counts = []
     for growth in (1, 2, 4, 8):
         large = replace(logs[0], size_bytes=4_000 * growth)
-        tasks: list[SegmentTask] = plan_segment_tasks([large, *logs[1:]], SETTINGS, NOBODY, 50, 1_000)
+        tasks: list[SegmentTask] = plan_segment_tasks([large, *logs[1:]], SETTINGS, LEADERS, 50, 1_000)
         counts.append(sum(any(part.read is large for part in task.reads) for task in tasks))
     assert counts == [4, 8, 16, 32]
 
 
 def test_keys_without_names_are_counted_per_whole_segment(logs):
-    tasks = plan_segment_tasks(logs, replace(SETTINGS, secret=None), NOBODY, 50, 100)
+    tasks = plan_segment_tasks(logs, replace(SETTINGS, secret=None), LEADERS, 50, 100)
     assert sorted(len(task.reads) for task in tasks) == [1, 1, 1]
 
 
 def test_of_a_file_that_is_gone_one_problem_is_told(logs):
     gone = replace(logs[0], path="/nowhere/00000000000000000000.log")
-    tasks = plan_segment_tasks([gone], SETTINGS, NOBODY, 50, 1_000)
+    tasks = plan_segment_tasks([gone], SETTINGS, LEADERS, 50, 1_000)
     assert len(tasks) > 1
     assert sum(piece.rows.num_rows for task in tasks for piece in task.run()) == 1
