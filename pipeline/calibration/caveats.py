@@ -114,6 +114,7 @@ class Caveat(Enum):
     TOO_UNCERTAIN = (
         "too uncertain: broker {broker}'s share is predicted within {width:.1f} points, {most:g} are allowed"
     )
+    LATENCY_DOUBTED = "latencies are not trustworthy: {reasons}"
     MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
 
     def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names

@@ -24,10 +24,6 @@ WIDEST_BAR_POINTS = 4.0  # but by no more than this: a prediction that says litt
 WIDEST_RANGE_POINTS = 8.0  # range of a broker's predicted share beyond which the prediction is not trusted
 LEAST_JUDGED = 0.2  # odd minutes judge where they, and the even ones, hold so much of the topic's bytes
 BATCH_BAR, LATENCY_BAR = 0.15, 0.30
-_RATIOS = {
-    "records_per_batch_ratio": (BATCH_BAR, Caveat.BATCHES_OFF),
-    "latency_avg_ratio": (LATENCY_BAR, Caveat.MEAN_LATENCY_OFF),
-}
 _MOST_SETTINGS = 12
 
 
@@ -53,7 +49,6 @@ def back_test(
         "observed_latency_avg_ms": latency_avg_ms,
         "observed_latency_p99_ms": None,
         "observed_latency_max_ms": longest_ms,
-        "assumptions": join_statements((*concerns.assumptions, *name_untested(latency_avg_ms, longest_ms))),
     }
     reasons = list(concerns.reasons)
     if simulated is None:
@@ -65,6 +60,8 @@ def back_test(
         row |= _compare("latency_p99", "_ms", None, simulated.latency_ms(0.99))
         row |= _compare("latency_max", "_ms", longest_ms, simulated.latency_ms(1.0))
         reasons += [*_judge(row), *doubt_width(simulated)]
+    said = (*concerns.assumptions, *name_untested(latency_avg_ms, longest_ms), *doubt_latency(row))
+    row["assumptions"] = join_statements(said)
     return {**row, "is_trusted": not reasons, "trust": format_trust(join_statements(reasons))}
 
 
@@ -135,13 +132,24 @@ def _judge(row: Row) -> Iterator[Statement]:
     error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
     if error is not None and error > bar:
         yield Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar)
-    for name, (allowed, caveat) in _RATIOS.items():
-        ratio = row.get(name)
-        if ratio is not None and not 1 - allowed <= ratio <= 1 + allowed:
-            yield caveat.say(ratio=ratio)
-    longest_ms, p99_ms = row["observed_latency_max_ms"], row.get("predicted_latency_p99_ms_low")
+    if _is_off(ratio := row.get("records_per_batch_ratio"), BATCH_BAR):
+        yield Caveat.BATCHES_OFF.say(ratio=ratio)
+
+
+def doubt_latency(row: Row) -> Iterator[Statement]:
+    """Says so where the back-test of a row misses latencies: they are not to be trusted then, shares and batches may be."""
+    found = []
+    if _is_off(ratio := row.get("latency_avg_ratio"), LATENCY_BAR):
+        found.append(Caveat.MEAN_LATENCY_OFF.say(ratio=ratio))
+    longest_ms, p99_ms = row.get("observed_latency_max_ms"), row.get("predicted_latency_p99_ms_low")
     if longest_ms is not None and p99_ms is not None and p99_ms > (1 + LATENCY_BAR) * longest_ms:
-        yield Caveat.P99_TOO_LONG.say(predicted=p99_ms, longest=longest_ms)
+        found.append(Caveat.P99_TOO_LONG.say(predicted=p99_ms, longest=longest_ms))
+    if found:
+        yield Caveat.LATENCY_DOUBTED.say(reasons=join_statements(found))
+
+
+def _is_off(ratio: float | None, bar: float) -> bool:
+    return ratio is not None and not 1 - bar <= ratio <= 1 + bar
 
 
 def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:

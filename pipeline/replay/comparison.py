@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
 from pipeline.config.replay import IN_USE
 from pipeline.model.trust import Trust, format_trust
-from pipeline.replay.back_tests import doubt_width, name_untested
+from pipeline.replay.back_tests import doubt_latency, doubt_width, name_untested
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
@@ -35,8 +35,8 @@ _OVERCOME = frozenset({Caveat.KEYLESS_STAYS, Caveat.KEYS_AS_RECORDED})
 _SOURCES = {Origin.CONFIGURED: BaselineSource.CONFIGURATION, Origin.INFERRED: BaselineSource.BATCHES}
 
 
-def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> Row:
-    """The row of `gold.scenario_comparison`; `tested` is the trust in the back-test, as stored."""
+def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row) -> Row:
+    """The row of `gold.scenario_comparison`; `tested` is that of the back-test."""
     runs, placing, keys = outcome.runs, outcome.placing_runs, outcome.keys
     row = _describe_recorded(topic, outcome)
     if topic.keyed is not None and keys is not None and keys.strategy is not None:
@@ -46,9 +46,10 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str)
     if runs is not None:
         row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
     of_keys = [said for said in (keys.assumptions if keys else ()) if placing is None or said.kind not in _OVERCOME]
-    said = (*of_keys, *outcome.assumptions, *_limit_back_test(topic, outcome), *topic.concerns.assumptions)
+    limits = (*_limit_back_test(topic, outcome), *(doubt_latency(tested) if runs is not None else ()))
+    said = (*of_keys, *outcome.assumptions, *limits, *topic.concerns.assumptions)
     row |= _describe_baseline(topic, by_keys=keys is not None and placing is None)
-    return row | {"assumptions": join_statements(said), "trust": _describe_trust(topic, outcome, tested)}
+    return row | {"assumptions": join_statements(said), "trust": _describe_trust(topic, outcome, tested["trust"])}
 
 
 def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:

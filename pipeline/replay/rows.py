@@ -59,7 +59,7 @@ def list_rows(
         found[BACK_TESTS].append({**where, **tested})
         for outcome in topic.outcomes:
             named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
-            found[SCENARIO_COMPARISON].append({**named, **comparison_row(topic, outcome, tested["trust"])})
+            found[SCENARIO_COMPARISON].append({**named, **comparison_row(topic, outcome, tested)})
             found[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(topic, outcome)]
             found[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(topic, outcome)]
     return found

@@ -43,7 +43,7 @@ def test_in_use_has_one_name():
         recording, keyed={}, sessions=sessions, metrics={one.key: SessionMetrics({}) for one in sessions},
         plan=plan_simulations(groups, CANDIDATES, [1]), runs={},
     )  # fmt: skip
-    rows = {outcome.name: comparison_row(topic, outcome, Trust.TRUSTED) for outcome in topic.outcomes}
+    rows = {outcome.name: comparison_row(topic, outcome, {"trust": Trust.TRUSTED}) for outcome in topic.outcomes}
     assert {row["baseline"] for row in rows.values()} == {"java-sticky-2.4"}
     assert {outcome.name: outcome.partitioner for outcome in topic.outcomes} == {
         IN_USE: "java-sticky-2.4",

@@ -83,7 +83,7 @@ def test_partitions_and_brokers_hold_what_was_recorded(truth, partitions):
 
 
 def test_seeds_make_the_ranges(in_use):
-    columns = comparison_row(*outcome_of(in_use), Trust.TRUSTED)
+    columns = comparison_row(*outcome_of(in_use), {"trust": Trust.TRUSTED})
     assert columns["seed_count"] == len(SEEDS)
     assert columns["replayed_record_count_low"] == columns["replayed_record_count_high"] == 20_000
     assert columns["lost_record_count_high"] == 0
@@ -125,12 +125,15 @@ def test_what_is_too_far_off_is_not_trusted(truth, in_use, changed, reason):
     assert reason in tested["trust"]
 
 
-def test_latencies_judge_where_they_are_known(truth, in_use):
+def test_latencies_off_are_doubted_and_shares_are_not(truth, in_use):
     told = in_use.client_latency_ms().value
     fine = back_test(truth, in_use, (), told * 0.9, Concerns())
     wrong = back_test(truth, in_use, (), told * 2, Concerns())
-    assert fine["is_trusted"]
-    assert "the mean latency is predicted 0.50 times" in wrong["trust"]
+    doubt = "latencies are not trustworthy: the mean latency is predicted 0.50 times the observed"
+    assert (fine["is_trusted"], wrong["is_trusted"]) == (True, True)
+    assert doubt not in fine["assumptions"]
+    assert doubt in wrong["assumptions"]
+    assert doubt in comparison_row(*outcome_of(in_use), wrong)["assumptions"]
 
 
 def test_concerns_are_told_and_take_trust_away(truth, in_use):
@@ -172,9 +175,9 @@ def test_the_99th_percentile_is_tested_as_far_as_clients_tell(truth, in_use, lat
 def test_a_99th_percentile_above_all_that_clients_saw_is_not_trusted(truth, in_use):
     p99 = in_use.latency_ms(0.99)
     near, far = (back_test(truth, in_use, (), None, Concerns(), longest_ms=p99.low / factor) for factor in (1.29, 1.31))
-    assert near["is_trusted"]
-    assert far["trust"] == (
-        f"not trustworthy: the 99th percentile of latency is predicted above {p99.low:.0f} ms, "
+    assert "not trustworthy" not in near["assumptions"]
+    assert far["assumptions"].endswith(
+        f"latencies are not trustworthy: the 99th percentile of latency is predicted above {p99.low:.0f} ms, "
         f"but no record took longer than {p99.low / 1.31:.0f} ms"
     )
 
@@ -207,11 +210,13 @@ def test_a_candidate_has_a_trust_of_its_own(in_use):
     """What is in use may be predicted well, and another client's outcome be anybody's guess."""
     topic, outcome = outcome_of(scatter(in_use, 10))
     other = dataclasses.replace(outcome, name="other", partitioner="java-builtin")
-    doubted = comparison_row(topic, other, "not trustworthy: no arrivals are stored")["trust"]
-    assert comparison_row(topic, other, Trust.TRUSTED)["trust"].startswith("not trustworthy: too uncertain: broker ")
+    doubted = comparison_row(topic, other, {"trust": "not trustworthy: no arrivals are stored"})["trust"]
+    assert comparison_row(topic, other, {"trust": Trust.TRUSTED})["trust"].startswith(
+        "not trustworthy: too uncertain: broker "
+    )
     assert doubted.startswith("not trustworthy: no arrivals are stored; too uncertain: broker ")
     narrow = dataclasses.replace(other, runs=in_use)
-    assert comparison_row(topic, narrow, Trust.TRUSTED)["trust"] == Trust.TRUSTED
+    assert comparison_row(topic, narrow, {"trust": Trust.TRUSTED})["trust"] == Trust.TRUSTED
 
 
 def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
@@ -221,10 +226,10 @@ def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
     )
     topic = dataclasses.replace(topic, sessions=[session])
     other = dataclasses.replace(outcome, name="other", partitioner="java-builtin")
-    assert comparison_row(topic, other, Trust.TRUSTED)["assumptions"] == (
+    assert comparison_row(topic, other, {"trust": Trust.TRUSTED})["assumptions"] == (
         "java-builtin itself was never back-tested here: what is in use is java-sticky-2.4"
     )
-    assert comparison_row(topic, outcome, Trust.TRUSTED)["assumptions"] == ""
+    assert comparison_row(topic, outcome, {"trust": Trust.TRUSTED})["assumptions"] == ""
 
 
 def test_odd_minutes_judge_where_there_are_both(truth, in_use):
