@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +14,18 @@ from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
 from pipeline.calibration.service.follow import follow_delays, take_own
 from pipeline.calibration.service.model import ServiceModel, lend_model
-from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import MINUTE_MS, milliseconds_of
-from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
-from pipeline.replay.request_spans import find_usual_wait, read_span, sum_latencies
-
-_Producer = tuple[int, int, str, str]
-"""Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
-Producer = TypeVar("Producer", bound=Hashable)
-Client = TypeVar("Client", bound=Hashable)
-
-_REQUEST_BYTES = 65  # of a produce request, roughly, what is no batch
-MOST_DIFFERENCE = 0.20
-"""Part of the bytes that may differ: requests carry more than batches, and scrapes do not end with the window."""
+from pipeline.replay.client_matching import (
+    MOST_DIFFERENCE,
+    ProducerKey,
+    batch_bytes,
+    match_sessions,
+    pool_clients,
+    producer_of,
+    sum_row_bytes,
+)
+from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.request_spans import find_usual_wait, read_spans, sum_latencies
 
 
 @dataclass(frozen=True)
@@ -71,47 +69,46 @@ class SessionMetrics:
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
     """Finds each session's client by the bytes both sent to each broker, and fits the brokers' services to its metrics."""
     length_ms, nodes = recording.window_ms, recording.nodes
-    matched = _match(sessions, nodes)
+    matched = match_sessions(sessions, nodes)
     sent = sum_sent(sessions)
-    stored: dict[_Producer, NDArray[np.int64]] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
+    stored: dict[ProducerKey, NDArray[np.int64]] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
     for session in sessions:
-        stored[_producer(session.key)] += session.bytes_by_slot
-    taken = {(key[0], matched.get(_producer(key)[1:])) for key in sent}
+        stored[producer_of(session.key)] += session.bytes_by_slot
+    pooled = pool_clients(recording, sessions, matched)
+    clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
+    taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
     found = {}
     for key in sent:
         start_ms, clients = key[0], nodes.get(key[0], {})
-        client = matched.get(_producer(key)[1:])
-        client = client if client in clients else None
-        own_bytes = int(stored[_producer(key)].sum())
+        own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
+        client = own[0] if own else None
+        own_bytes = int(stored[producer_of(key)].sum())
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
         )
+        of_all = [row for each in own for row in clients[each]]
         metrics = [_read_metrics(row, length_ms) for row in (*earlier, *now)]
         if client is not None and client in recording.minute_nodes:
             first_ms = start_ms - MINUTE_MS
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
             metrics = [minute for minute in minutes if first_ms <= minute.start_ms < start_ms + length_ms]
-        end_ms = start_ms + length_ms
-        rows = recording.requests.get(client, ()) if client else ()
-        metrics = take_own(metrics, [read_span(row) for row in rows if row["broker_id"] is not None])
+        end_ms, rows = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
+        metrics = take_own(metrics, read_spans(rows))
         rows = [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms]
-        spans = [read_span(row) for row in rows if row["broker_id"] is not None]
+        spans = read_spans(rows)
         models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
         found[key] = SessionMetrics(
-            models={
-                broker_id: follow_delays(model, [span for span in spans if span.broker_id == broker_id])
-                for broker_id, model in models.items()
-            },
+            models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
-            total_difference_ratio=_compare_totals(stored[_producer(key)], now, start_ms, length_ms),
+            total_difference_ratio=_compare_totals(stored[producer_of(key)], of_all, start_ms, length_ms),
             is_watched=bool(clients),
             spare_client_count=sum(
-                (start_ms, other) not in taken and _sum_sent(rows) > MOST_DIFFERENCE * own_bytes
+                (start_ms, other) not in taken and sum_row_bytes(rows) > MOST_DIFFERENCE * own_bytes
                 for other, rows in clients.items()
             ),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
-            longest_ms=_measure_longest(now),
+            longest_ms=_measure_longest(of_all),
             queue_time_ms=find_usual_wait(rows) or _queue_time(now),
             least_under_way=_least_mean(of_window, lambda node: node.under_way),
             least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
@@ -148,92 +145,6 @@ def lend_models(
     }
 
 
-def _producer(key: SessionKey) -> _Producer:
-    """The producer of a session in a window: a bump of its epoch makes another session of one client."""
-    start_ms, producer_id, _, topic, topic_id = key
-    return start_ms, producer_id, topic, topic_id
-
-
-def _match(
-    sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]]
-) -> dict[tuple[int, str, str], MetricsClient]:
-    stored: dict[tuple[int, str, str], dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
-    for session in sessions:
-        stored[_producer(session.key)[1:]][session.start_ms].update(session.bytes_by_broker)
-    sent: dict[MetricsClient, dict[int, dict[int, float]]] = defaultdict(dict)
-    for start_ms in sorted({session.start_ms for session in sessions} & nodes.keys()):
-        for client, rows in sorted(nodes[start_ms].items()):
-            known = [row for row in rows if row["outgoing_bytes"] is not None]
-            if known:
-                sent[client][start_ms] = {row["broker_id"]: _batch_bytes(row) for row in known}
-    return match_clients(stored, sent)
-
-
-def match_clients(
-    producers: Mapping[Producer, Mapping[int, Mapping[int, float]]],
-    clients: Mapping[Client, Mapping[int, Mapping[int, float]]],
-) -> dict[Producer, Client]:
-    """Pairs producers and clients by their bytes per window and broker: those together longest, of these the most alike.
-
-    They are compared in the windows of which both are known: clients may be watched for a part of the time. A client that
-    was restarted is several producers, one after the other: what one of them sent is not looked for again.
-
-    >>> a, b = {1: {0: 910}, 2: {0: 900}}, {2: {0: 105, 1: 52}}
-    >>> match_clients({7: {1: {0: 90}, 2: {0: 100, 1: 50}}, 8: {1: {0: 900}}, 9: {2: {0: 900}}}, {"a": a, "b": b})
-    {9: 'a', 8: 'a', 7: 'b'}
-    """
-    pairs = []
-    for producer, stored in producers.items():
-        for client, sent in clients.items():
-            in_all, by_window = _compare(stored, sent)
-            if in_all <= MOST_DIFFERENCE:
-                pairs.append((-len(stored.keys() & sent.keys()), by_window, producer, client))
-    left = dict(clients)
-    matched: dict[Producer, Client] = {}
-    for _, _, producer, client in sorted(pairs, key=lambda pair: pair[:2]):
-        stored = producers[producer]
-        if producer not in matched and _compare(stored, left[client])[0] <= MOST_DIFFERENCE:
-            matched[producer] = client
-            left[client] = {
-                start_ms: {broker: size - stored.get(start_ms, {}).get(broker, 0) for broker, size in sizes.items()}
-                for start_ms, sizes in left[client].items()
-            }
-    return matched
-
-
-def _compare(stored: Mapping[int, Mapping[int, float]], sent: Mapping[int, Mapping[int, float]]) -> tuple[float, float]:
-    """Part of the stored bytes by which they differ in the windows of both: summed over these, and window by window.
-
-    What is sent in a window was often created in the one before, and scrapes do not end with windows: the sum counts.
-    """
-    common = stored.keys() & sent.keys()
-    ours, theirs = (_sum_windows([loads[start_ms] for start_ms in common]) for loads in (stored, sent))
-    total = sum(ours.values())
-    if not total:
-        return math.inf, math.inf
-    by_window = sum(_differ(stored[start_ms], sent[start_ms]) for start_ms in common)
-    return _differ(ours, theirs) / total, by_window / total
-
-
-def _sum_windows(loads: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    return {broker: sum(load.get(broker, 0) for load in loads) for broker in {key for load in loads for key in load}}
-
-
-def _differ(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
-    """Bytes by which two loads of brokers differ; a leader that is not known may be any."""
-    rests = [theirs.get(broker, 0) - ours.get(broker, 0) for broker in {*ours, *theirs} - {NO_LEADER}]
-    surplus = sum(rest for rest in rests if rest > 0)
-    return sum(-rest for rest in rests if rest < 0) + abs(surplus - ours.get(NO_LEADER, 0))
-
-
-def _sum_sent(rows: Sequence[Row]) -> float:
-    return sum(_batch_bytes(row) for row in rows if row["outgoing_bytes"] is not None)
-
-
-def _batch_bytes(row: Row) -> float:
-    return max(0.0, float(row["outgoing_bytes"] - _REQUEST_BYTES * (row["request_count"] or 0)))
-
-
 def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float | None:
     """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
 
@@ -247,11 +158,11 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
         between = _sum_between(slots, known, start_ms, length_ms)
         if between >= stored / 2:
             sent: float = sum(
-                _batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
+                batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
             )
             return abs(sent / between - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
-    total = _sum_sent(known)
+    total = sum_row_bytes(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))
 
 

@@ -36,10 +36,18 @@ def find_usual_wait(rows: Sequence[Row]) -> float | None:
     return float(np.median(waits)) if waits else None
 
 
-def read_span(row: Row) -> NodeMetrics:
-    """A span with a broker, as metrics of its connection."""
-    start_ms, end_ms, count = row["start_ms"], row["end_ms"], row["request_count"]
-    rate_per_s = 1000 * count / (end_ms - start_ms)
-    return NodeMetrics(
-        row["broker_id"], start_ms, end_ms, rate_per_s, row["latency_ms"], row["byte_count"] / count, is_own=True
-    )
+def read_spans(rows: Sequence[Row]) -> list[NodeMetrics]:
+    """Rows with a broker as metrics of its connection."""
+    return [
+        NodeMetrics(
+            row["broker_id"],
+            row["start_ms"],
+            row["end_ms"],
+            request_rate_per_s=1000 * row["request_count"] / (row["end_ms"] - row["start_ms"]),
+            request_latency_avg_ms=row["latency_ms"],
+            request_bytes=row["byte_count"] / row["request_count"],
+            is_own=True,
+        )
+        for row in rows
+        if row["broker_id"] is not None
+    ]

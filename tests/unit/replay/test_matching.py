@@ -100,6 +100,25 @@ def test_the_longest_time_is_the_longest_wait_and_the_longest_request(changed, e
     assert fit_one(LATE, node(1, 0, 220_000, **times)).longest_ms == expected
 
 
+@pytest.mark.parametrize(
+    ("changed", "client_id"),
+    [
+        pytest.param({}, "b", id="the sum of all is the producer's"),
+        pytest.param({"c": 90_000}, None, id="the sum is more"),
+        pytest.param({"followed": ("a", "b")}, None, id="requests of one are not followed"),
+    ],
+)
+def test_a_producer_that_stands_for_several_has_all_their_metrics(changed, client_id):
+    sizes = {"a": 40_000, "b": 60_000, "c": changed.get("c", 20_000)}
+    stored = {MINUTE_MS: {(name, name): [node(1, 0, size)] for name, size in sizes.items()}}
+    requests = {(name, name): [] for name in changed.get("followed", sizes)}
+    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes=stored, requests=requests)
+    (found,) = fit_sessions(recording, [session(1, -1, {0: 120_000})]).values()
+    assert found.client_id == client_id
+    assert bool(found.spare_client_count) == (client_id is None)
+    assert found.total_difference_ratio == (pytest.approx(0, abs=0.01) if client_id else None)
+
+
 def fit(sessions, nodes):
     """Client and number of spare ones by window, producer id and epoch; `nodes` are bytes by window, client and broker."""
     stored = {

@@ -14,7 +14,7 @@ LEVELS_MS = (400.0, 3.0, 3.0, 80.0, 3.0, 20.0, 3.0, 3.0, 150.0, 3.0) * 5  # for 
 
 
 class SampledAverage:
-    """`Avg` over `metrics.num.samples` of 30 s; since 3.8 a sample lives for 60 s after its last event."""
+    """`Avg` over `metrics.num.samples` of 30 s; of newer clients a sample lives for 60 s after its last event."""
 
     def __init__(self, *, by_last_event: bool) -> None:
         self._samples: list[list[float]] = []  # begin, last event, sum, count, longest
