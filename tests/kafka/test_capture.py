@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import run_tool
+from tests.kafka.conftest import dump
 from tests.lab.facts import CONTROL_BIT, measure_share_ratios, read_batches, read_capture
 
 SLOW_MINUTES = range(4, 8)
@@ -34,11 +35,12 @@ def test_logs_hold_the_records_the_producers_saw_acknowledged(facts, manifest):
     assert held == {producer["topic"]: producer["acked_count"] for producer in manifest["producers"]}
 
 
-def test_the_lab_counts_as_kafka_does(capture_folder):
+def test_the_lab_counts_as_kafka_does(capture_folder, dumped_batches):
     """Oracle: DumpLogSegments, for the header walk the tests here rest on."""
-    folders = ["0/payments-0", "1/ledger-1", "2/codec-zstd-2"]
-    segments = [max((capture_folder / "brokers" / folder).glob("*.log")) for folder in folders]
-    dumped = BATCH.findall(run_tool("kafka-dump-log", "--files", ",".join(map(str, segments))))
+    folders = ["brokers/0/payments-0", "brokers/1/ledger-1", "brokers/2/codec-zstd-2"]
+    segments = [max((capture_folder / folder).glob("*.log")) for folder in folders]
+    texts = [dumped_batches(str(Path(folder).parent))[str(log)] for folder, log in zip(folders, segments, strict=True)]
+    dumped = BATCH.findall("\n".join(texts))
 
     assert {is_valid for *_, is_valid in dumped} == {"true"}
     assert [(int(count), is_control == "true") for count, is_control, _ in dumped] == [
@@ -48,12 +50,11 @@ def test_the_lab_counts_as_kafka_does(capture_folder):
     ]
 
 
-def test_transactions_end_in_commit_and_abort_markers(capture_folder, manifest):
+def test_transactions_end_in_commit_and_abort_markers(dumped_records, manifest):
     """Oracle: the producer's own count; a transaction of keyed records marks every partition it wrote."""
     [(topic, transactions)] = manifest["transactions"].items()
-    segments = sorted(str(log) for log in (capture_folder / "brokers").glob(f"*/{topic}-*/*.log"))
-    dump = run_tool("kafka-dump-log", "--deep-iteration", "--files", ",".join(segments))
-    markers = Counter(re.findall(r"endTxnMarker: (\w+)", dump))
+    dumped = [text for path, text in dumped_records.items() if f"/{topic}-" in path]
+    markers = Counter(re.findall(r"endTxnMarker: (\w+)", "\n".join(dumped)))
 
     assert transactions["committed_count"] <= markers["COMMIT"] <= 3 * transactions["committed_count"]
     assert transactions["aborted_count"] <= markers["ABORT"] <= 3 * transactions["aborted_count"]
@@ -90,11 +91,10 @@ def test_leaders_are_where_the_manifest_placed_them(capture_folder, manifest):
     assert {row for row in described if not row[0].startswith("__")} == expected
 
 
-def test_one_key_holds_a_fifth_of_clicks(capture_folder):
+def test_one_key_holds_a_fifth_of_clicks(dumped_records):
     """Oracle: the keys as DumpLogSegments prints them."""
-    segments = ",".join(str(log) for log in (capture_folder / "brokers").glob("*/clicks-*/*.log"))
-    dump = run_tool("kafka-dump-log", "--print-data-log", "--files", segments)
-    keys = Counter(re.findall(r" key: (\S+) payload:", dump))
+    dumped = [text for path, text in dumped_records.items() if "/clicks-" in path]
+    keys = Counter(re.findall(r" key: (\S+) payload:", "\n".join(dumped)))
 
     [(_, most)] = keys.most_common(1)
     assert 0.2 < most / keys.total() < 0.3
@@ -131,8 +131,9 @@ def test_metadata_ends_with_every_partition_led(capture_folder, manifest):
 
     A log taken after the stop would end in partition changes to no leader.
     """
-    for node in ("brokers/1", "controllers/100"):
-        [log] = (capture_folder / node / "__cluster_metadata-0").glob("*.log")
-        dump = run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log))
-        assert dump.count('"type":"PARTITION_RECORD"') >= sum(map(len, manifest["topics"].values()))
-        assert '"leader":-1' not in dump
+    folders = [capture_folder / node / "__cluster_metadata-0" for node in ("brokers/1", "controllers/100")]
+    dumped = dump([log for folder in folders for log in folder.glob("*.log")], "--cluster-metadata-decoder")
+    assert len(dumped) == len(folders)
+    for text in dumped.values():
+        assert text.count('"type":"PARTITION_RECORD"') >= sum(map(len, manifest["topics"].values()))
+        assert '"leader":-1' not in text

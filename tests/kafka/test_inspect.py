@@ -14,6 +14,7 @@ import pytest
 from pipeline.cli import main
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe
+from tests.kafka.conftest import DEEP_TOPICS, dump
 from tests.lab.cluster import run_tool
 
 BATCH = re.compile(
@@ -26,7 +27,6 @@ RECORD = re.compile(
     r"headerKeys: \[(.*?)\](?: key: (\S*) payload)?",
     re.MULTILINE,
 )
-DEEP_TOPICS = ("audit", "clicks", "codec-gzip", "codec-lz4", "codec-snappy", "codec-zstd", "devices", "ledger")
 
 
 def inspect(capsys, *arguments) -> dict:
@@ -34,20 +34,11 @@ def inspect(capsys, *arguments) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def dump(files, *options) -> dict[str, str]:
-    """What kafka-dump-log prints, by file."""
-    text = run_tool("kafka-dump-log", *options, "--files", ",".join(map(str, files)))
-    parts = re.split(r"^(?:Dumping (.*)|(/.*) is empty\.)$", text, flags=re.MULTILINE)
-    return {
-        name or empty: body.strip() for name, empty, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)
-    }
-
-
 @pytest.mark.parametrize("node", ["brokers/0", "brokers/1", "brokers/2", "controllers/100"])
-def test_batches(capture_folder, capsys, node):
+def test_batches(capture_folder, dumped_batches, capsys, node):
     report = inspect(capsys, capture_folder / node, "--verify")
     rows = {row["path"]: row for row in report["segments"]}
-    dumps = dump(rows)
+    dumps = dumped_batches(node)
     assert dumps.keys() == rows.keys()
     assert len(rows) == len(list((capture_folder / node).rglob("*.log")))
     for path, text in dumps.items():
@@ -73,10 +64,11 @@ def test_batches(capture_folder, capsys, node):
     assert report["problems"] == []
 
 
-def test_records(capture_folder, capsys):
-    folders = [folder for topic in DEEP_TOPICS for folder in sorted(capture_folder.glob(f"brokers/*/{topic}-?"))]
+def test_records(capture_folder, dumped_records, capsys):
+    folders = [folder for topic in DEEP_TOPICS for folder in sorted(capture_folder.glob(f"brokers/*/{topic}-*"))]
     rows = {row["path"]: row for row in inspect(capsys, "--deep", *folders)["segments"]}
-    for path, text in dump(rows, "--print-data-log").items():
+    assert dumped_records.keys() == rows.keys()
+    for path, text in dumped_records.items():
         data = [found for found in RECORD.finditer(text) if not text.startswith(" endTxnMarker", found.end())]
         stamps, key_sizes, value_sizes, headers, keys = zip(*(found.groups() for found in data), strict=True)
         counted = Counter(key for key, size in zip(keys, key_sizes, strict=True) if size != "-1")
@@ -112,10 +104,18 @@ def format_entries(path: Path) -> list[str]:
     return [names.format(*entry) for entry in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("ending", ["index", "timeindex", "txnindex"])
-def test_side_files(capture_folder, ending):
+ENDINGS = ("index", "timeindex", "txnindex")
+
+
+@pytest.fixture(scope="module")
+def dumped_indexes(capture_folder):
+    return dump([path for ending in ENDINGS for path in sorted(capture_folder.rglob(f"*.{ending}"))])
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_side_files(capture_folder, dumped_indexes, ending):
     files = sorted(capture_folder.rglob(f"*.{ending}"))
-    dumps = dump(files)
+    dumps = {path: text for path, text in dumped_indexes.items() if path.endswith(f".{ending}")}
     assert len(files) == len(dumps) > 2
     for path in files:
         printed = [line.strip() for line in dumps[str(path)].splitlines()]
