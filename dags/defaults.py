@@ -1,4 +1,4 @@
-"""Settings all DAGs share: owner, retries, the one-writer pool, the notifier, the parameters of a ranged run."""
+"""Settings all DAGs share: owner, retries, the pool of writers, the notifier, the parameters of a ranged run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
 from dags.reports_page import URL_PREFIX
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
 
@@ -64,6 +65,24 @@ _PARAMS = {
         description="Notify for all incidents or none; by default for those of recent windows (mail.tell_within).",
     ),
 }
+
+
+def turns(config: PipelineConfig) -> list[int]:
+    """Numbers of the tasks that each step is mapped to, one a cluster: `plan_runs` says whose turn is which."""
+    return list(range(len(config.clusters)))
+
+
+def each_cluster(config: PipelineConfig) -> dict[str, Any]:
+    """Returns the settings of a task that is mapped to clusters, and named after its own.
+
+    Of several clusters one that goes wrong holds up the next step of the others: it is tried for three minutes instead of half
+    an hour, and as long as `late_after` instead of two hours. Its window is taken up by the next run. `hand_over` tells of all
+    failures in one mail.
+    """
+    settings: dict[str, Any] = {"map_index_template": "{{ cluster }}"}
+    if len(config.clusters) > 1:
+        settings |= {"retries": 2, "execution_timeout": config.late_after, "on_failure_callback": None}
+    return settings
 
 
 class ReportLink(BaseOperatorLink):

@@ -19,11 +19,15 @@ Order: incidents are queued in `score_health`, delivered in `deliver_alerts`, an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import JUDGED, REPLAYED, dag_settings, link_reports
+from dags.defaults import JUDGED, REPLAYED, dag_settings, each_cluster, link_reports, turns
+from pipeline.config_file import load_config
+
+_CONFIG = load_config()
 
 with DAG(
     dag_id="health",
@@ -32,18 +36,20 @@ with DAG(
     **dag_settings(),
 ) as dag:
 
-    @task(outlets=[JUDGED])
-    def score_health(
-        dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None
-    ) -> dict[str, Any]:
-        """Measures, judges, queues incident mails; says whether the gate failed."""
-        from dags.runs import describe_event, take_step
+    @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
+    def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
+        """Measures and judges a cluster, queues incident mails; says whether the gate failed."""
+        from dags.runs import take_step
 
-        by_cluster = take_step("judge_windows", dag_run, ti, params)
-        outlet_events[JUDGED].extra = describe_event(by_cluster)
-        reports = by_cluster.values()
-        summary = "\n".join("\n  ".join((report.verdict, *report.notes)) for report in reports)
-        return {"failed": not all(report.is_healthy for report in reports), "summary": summary}
+        report = take_step("judge_windows", turn, dag_run, ti, params)
+        return {"failed": not report.is_healthy, "summary": "\n  ".join((report.verdict, *report.notes))}
+
+    @task(outlets=[JUDGED])
+    def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
+        """Tells others' DAGs the verdicts, and people whose judgement failed; skipped where all did."""
+        from dags.runs import hand_over_clusters
+
+        outlet_events[JUDGED].extra = hand_over_clusters("score_health", dag_run, ti, params)
 
     @task(trigger_rule=TriggerRule.ALL_DONE)
     def deliver_alerts(ti: Any = None) -> list[str]:
@@ -53,15 +59,17 @@ with DAG(
 
         return deliver_queued(now_ms=milliseconds_of(ti.start_date))
 
-    @task(retries=0, pool="default_pool", on_failure_callback=None)
-    def health_verdict(judged: dict[str, Any]) -> str:
-        """Fails when the health gate failed, after the mails left; those mails report its failure."""
+    @task(trigger_rule=TriggerRule.NONE_FAILED, retries=0, pool="default_pool", on_failure_callback=None)
+    def health_verdict(judged: Iterable[dict[str, Any]]) -> str:
+        """Fails when the health gate of a cluster failed, after the mails left; those mails report its failure."""
         from pipeline.errors import HealthGateError
 
-        if judged["failed"]:
-            raise HealthGateError(judged["summary"])
-        return str(judged["summary"])
+        found = list(judged)
+        if unhealthy := [one["summary"] for one in found if one["failed"]]:
+            raise HealthGateError("\n".join(unhealthy))
+        return "\n".join(one["summary"] for one in found)
 
-    judged = score_health()
-    judged >> deliver_alerts() >> health_verdict(judged)  # type: ignore[arg-type]  # Airflow hands over its value
+    judged = score_health.expand(turn=turns(_CONFIG))
+    judged >> deliver_alerts() >> health_verdict(judged)
+    judged >> hand_over().as_teardown()
     link_reports(dag)

@@ -15,6 +15,7 @@ UTC. Windows of the last day that were lost (Airflow was down, their runs failed
 | `ConfigError` | the configuration or the parameters are wrong | the message names the key |
 | anything else | infrastructure: retried five times within half an hour | Spark's error is in the log; rerun by clearing the task, a rerun replaces the window |
 
+Each cluster is a task of its own, and none waits for another's error: `hand_over` tells `replay` about those that were ingested.
 Bad files never stop a run: they are rows of `bronze.quarantine` with file, position and reason.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
-from dags.defaults import INGESTED, dag_settings, link_reports
+from dags.defaults import INGESTED, dag_settings, each_cluster, link_reports, turns
 from pipeline.config.schedule import last_tick, plan_schedule
 from pipeline.config_file import load_config
 
@@ -41,14 +42,19 @@ with DAG(
     **dag_settings(),
 ) as dag:
 
+    @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
+    def ingest(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
+        """Reads a cluster's sources, writes bronze and silver, judges them, commits the windows."""
+        from dags.runs import describe_report, take_step
+
+        return describe_report(take_step("ingest_windows", turn, dag_run, ti, params, take_up=True))
+
     @task(outlets=[INGESTED])
-    def ingest(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> list[str]:
-        """Reads all sources, writes bronze and silver, judges them, commits the windows."""
-        from dags.runs import describe_event, describe_reports, take_step
+    def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
+        """Tells `replay` which clusters are ingested, and people which failed; skipped where all did."""
+        from dags.runs import hand_over_clusters
 
-        reports = take_step("ingest_windows", dag_run, ti, params, take_up=True)
-        outlet_events[INGESTED].extra = describe_event(reports)
-        return describe_reports(reports)
+        outlet_events[INGESTED].extra = hand_over_clusters("ingest", dag_run, ti, params)
 
-    ingest()
+    ingest.expand(turn=turns(_CONFIG)) >> hand_over().as_teardown()
     link_reports(dag)

@@ -1,5 +1,7 @@
 """Maintenance, once a day: compacts closed dates, removes files no table version within the retention refers to.
 
+With `mail.daily` it also sends one mail about all clusters: which are well, which are not, of which nothing is known.
+
 **Triage.** Nothing depends on it: tables stay correct without it, they only grow and slow down. A failure is
 infrastructure (a disk, another writer); clear the task to rerun. Vacuum keeps a week, so that readers and time travel
 within it are safe.
@@ -12,6 +14,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from dags.defaults import dag_settings
+from pipeline.config_file import load_config
 
 with DAG(
     dag_id="maintenance",
@@ -23,10 +26,21 @@ with DAG(
     @task
     def maintain(ti: Any = None) -> list[str]:
         """Compaction, then vacuum, table by table."""
-        from pipeline.config_file import load_config
         from pipeline.jobs import maintain as job
         from pipeline.model.window import milliseconds_of
 
         return list(job.run(load_config(), now_ms=milliseconds_of(ti.start_date)).notes)
 
+    @task
+    def tell_day(ti: Any = None) -> list[str]:
+        """Queues and sends the mail of the day."""
+        from dags.mail import deliver_queued
+        from pipeline.jobs import tell_day as job
+        from pipeline.model.window import milliseconds_of
+
+        now_ms = milliseconds_of(ti.start_date)
+        return [*job.run(load_config(), now_ms=now_ms).notes, *deliver_queued(now_ms)]
+
     maintain()
+    if load_config().mail.daily:
+        tell_day()

@@ -50,6 +50,28 @@ def describe_failure(context: Any) -> tuple[str, str]:
     return f"[partition health] task {ti.dag_id}.{ti.task_id} failed: {windows}", "\n".join(lines)
 
 
+def tell_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[str, str], *, of: int) -> None:
+    """One mail about all clusters of a run for which a mapped task failed.
+
+    `failed`: the reason by cluster.
+    `of`: how many clusters the run is about.
+    """
+    from dags.mail import deliver_text  # keeps DAG files light
+
+    windows = dag_run.partition_key or (dag_run.conf or {}).get("window") or "no window"
+    lines = [
+        f"Task      {ti.dag_id}.{task_id}",
+        f"Run       {dag_run.run_id}",
+        f"Window    {windows}",
+        "",
+        *(line for name, reason in failed.items() for line in (f"{name}:", f"  {reason}", "")),
+        "The other clusters went on. Each task of the run in Airflow has its cluster's name, and its log.",
+        "",
+    ]
+    subject = f"{len(failed)} of {of} clusters failed in {ti.dag_id}.{task_id}: {windows}"
+    deliver_text(f"[partition health] {subject}", "\n".join(lines))
+
+
 def log_path(ti: Any) -> Path:
     """Returns the path of a try's log on this machine."""
     from airflow.sdk.configuration import conf  # reads and makes files of its own

@@ -1,6 +1,6 @@
 """Airflow plugin: what tasks need around them.
 
-It creates the one-writer pool when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
+It creates the pool of writers when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
 a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in
 Airflow's pages, and those of a run on the run's page.
 """
@@ -30,7 +30,7 @@ def on_starting(component: Any) -> None:  # a Job in scheduler and dag processor
 
 
 def ensure_writer_pool() -> None:
-    """Creates the pool with one slot; a pool that is there keeps its slots."""
+    """Creates the pool; one that is there keeps its slots."""
     from airflow.models.pool import Pool  # the database side of Airflow
     from sqlalchemy.exc import IntegrityError
 
@@ -39,10 +39,22 @@ def ensure_writer_pool() -> None:
     with contextlib.suppress(IntegrityError):  # scheduler and dag processor start at the same time
         Pool.create_or_update_pool(
             name=WRITER_POOL,
-            slots=1,
-            description="One writer of the Delta tables at a time.",
+            slots=count_slots(),
+            description="Steps at a time: a cluster each, as many as fit the machine.",
             include_deferred=False,
         )
+
+
+def count_slots() -> int:
+    """How many clusters' steps run at a time: those that fit the machine."""
+    from pipeline.config_file import load_config
+    from pipeline.environment import count_steps_at_once
+    from pipeline.errors import ConfigError
+
+    try:
+        return count_steps_at_once(len(load_config().clusters))
+    except ConfigError:  # DAG files report it
+        return 1
 
 
 @hookimpl

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
+from airflow.sdk import DAG, PartitionedAssetTimetable, task
 
-from dags.defaults import INGESTED, REPLAYED, dag_settings, link_reports
+from dags.defaults import INGESTED, REPLAYED, dag_settings, each_cluster, link_reports, turns
+from pipeline.config_file import load_config
+
+_CONFIG = load_config()
 
 with DAG(
     dag_id="replay",
@@ -30,19 +33,19 @@ with DAG(
     **dag_settings(),
 ) as dag:
 
-    @task
-    def replay(dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
-        """Replays, judges what came out."""
-        from dags.runs import describe_event, describe_reports, take_step
+    @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
+    def replay(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
+        """Replays a cluster's windows, judges what came out."""
+        from dags.runs import describe_report, take_step
 
-        reports = take_step("replay_windows", dag_run, ti, params)
-        ti.xcom_push(key="event", value=describe_event(reports))
-        return describe_reports(reports)
+        return describe_report(take_step("replay_windows", turn, dag_run, ti, params))
 
-    @task(outlets=[REPLAYED], trigger_rule=TriggerRule.ALL_DONE)
-    def hand_over(ti: Any = None, outlet_events: Any = None) -> None:
-        """Tells `health` that the window's replay is over; the event is empty where it failed."""
-        outlet_events[REPLAYED].extra = ti.xcom_pull(task_ids="replay", key="event") or {}
+    @task(outlets=[REPLAYED])
+    def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
+        """Tells `health` that the window's replay is over; the event lacks clusters whose replay failed."""
+        from dags.runs import hand_over_clusters
 
-    replay() >> hand_over()
+        outlet_events[REPLAYED].extra = hand_over_clusters("replay", dag_run, ti, params, needs_one=False)
+
+    replay.expand(turn=turns(_CONFIG)) >> hand_over().as_teardown()
     link_reports(dag)

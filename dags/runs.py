@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
+from dags.defaults import ReportLink
+from dags.notifiers import tell_clusters
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.storage import Folder
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
+EVENT, FAILURE = "event", "failure"
+"""Keys under which a task says what its cluster's part of the event is, or what went wrong."""
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:
@@ -42,20 +48,8 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
     )
 
 
-def take_step(
-    name: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, take_up: bool = False
-) -> dict[str, StepReport]:
-    """Takes a step of `pipeline.cli.steps`, named by its function, for every cluster.
-
-    `ti`: Airflow's task instance; its start is the clock.
-    `take_up`: Take it first for lost windows of the last day.
-
-    Raises:
-        PipelineError: the first error, after every cluster had its turn.
-    """
-    config = load_config()
-    lend_secrets(config)
-    runs = plan_runs(
+def _plan(config: PipelineConfig, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunContext, ...]:
+    return plan_runs(
         config,
         requested_span(config, dag_run.partition_key, params),
         run_id=dag_run.run_id,
@@ -63,6 +57,37 @@ def take_step(
         cluster=params.get("cluster"),
         notify=params.get("notify"),
     )
+
+
+def take_step(
+    name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any], *, take_up: bool = False
+) -> StepReport:
+    """Takes a step of `pipeline.cli.steps`, named by its function, for the cluster whose turn it is.
+
+    `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` tells.
+    `take_up`: Take it first for lost windows of the last day.
+
+    Raises:
+        PipelineError: the cluster's.
+        AirflowSkipException: if the run is about one cluster, and this turn another's.
+    """
+    ti.task.operator_extra_links = (ReportLink(),)  # Airflow makes the task of a mapped one without its links
+    config = load_config()
+    lend_secrets(config)
+    runs = _plan(config, dag_run, ti, params)[turn : turn + 1]
+    if not runs:
+        raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
+    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task
+    try:
+        report = _take_step(name, runs, dag_run, ti, take_up=take_up)
+    except PipelineError as error:
+        ti.xcom_push(key=FAILURE, value={runs[0].cluster_name: f"{type(error).__name__}: {error}"})
+        raise
+    ti.xcom_push(key=EVENT, value={runs[0].cluster_name: describe_event(report)})
+    return report
+
+
+def _take_step(name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, *, take_up: bool) -> StepReport:
     from pipeline.cli import steps  # after the configuration: Spark comes with it
 
     errors: list[PipelineError] = []
@@ -74,34 +99,63 @@ def take_step(
 
     lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
     done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error)
-    reports = {cluster: report for cluster, (report,) in done.items()}
-    _name_tables(config.warehouse, ti, reports)
     if errors:
         raise errors[0]
-    return reports
+    ((report,),) = done.values()
+    _name_tables(runs[0].warehouse, ti, report)
+    return report
 
 
-def _name_tables(warehouse: Folder, ti: Any, reports: Mapping[str, StepReport]) -> None:
+def _name_tables(warehouse: Folder, ti: Any, report: StepReport) -> None:
     """Names the Delta tables written to whatever collects lineage, such as OpenLineage's provider; else nothing happens."""
     collector = get_hook_lineage_collector()
-    for name in sorted({name for report in reports.values() for name in report.versions}):
+    for name in sorted(report.versions):
         place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*name.split("."))
         collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))
 
 
-def describe_event(reports: Mapping[str, StepReport]) -> dict[str, Any]:
-    """What an asset's event carries, by cluster: verdict, summary, warnings, and rows written by table.
+def hand_over_clusters(
+    task_id: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, needs_one: bool = True
+) -> dict[str, Any]:
+    """What an asset's event carries of the clusters that a mapped task is done with; tells of the others in one mail.
+
+    Where there is one cluster, its task has told of its failure, with its log.
+
+    Raises:
+        AirflowSkipException: if no cluster is done, and `needs_one`; there is no event then.
+    """
+    config = load_config()
+    names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
+    every = range(len(config.clusters))
+    done, failed = (_merge(ti.xcom_pull(task_ids=task_id, key=key, map_indexes=every)) for key in (EVENT, FAILURE))
+    missing = {
+        name: failed.get(name, "an error of no kind of ours, a time limit, or killed: see its log")
+        for name in names
+        if name not in done
+    }
+    if missing and len(config.clusters) > 1:
+        tell_clusters(ti, dag_run, task_id, missing, of=len(names))
+    if needs_one and not done:
+        raise AirflowSkipException("no cluster came to its end")
+    return done
+
+
+def _merge(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
+    return {name: value for one in found for name, value in (one or {}).items()}
+
+
+def describe_event(report: StepReport) -> dict[str, Any]:
+    """A cluster's part of an asset's event: verdict, summary, warnings, and rows written by table.
 
     A verdict is `fail` (the health gate failed), `warn` (a check of lesser severity did), `ok`, or `none`: nothing was written.
     """
     return {
-        cluster: {
-            "verdict": "fail" if not one.is_healthy else "warn" if one.warnings else "ok" if one.versions else "none",
-            "summary": one.verdict,
-            "warnings": list(one.warnings),
-            "rows": dict(one.added_rows),
-        }
-        for cluster, one in reports.items()
+        "verdict": "fail"
+        if not report.is_healthy
+        else ("warn" if report.warnings else "ok" if report.versions else "none"),
+        "summary": report.verdict,
+        "warnings": list(report.warnings),
+        "rows": dict(report.added_rows),
     }
 
 
@@ -113,10 +167,6 @@ def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:
     return tuple(found)
 
 
-def describe_reports(reports: Mapping[str, StepReport]) -> list[str]:
+def describe_report(report: StepReport) -> list[str]:
     """A line per table written, per note and per warning."""
-    return [
-        f"{cluster}: {line}"
-        for cluster, report in reports.items()
-        for line in (*report.written, *report.notes, *report.warnings)
-    ]
+    return [*report.written, *report.notes, *report.warnings]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from pipeline.errors import ConfigError
 
+STEP_BYTES = 3 << 30
+"""Memory of a step that starts Spark: 2.4 GiB for `make run` (docs/PERFORMANCE.md), and what is around it."""
+
 
 def variable(name: str) -> str | None:
     """The value of a variable; None where it is not set or empty."""
@@ -38,6 +41,12 @@ def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:
 def count_cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def count_steps_at_once(clusters: int) -> int:
+    """As many steps as there are clusters, where the machine has a core and `STEP_BYTES` for each; one at least."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(clusters, count_cores(), memory // STEP_BYTES))
 
 
 def delta_jars() -> tuple[str, ...]:

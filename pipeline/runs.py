@@ -174,7 +174,9 @@ def plan_runs(
     force: bool = False,
     notify: bool | None = None,
 ) -> tuple[RunContext, ...]:
-    """One context per cluster (or for the one named) over the windows of the span.
+    """One context per cluster (or for the one named) over the windows of the span, in the order of their turns.
+
+    The first window's number says who begins; the others follow as configured. So nobody is always last.
 
     Raises:
         ConfigError: if no cluster has that name.
@@ -183,6 +185,7 @@ def plan_runs(
         raise ConfigError(f"no cluster {cluster!r} in the configuration; there are: {', '.join(config.clusters)}")
     names = tuple(config.clusters) if cluster is None else (cluster,)
     windows = tuple(span.split(milliseconds_of(config.window)))
+    first = windows[0].start_ms // milliseconds_of(config.window) % len(names)
     return tuple(
         RunContext(
             config=config,
@@ -193,5 +196,5 @@ def plan_runs(
             force=force,
             notify=notify,
         )
-        for name in names
+        for name in (*names[first:], *names[:first])
     )

@@ -1,8 +1,12 @@
-"""The committed capture as input: unpacked, with a configuration that reads it."""
+"""The committed capture as input: unpacked, with a configuration that reads it.
+
+`python -m pipeline.cli.demo FOLDER` unpacks it and prints its windows.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,3 +100,7 @@ def _configuration(folder: Path, clock: dict[str, int], *, by_spark: bool) -> di
             }
         },
     }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{prepare_demo(Path(sys.argv[1])).span}\n")

@@ -11,7 +11,7 @@ from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
-from pipeline.jobs import deliver_alerts
+from pipeline.jobs import deliver_alerts, tell_day
 from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_clock, format_name
@@ -24,6 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.description = __doc__
     parser.add_argument("--retry", metavar="MESSAGE_ID", help="try it with the next delivery, given up or not; `all`")
+    parser.add_argument("--daily", action="store_true", help="queue today's mail about all clusters, once (mail.daily)")
     parser.add_argument("--send", action="store_true", help="deliver now what is due; with --retry all: everything")
     add_config_option(parser)
     add_json_option(parser)
@@ -32,6 +33,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     config = load_config(args.config)
+    now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
+    if args.daily:
+        tell_day.run(config, now_ms=now_ms)
     messages = undelivered(config.warehouse)
     if args.retry is not None:
         chosen = [m for m in messages if args.retry == m.message_id or (args.retry == _ALL and not m.is_silenced)]
@@ -41,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
             mark_retry(config.warehouse, message.message_id)
     report = DeliveryReport()
     if args.send:
-        now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
         report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
     for line in (*(f"sent: {place}" for _, place in report.deliveries), *report.notes):
         sys.stderr.write(f"{line}\n")

@@ -7,15 +7,18 @@ import json
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.side_by_side import Ended, take_steps_apart
 from pipeline.cli.steps import STEPS, Step, StepReport, replay_windows, take_steps
 from pipeline.cli.text_table import paint
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError, PipelineError
-from pipeline.jobs import deliver_alerts
+from pipeline.jobs import deliver_alerts, replay
+from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import RunContext, plan_runs
@@ -58,27 +61,54 @@ def run(args: argparse.Namespace) -> int:
         notify=args.notify,
     )
 
-    def on_error(run: RunContext, step: Step, error: PipelineError) -> None:
-        if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
-            sys.stderr.write(escape_hidden(f"cluster {run.cluster_name}: {error}\n", keep="\n"))
-
-    done, errors = take_steps(runs, STEPS, on_error)
-    delivered = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
-    clusters = [_describe(name, reports) for name, reports in done.items()]
+    done: dict[str, list[StepReport]] = {}
+    errors: list[PipelineError] = []
+    delivered: list[DeliveryReport] = []
+    for run, reports, failed in _take_all(runs):
+        for step, error in failed:
+            errors.append(error)
+            if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
+                sys.stderr.write(escape_hidden(f"cluster {run.cluster_name}: {error}\n", keep="\n"))
+        if reports is not None:
+            done[run.cluster_name] = reports
+        delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other
+    clusters = [_describe(run.cluster_name, done[run.cluster_name]) for run in runs if run.cluster_name in done]
     document = {
         "window": str(span),
         "clusters": clusters,
-        "mails": [place for _, place in delivered.deliveries],
+        "mails": [place for report in delivered for _, place in report.deliveries],
         "row_counts": count_rows(config.warehouse),
     }
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))
-    delivered.check()
+    for report in delivered:
+        report.check()
+    if errors and len(runs) > 1:
+        raise _sum_up(errors, [run.cluster_name for run in runs if run.cluster_name not in done], len(runs))
     if errors:
         raise errors[0]
     unhealthy = [entry["verdict"] for entry in clusters if not entry["is_healthy"]]
     if unhealthy:
         raise HealthGateError("\n".join(unhealthy))
     return 0
+
+
+def _sum_up(errors: list[PipelineError], missing: list[str], count: int) -> PipelineError:
+    """One error for those of several clusters, with the first one's exit code."""
+    which = f"{len(missing)} of {count} clusters failed: {', '.join(missing)}" if missing else "a replay failed"
+    error = PipelineError(f"{which}; their errors stand above")
+    error.exit_code = errors[0].exit_code
+    return error
+
+
+def _take_all(runs: tuple[RunContext, ...]) -> Iterator[Ended]:
+    """Takes all steps for one cluster here, for several each in a process of its own."""
+    if len(runs) > 1:
+        replay.check(runs[0].config)
+        yield from take_steps_apart(runs, STEPS)
+        return
+    failed: list[tuple[Step, PipelineError]] = []
+    done, _ = take_steps(runs, STEPS, lambda _, step, error: failed.append((step, error)))
+    yield runs[0], done.get(runs[0].cluster_name), failed
 
 
 def _describe(cluster: str, reports: list[StepReport]) -> dict[str, Any]:

@@ -64,9 +64,10 @@ def run(args: argparse.Namespace) -> int:
         return _run_shell(config, as_json=args.json)
     tables = _named_in(args.statement)
     row_count = sum(count_rows(config.warehouse, tables).values())
-    is_here = config.spark.master.startswith("local")  # others see no copies
-    is_copied = is_here and row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
+    is_copied = row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
     conf = (FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
+    if is_copied and not config.spark.master.startswith("local"):  # the workers of a cluster see no copies
+        config = config.model_copy(update={"spark": config.spark.model_copy(update={"master": "local[2]"})})
     with TemporaryDirectory() as folder, _session(config, conf) as spark:
         if is_copied:
             register_copies(spark, config.warehouse, tables, Path(folder))

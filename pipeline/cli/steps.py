@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -132,7 +132,12 @@ def _report(
 
 
 def take_steps(
-    runs: tuple[RunContext, ...], steps: tuple[Step, ...], on_error: Callable[[RunContext, Step, PipelineError], None]
+    runs: tuple[RunContext, ...],
+    steps: tuple[Step, ...],
+    on_error: Callable[[RunContext, Step, PipelineError], None],
+    *,
+    progress: Progress | None = None,
+    on_demand: SparkOnDemand | None = None,
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
     """Takes steps for one cluster after the other; Spark starts once, when work is worth it.
 
@@ -140,6 +145,8 @@ def take_steps(
 
     `steps`: some of `STEPS`, in order.
     `on_error`: called with every error when it occurs.
+    `progress`: where people see how far it is; stderr by default.
+    `on_demand`: Spark that outlasts the steps; else theirs ends with them.
 
     Returns:
         Reports of clusters that came to the last step, and the errors.
@@ -151,9 +158,10 @@ def take_steps(
     errors: list[PipelineError] = []
     if replay_windows in steps:
         replay.check(runs[0].config)
-    progress = Progress()
-    with closing(SparkOnDemand(runs[0].config.spark, app_name=runs[0].run_id)) as on_demand:
-        spark = cast("SparkSession", on_demand)
+    progress = progress or Progress()
+    own = nullcontext() if on_demand else closing(SparkOnDemand(runs[0].config.spark, app_name=runs[0].run_id))
+    with own as started:
+        spark = cast("SparkSession", on_demand or started)
         for run in runs:
             reports = []
             for step in steps:

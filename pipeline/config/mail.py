@@ -126,6 +126,7 @@ class Mail(Section):
         webhooks: Where copies of mails are posted.
         alertmanagers: Alertmanagers that get incidents as alerts.
         digest_above: More changes than that in one window of a cluster share one message.
+        daily: One mail a day to `to`, about all clusters: which are well, which are not, of which nothing is known.
         mutes: File with what is muted, and until when; `partition-health mute` writes it.
         tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.
         give_up_after: A message that cannot be delivered for that long is given up, with a note.
@@ -137,6 +138,7 @@ class Mail(Section):
     webhooks: tuple[Webhook, ...] = ()
     alertmanagers: tuple[Alertmanager, ...] = ()
     digest_above: int = Field(10, ge=1)
+    daily: bool = False
     mutes: ConfigPath = Path("mutes.yaml")
     tell_within: Duration = timedelta(days=1)
     give_up_after: Duration = timedelta(days=3)

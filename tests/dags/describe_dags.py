@@ -26,6 +26,11 @@ def _assets_of(timetable) -> list[str]:
     return [name] if name else []
 
 
+def _listed(callbacks):
+    """Callbacks as a list: of a mapped task they stand as they were given."""
+    return callbacks if isinstance(callbacks, list | tuple) else [callbacks] if callbacks else []
+
+
 def main() -> None:
     migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # needs the database
@@ -57,7 +62,7 @@ def main() -> None:
                     "pool": task.pool,
                     "trigger_rule": task.trigger_rule.value,
                     "downstream": sorted(task.downstream_task_ids),
-                    "notifiers": [type(callback).__name__ for callback in task.on_failure_callback or ()],
+                    "notifiers": [type(callback).__name__ for callback in _listed(task.on_failure_callback)],
                     "retried": [
                         name
                         for name, error in ERRORS.items()

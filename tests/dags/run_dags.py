@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 
 from dags.airflow_home import DAGS_FOLDER
 
@@ -40,20 +41,30 @@ def read_lineage():
     return [info.asset.uri for info in get_hook_lineage_collector().collected_assets.outputs]
 
 
+def by_name(instances):
+    """Task instances by the task's id; of one that is mapped to several clusters with the name that Airflow shows."""
+    count = Counter(ti.task_id for ti in instances)
+    return {ti.task_id if count[ti.task_id] == 1 else f"{ti.task_id}[{ti.rendered_map_index}]": ti for ti in instances}
+
+
 def run(bag, dag_id: str, window: str | None = None) -> dict[str, object]:
     conf = {"window": window} if window else None
     bag.dags[dag_id].deadline = None  # see dags/run_once.py
     dag_run = bag.dags[dag_id].test(logical_date=None, run_conf=conf)
     return {
         "state": dag_run.state,
-        "tasks": {ti.task_id: [str(ti.state), ti.try_number] for ti in dag_run.get_task_instances()},
+        "tasks": {name: [str(ti.state), ti.try_number] for name, ti in by_name(dag_run.get_task_instances()).items()},
         "links": {
-            ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key="_link_ReportLink") for ti in dag_run.get_task_instances()
+            ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key="_link_ReportLink", map_indexes=ti.map_index)
+            for ti in dag_run.get_task_instances()
         },
         "run_id": dag_run.run_id,
         "events": read_events(dag_run.run_id),
         "lineage": read_lineage(),
-        "results": {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in dag_run.get_task_instances()},
+        "results": {
+            ti.task_id: ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index)
+            for ti in dag_run.get_task_instances()
+        },
     }
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 def test_a_run_without_windows_fails_at_once_and_is_told_over_the_connection(ran, inbox):
     _, (failed, *_) = ran
-    assert (failed["state"], failed["tasks"]) == ("failed", {"ingest": ["failed", 1]})
+    tasks = {"ingest": ["failed", 1], "hand_over": ["skipped", 1]}
+    assert (failed["state"], failed["tasks"]) == ("failed", tasks)
     (mail,) = inbox.messages
     assert mail["Subject"] == "[partition health] task ingest.ingest failed: no window"
     assert mail["To"] == "platform@example.org"

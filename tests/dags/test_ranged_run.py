@@ -21,10 +21,11 @@ BROKERS, TOPICS = 3, 2
 def test_every_task_ran_once_and_only_the_verdict_fails(ranged):
     ran, _ = ranged
     assert {dag_id: result["tasks"] for dag_id, result in ran.items()} == {
-        "ingest": {"ingest": ["success", 1]},
+        "ingest": {"ingest": ["success", 1], "hand_over": ["success", 1]},
         "replay": {"replay": ["success", 1], "hand_over": ["success", 1]},
         "health": {
             "score_health": ["success", 1],
+            "hand_over": ["success", 1],
             "deliver_alerts": ["success", 1],
             "health_verdict": ["failed", 1],
         },

@@ -118,9 +118,11 @@ def test_every_window_is_ingested_replayed_and_scored_once(backfilled, capture_s
         for key in keys
         for dag_id, task in (
             ("ingest", "ingest"),
+            ("ingest", "hand_over"),
             ("replay", "replay"),
             ("replay", "hand_over"),
             ("health", "score_health"),
+            ("health", "hand_over"),
             ("health", "deliver_alerts"),
         )
     )

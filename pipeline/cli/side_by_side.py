@@ -1,0 +1,143 @@
+"""Clusters side by side in a few processes: one that fails, crashes, hangs or runs out of memory stops no other.
+
+A process takes one cluster after another: its first costs 10 CPU-s (imports, kernels), a further one 1. One that ends before its
+time is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pipeline.cli.progress import Progress
+from pipeline.environment import count_steps_at_once
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pipeline.cli.steps import Step, StepReport
+    from pipeline.runs import RunContext
+
+Ended = tuple["RunContext", list["StepReport"] | None, list[tuple["Step", PipelineError]]]
+"""A run, its reports where it came to the last step, and its errors with the step of each."""
+
+
+def take_steps_apart(
+    runs: Sequence[RunContext], steps: tuple[Step, ...], *, at_once: int | None = None
+) -> Iterator[Ended]:
+    """Takes steps for several clusters; begins in the order given.
+
+    `at_once`: how many at a time; by default as many as the machine holds, and on a Spark cluster one, as an application takes
+    all of its cores.
+
+    Yields:
+        Each run as it ends.
+    """
+    is_local = runs[0].config.spark.master.startswith("local[")
+    with _Workers(steps, at_once or (count_steps_at_once(len(runs)) if is_local else 1)) as workers:
+        waiting, ended = deque(runs), 0
+        with Progress().step("clusters", lambda: (ended, len(runs)), unit="clusters"):
+            while ended < len(runs):
+                while waiting and workers.are_free:
+                    workers.begin(waiting.popleft())
+                for done in workers.wait():
+                    ended += 1
+                    yield done
+
+
+class _Workers:
+    """Processes that take steps, each for one cluster at a time; they end with the block."""
+
+    def __init__(self, steps: tuple[Step, ...], most: int) -> None:
+        self._steps, self._most = steps, most
+        self._context = get_context("forkserver")
+        self._context.set_forkserver_preload(["pipeline.cli.steps"])
+        self._idle: list[tuple[Connection, ForkServerProcess]] = []
+        self._busy: dict[Connection, tuple[RunContext, ForkServerProcess]] = {}
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Lets idle ones end by themselves, so that they stop their Spark; stops the others."""
+        stopped = [process for _, process in self._busy.values()]
+        for ours, process in self._idle:
+            ours.close()
+            stopped.append(process)
+        for _, process in self._busy.values():
+            process.terminate()
+        for process in stopped:
+            process.join()
+
+    @property
+    def are_free(self) -> bool:
+        """Whether another cluster may begin."""
+        return len(self._busy) < self._most
+
+    def begin(self, run: RunContext) -> None:
+        """Gives a cluster to an idle process, or to a new one."""
+        ours, process = self._idle.pop() if self._idle else self._start()
+        with suppress(BrokenPipeError):  # it died idle: `wait` finds out
+            ours.send(run)
+        self._busy[ours] = (run, process)
+
+    def _start(self) -> tuple[Connection, ForkServerProcess]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, self._steps), daemon=True)
+        process.start()
+        theirs.close()  # so that its end is seen
+        return ours, process
+
+    def wait(self) -> Iterator[Ended]:
+        """Waits until one is done at least."""
+        for ours in cast("list[Connection]", wait(list(self._busy))):
+            run, process = self._busy.pop(ours)
+            try:
+                reports, told = ours.recv()
+            except (EOFError, ConnectionResetError):
+                process.join()
+                yield run, None, [(self._steps[-1], PipelineError(_describe_end(process.exitcode or 0)))]
+                continue
+            self._idle.append((ours, process))
+            yield run, reports, [(self._steps[at], _error_of(*error)) for at, *error in told]
+
+
+def _describe_end(code: int) -> str:
+    if code < 0:
+        return f"its process was killed by signal {-code}, perhaps as memory was short; run again"
+    return f"its process ended with exit code {code}; the lines above say why"
+
+
+def _error_of(text: str, exit_code: int) -> PipelineError:
+    error = PipelineError(text)
+    error.exit_code = exit_code
+    return error
+
+
+def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
+    """In a process of its own: takes steps for each run that comes; answers with reports, and errors as plain values."""
+    from pipeline.cli.steps import take_steps
+    from pipeline.storage.on_demand import SparkOnDemand
+
+    spark: SparkOnDemand | None = None
+    with Path(os.devnull).open("w") as nowhere, ExitStack() as stack:  # the parent shows how far it is
+        while True:
+            try:
+                run: RunContext = theirs.recv()
+            except EOFError:
+                return
+            if spark is None:
+                spark = stack.enter_context(closing(SparkOnDemand(run.config.spark, app_name=run.run_id)))
+            told: list[tuple[int, str, int]] = []
+
+            def keep(_: RunContext, step: Step, error: PipelineError, told: list[tuple[int, str, int]] = told) -> None:
+                told.append((steps.index(step), str(error), error.exit_code))
+
+            done, _ = take_steps((run,), steps, keep, progress=Progress(nowhere), on_demand=spark)
+            theirs.send((done.get(run.cluster_name), told))

@@ -1,0 +1,50 @@
+"""Queues the mail of the day about all clusters, where `mail.daily` asks for it. No Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from pipeline.alerting.daily import ALL_CLUSTERS, ClusterDay, describe_day
+from pipeline.alerting.message import render_message
+from pipeline.model.window import DAY_MS, milliseconds_of
+from pipeline.runs import JobReport
+from pipeline.storage.frames import rows_of
+from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.values import row_of
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+
+if TYPE_CHECKING:
+    from pipeline.config.pipeline_config import PipelineConfig
+
+
+def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
+    """Queues it once a day, however often it is called; recordings end at their own `as_of`."""
+    ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
+    content = describe_day([_look_at(config, name, now_ms) for name in config.clusters], now_ms)
+    message = render_message(content, sender=config.mail.sender, recipients=config.mail.to, now_ms=now_ms)
+    rows = rows_of(ALERT_OUTBOX, [{"cluster": ALL_CLUSTERS, **row_of(message, ALERT_OUTBOX)}], run_id="day")
+    merge_rows(rows, config.warehouse, ALERT_OUTBOX, insert_only=True)
+    return JobReport(notes=(content.subject_line,))
+
+
+def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
+    as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
+    end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
+    end_ms -= end_ms % window_ms
+    judged = load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",))["window_start"]
+    starts_ms = [start.timestamp() * 1000 for start in pc.unique(judged).to_pylist()]
+    columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
+    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start")
+    last = {row["incident_id"]: row for row in changes.to_pylist()}
+    still_open = sorted((row for row in last.values() if row["state"] != "resolved"), key=lambda row: row["since"])
+    return ClusterDay(
+        cluster=name,
+        window_count=DAY_MS // window_ms,
+        judged_count=sum(end_ms - DAY_MS <= start_ms < end_ms for start_ms in starts_ms),
+        newest_ms=int(max(starts_ms)) if starts_ms else None,
+        open_incidents=tuple(f"{row['subject']} ({row['rule'].replace('_', ' ')})" for row in still_open),
+    )

@@ -1,0 +1,84 @@
+"""Four clusters by the DAGs: damaged logs, no logs, a broker that does not answer, and one that is well. Oracle: its tables.
+
+And what Airflow recorded: each cluster is a task of its own, under its name.
+"""
+
+from __future__ import annotations
+
+from email import message_from_bytes
+from email.policy import default
+
+import pytest
+import yaml
+
+from dags.defaults import each_cluster, turns
+from pipeline.config_file import load_config
+from pipeline.storage.rows import load_rows
+from pipeline.tables.gold import VERDICTS
+from tests.dags.conftest import KEYED_TOPIC
+from tests.lab.process import free_ports
+
+DAG_IDS = ("ingest", "replay", "health")
+
+
+@pytest.fixture(scope="module")
+def ran(described, capture_slice, tmp_path_factory):
+    """What each DAG did over one window, and the configuration."""
+    folder = tmp_path_factory.mktemp("clusters")
+    document = yaml.safe_load(capture_slice.write_config(folder).read_text())
+    (well,) = document["clusters"].values()
+    well["topics"] = [KEYED_TOPIC]
+    (port,) = free_ports(1)
+    log = folder / f"damaged/0/{KEYED_TOPIC}-0/00000000000000000000.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"\xff" * 4096)
+    away = {"sources": [{"kind": "live_cluster", "bootstrap_servers": f"127.0.0.1:{port}"}]}
+    damaged = well | {"sources": [{"kind": "log_directories", "paths": [str(folder / "damaged")]}]}
+    lost = well | {"sources": [{"kind": "log_directories", "paths": [str(folder / "nowhere")]}]}
+    document["clusters"] = {"damaged": damaged, "lost": lost, "away": away, "well": well}
+    config = folder / "partition-health.yaml"
+    config.write_text(yaml.safe_dump(document, sort_keys=False))
+    home = described["home"].copy_to(folder / "airflow", config)
+    window = str(capture_slice.windows[0])
+    ran = home.run_script("run_dags", *(f"{dag_id}={window}" for dag_id in DAG_IDS))
+    return dict(zip(DAG_IDS, ran, strict=True)), load_config(config)
+
+
+def test_each_cluster_is_a_task_under_its_name_and_only_its_own_fails(ran):
+    results, config = ran
+    ingest, replay, health = (results[dag_id] for dag_id in DAG_IDS)
+    assert ingest["tasks"] == {
+        "ingest[damaged]": ["failed", 1],
+        "ingest[lost]": ["failed", 1],
+        "ingest[away]": ["success", 1],
+        "ingest[well]": ["success", 1],
+        "hand_over": ["success", 1],
+    }
+    assert (ingest["state"], replay["state"]) == ("failed", "success")
+    others = replay["tasks"] | health["tasks"]
+    assert [name for name, (state, _) in others.items() if state != "success"] == ["health_verdict"]
+    assert {row["cluster"] for row in load_rows(config.warehouse, VERDICTS).to_pylist()} == {"away", "well"}
+
+
+def test_events_name_the_clusters_that_were_done(ran):
+    results, _ = ran
+    assert sorted(results["ingest"]["events"]["partition_health_ingested"]) == ["away", "well"]
+    events = results["health"]["events"]["partition_health_judged"]
+    judged = {name: event["verdict"] for name, event in events.items()}
+    assert judged == {"well": "ok", "away": "fail", "damaged": "none", "lost": "none"}
+    assert "the pipeline is blind" in events["away"]["summary"]
+
+
+def test_one_mail_tells_of_all_that_failed(ran):
+    _, config = ran
+    mails = [message_from_bytes(path.read_bytes(), policy=default) for path in config.outbox.glob("failure*.eml")]
+    (mail,) = mails
+    assert mail["Subject"].startswith("[partition health] 2 of 4 clusters failed in ingest.ingest: ")
+    text = mail.get_content()
+    assert ["damaged:" in text, "lost:" in text, "away:" in text, "well:" in text] == [True, True, False, False]
+
+
+def test_one_of_several_clusters_holds_up_the_others_for_minutes_only(ran):
+    _, config = ran
+    settings = each_cluster(config)
+    assert (turns(config), settings["retries"], settings["execution_timeout"]) == ([0, 1, 2, 3], 2, config.late_after)

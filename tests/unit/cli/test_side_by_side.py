@@ -1,0 +1,79 @@
+"""Clusters in processes of their own. Oracle: what becomes of one whose neighbour fails, raises, is killed or takes long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.cli.side_by_side import take_steps_apart
+from pipeline.cli.steps import StepReport
+from pipeline.config_file import load_config
+from pipeline.errors import NothingUsableError
+from pipeline.model.window import TimeWindow
+from pipeline.runs import plan_runs
+from tests.unit.jobs.test_pending_windows import FIRST
+
+CLUSTERS = ("long", "fails", "raises", "killed", "short", "last")
+
+
+@pytest.fixture
+def config(tmp_path):
+    sources = [{"kind": "log_directories", "paths": [str(tmp_path / "nowhere")]}]
+    path = tmp_path / "partition-health.yaml"
+    clusters = {name: {"sources": sources} for name in CLUSTERS}
+    path.write_text(
+        yaml.safe_dump({"warehouse": "warehouse", "outbox": "outbox", "clusters": clusters}, sort_keys=False)
+    )
+    return load_config(path)
+
+
+def one_step(_spark, run):
+    """The long one ends after the last one: whoever waits for it waits for ever."""
+    folder, name = Path(run.config.outbox), run.cluster_name
+    folder.mkdir(exist_ok=True)
+    if name == "fails":
+        raise NothingUsableError("no source holds anything")
+    if name == "raises":
+        raise KeyError("an error of no kind of ours")
+    if name == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    while name == "long" and not (folder / "last").exists():
+        time.sleep(0.01)
+    (folder / name).touch()
+    return StepReport(verdict=f"{name} in {os.getpid()}")
+
+
+def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, capfd):
+    runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
+    ended = list(take_steps_apart([runs[name] for name in CLUSTERS], (one_step,), at_once=2))
+    assert [run.cluster_name for run, _, _ in ended] == ["fails", "raises", "killed", "short", "last", "long"]
+    verdicts = {run.cluster_name: report.verdict for run, reports, _ in ended for report in reports or ()}
+    assert [*verdicts] == ["short", "last", "long"]
+    assert str(os.getpid()) not in "".join(verdicts.values())
+    said = {run.cluster_name: (step, str(error), error.exit_code) for run, _, told in ended for step, error in told}
+    assert said == {
+        "fails": (one_step, "no source holds anything", NothingUsableError.exit_code),
+        "raises": (one_step, "its process ended with exit code 1; the lines above say why", 1),
+        "killed": (one_step, "its process was killed by signal 9, perhaps as memory was short; run again", 1),
+    }
+    assert "an error of no kind of ours" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "order"),
+    [
+        (0, CLUSTERS),
+        (1, (*CLUSTERS[1:], "long")),
+        (len(CLUSTERS) - 1, ("last", *CLUSTERS[:-1])),
+        (len(CLUSTERS), CLUSTERS),
+    ],
+)
+def test_each_window_another_cluster_begins(config, number, order):
+    hour_ms = 3_600_000
+    span = TimeWindow(number * hour_ms, (number + 2) * hour_ms)
+    assert tuple(run.cluster_name for run in plan_runs(config, span, run_id="r", now_ms=span.end_ms)) == order
