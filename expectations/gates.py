@@ -69,7 +69,8 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
 def sum_logs(run: RunContext) -> pa.Table:
     """Records, control records among them, and bytes of each topic-partition and window: its traffic's and its batches'.
 
-    Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read.
+    Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
+    this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
     """
     return run.query(
         """
@@ -88,7 +89,7 @@ def sum_logs(run: RunContext) -> pa.Table:
         GROUP BY window_start, topic, topic_id, partition
         HAVING bool_and(is_exact)
         """,
-        run.windows,
+        sorted({*run.split_by_rows(run.windows)[0], *_windows_with(run, RECORD_BATCHES)}),
         traffic=PARTITION_TRAFFIC,
         batches=RECORD_BATCHES,
     )

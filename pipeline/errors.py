@@ -46,6 +46,10 @@ class NothingUsableError(PipelineError):
     exit_code = 3
 
 
+class RowsNotKeptError(NothingUsableError):
+    """The rows that a window would be replayed from were dropped (`sums_only`, `retention`); its sums stay as they are."""
+
+
 class InputError(PipelineError):
     """One piece of bad input: what was found, what was expected, and where.
 

@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from pipeline.config.storage import Folder
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of, spanning
 from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, values_of
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
+from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +87,23 @@ class RunContext:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
         found = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
         return {start_us // 1000 for starts in found for start_us in starts.cast(pa.int64()).to_pylist()}
+
+    def split_by_rows(self, windows: Sequence[TimeWindow]) -> tuple[tuple[TimeWindow, ...], str]:
+        """The windows whose rows are kept, and a sentence about the others: their batches were counted, and dropped since."""
+        if not windows:
+            return (), ""
+        counted = "SELECT DISTINCT window_start FROM traffic WHERE batch_count > 0 AND count_kind IS DISTINCT FROM 'upper_bound'"
+        sql = f"{counted} EXCEPT SELECT DISTINCT window_start FROM batches"  # noqa: S608 - our own words
+        found = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)["window_start"]
+        dropped = {start_us // 1000 for start_us in found.cast(pa.int64()).to_pylist()}
+        if not dropped:
+            return tuple(windows), ""
+        newest = format_instant(max(dropped))
+        said = (
+            f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {newest}: record batches are no longer kept"
+            " (sums_only, retention), so replay and shares stay as they are; ingest again what the logs still hold"
+        )
+        return tuple(window for window in windows if window.start_ms not in dropped), said
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
         """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""

@@ -20,6 +20,7 @@ from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements, show_answer
 from pipeline.cli.text_table import show_table
+from pipeline.config.retention import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell
@@ -75,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
             register_tables(spark, config.warehouse, tables)
         restrict_session(spark)
         sys.stdout.write(answer(spark, args.statement, as_json=args.json))
+    if config.sums_only and (said := describe_dropped(args.statement)):
+        print(said, file=sys.stderr)
     return 0
 
 
@@ -121,6 +124,16 @@ def asks_for_rows(statement: str) -> bool:
     (True, False)
     """
     return _QUERY.match(statement) is not None and _OF_FILES.search(statement) is None
+
+
+def describe_dropped(statement: str) -> str:
+    """A line about the tables a statement names that `sums_only` drops rows of; empty where it names none.
+
+    >>> describe_dropped("SELECT * FROM silver.arrivals"), describe_dropped("SELECT * FROM gold.incidents")
+    ('silver.arrivals: rows of the newest windows only (sums_only)', '')
+    """
+    named = [table.name for table in (*SUMMED_UP, *EXPIRING) if table.name in statement.lower()]
+    return f"{', '.join(named)}: rows of the newest windows only (sums_only)" if named else ""
 
 
 def _named_in(statement: str) -> tuple[Table, ...]:

@@ -14,11 +14,12 @@ from expectations import gates
 from expectations.gate import GateReport
 from expectations.replay_gate import check_replayed
 from pipeline.cli.progress import Progress
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (
     forecast,
     ingest,
     judge_health,
+    keep_sums,
     measure_rules,
     raise_incidents,
     recommend,
@@ -66,9 +67,12 @@ def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
 
 def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
     """Replays trusted windows through every candidate."""
-    windows = replay.pending_windows(run)
+    windows, unkept = run.split_by_rows(replay.pending_windows(run))
+    if unkept and not windows:
+        raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
     report = replay.run(spark, run, windows)
-    return _report(run, (report,), check_replayed(spark, run, windows))
+    checked = check_replayed(spark, run, windows)
+    return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
 
 
 def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
@@ -86,7 +90,7 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     windows = tuple(inputs)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
-    if score_health.are_judged(run, inputs):
+    if score_health.judged_windows(run, inputs) == {*windows}:
         return _repeat_verdict(spark, run, windows)
     reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
     reports += [measure_rules.run(run, windows), recommend.run(run, windows)]
@@ -94,6 +98,8 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     health = gates.check_health(spark, run, windows, verdicts)
     reports.append(raise_incidents.run(run, verdicts, inputs))
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
+    held = score_health.digest_inputs(run, keep_sums.held_windows(run))
+    reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
     return _report(run, reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 
 

@@ -24,17 +24,13 @@ from pipeline.config.mail import Address, Mail
 from pipeline.config.metrics import Metrics
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.report import Report, cluster_slug, report_name
+from pipeline.config.retention import Retention
 from pipeline.config.rules import Gate, RuleSettings, over_defaults
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.config.what_if import WhatIf
 from pipeline.model.window import instant_of
-from pipeline.tables import KEPT, TABLES
-from pipeline.tables.keys import EXPIRING
-
-LEAST_RETENTION = timedelta(days=31)
-"""As far back as jobs take up windows by themselves."""
 
 
 class Cluster(Section):
@@ -139,8 +135,11 @@ class PipelineConfig(Section):
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
         metrics: Where measures go as metrics for Prometheus.
-        retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`); without an entry,
-            and in the tables that incidents stand on, for ever. `keys.retention` holds for hashes of keys.
+        retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry
+            record batches, arrivals, key traffic and metric samples are kept 90 days, others for ever. Tables that
+            incidents stand on lose no rows; `keys.retention` holds for hashes of keys.
+        sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged,
+            and the one after it replayed.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -161,7 +160,8 @@ class PipelineConfig(Section):
     keys: KeySettings = KeySettings()
     report: Report = Report()
     metrics: Metrics = Metrics()
-    retention: dict[str, Duration] = Field(default_factory=dict)
+    retention: Retention = Field(default_factory=dict)
+    sums_only: bool = False
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:
@@ -191,20 +191,6 @@ class PipelineConfig(Section):
         """The same as people open it: under `report.base_url`, else as a file."""
         path = self.report_path(cluster, window_start_ms)
         return str(path) if self.report.base_url is None else f"{self.report.base_url.rstrip('/')}/{path.name}"
-
-    @field_validator("retention")
-    @classmethod
-    def _of_known_tables(cls, retention: dict[str, timedelta]) -> dict[str, timedelta]:
-        tables = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}
-        layers = {table.layer for table in TABLES}
-        for name, kept in retention.items():
-            if name not in tables | layers:
-                raise ValueError(f"{name!r} is no layer and no table that may lose rows")
-            if kept < LEAST_RETENTION:
-                raise ValueError(
-                    f"{name}: runs read up to {LEAST_RETENTION.days} days of history; keep that much or more"
-                )
-        return retention
 
     @field_validator("candidates")
     @classmethod

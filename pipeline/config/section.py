@@ -161,7 +161,8 @@ def format_problems(error: ValidationError, kind: Any) -> str:  # noqa: ANN401  
     return "; ".join(f"{'.'.join(map(str, loc))}: {problem}".removeprefix(": ") for loc, problem in problems)
 
 
-def _suggest(name: str, known: list[str]) -> str:
+def suggest(name: str, known: list[str]) -> str:
+    """Names the nearest of what is known, and all of it."""
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     return f"{nearest}expected {', '.join(known) or 'no key'}"
@@ -175,7 +176,7 @@ def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location
         return loc, f"key {context['discriminator'].strip(chr(39))} is missing"
     if kind == "extra_forbidden":
         known = list(_find_schema(schema, loc[:-1], schema).get("properties", ()))
-        return loc, f"unknown key; {_suggest(str(loc[-1]), known)}"
+        return loc, f"unknown key; {suggest(str(loc[-1]), known)}"
     if kind == "value_error":
         return loc, detail["msg"].removeprefix("Value error, ")
     if kind == "union_tag_invalid":

@@ -64,11 +64,13 @@ def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWi
     }
 
 
-def are_judged(run: RunContext, inputs: Mapping[TimeWindow, str]) -> bool:
-    """Whether each of these windows was judged from the inputs that it has now."""
+def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[TimeWindow]:
+    """Those of some windows that were judged from the inputs that they have now."""
+    if not inputs:
+        return set()
     rows = run.rows(VERDICTS, tuple(inputs), ("window_start", "judged_from"))
     judged_from = {milliseconds_of(row["window_start"]): row["judged_from"] for row in rows}
-    return all(judged_from.get(window.start_ms) == digest for window, digest in inputs.items())
+    return {window for window, digest in inputs.items() if judged_from.get(window.start_ms) == digest}
 
 
 def run(
@@ -81,8 +83,10 @@ def run(
 
     `few_rows`: rows of the tables that one process measures alone.
     """
+    windows, unkept = run.split_by_rows(windows)
+    notes = (unkept,) if unkept else ()
     if not windows:
-        return JobReport(notes=("no trusted window to score",))
+        return JobReport(notes=notes or ("no trusted window to score",))
     ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
     counts = count_rows(run.warehouse, (CLUSTER_STATE, PARTITION_TRAFFIC, KEY_TRAFFIC))
     if len(windows) > 1 and sum(counts.values()) > few_rows:
@@ -94,6 +98,7 @@ def run(
     tables[LATENCY] = _measure_latency(run, windows)
     return JobReport(
         table_versions=write_at_once([partial(_replace, run, windows, table, rows) for table, rows in tables.items()]),
+        notes=notes,
     )
 
 

@@ -8,7 +8,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import methodcaller
@@ -25,6 +25,8 @@ from pipeline.tables import TABLES, Table
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
+PASSING_HOURS = 24
+"""For tables whose rows are dropped within hours, which only the pipeline reads: no run of it takes a day."""
 _IN_SMALL_GROUPS = WriterProperties(max_row_group_size=8192)
 """Rows of some windows: who asks for a few windows of a file of months reads those groups only."""
 
@@ -45,6 +47,7 @@ def maintain_tables(
     as_of_ms: int,
     retention_hours: int = SAFE_RETENTION_HOURS,
     tables: Iterable[Table] = TABLES,
+    passing: Collection[Table] = (),
 ) -> tuple[Upkeep, ...]:
     """Joins small files of closed dates and deletes files older than the retention that no version needs.
 
@@ -53,6 +56,7 @@ def maintain_tables(
     `as_of_ms`: dates before this instant's UTC date are closed.
     `retention_hours`: how long replaced files are kept, by the file system's clock; at least 168.
     `tables`: the declarations; those not on disk are left out.
+    `passing`: tables whose replaced files are kept a day only.
 
     Raises:
         ConfigError: if the retention is not safe.
@@ -65,7 +69,9 @@ def maintain_tables(
         )
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
     found = [table for table in tables if has_table(table_path(warehouse, table))]
-    return tuple(_maintain(warehouse, table, today, retention_hours) for table in found)
+    return tuple(
+        _maintain(warehouse, table, today, PASSING_HOURS if table in passing else retention_hours) for table in found
+    )
 
 
 def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int) -> Upkeep:
@@ -80,7 +86,12 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
 
     commit(warehouse, table, compact)
     on_disk = take_table(path)
-    deleted = on_disk.vacuum(retention_hours=retention_hours, dry_run=False, full=True)
+    deleted = on_disk.vacuum(
+        retention_hours=retention_hours,
+        dry_run=False,
+        full=True,
+        enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
+    )
     on_disk.update_incremental()
     on_disk.create_checkpoint()
     sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
@@ -106,14 +117,27 @@ def drop_expired(warehouse: Folder, *, as_of_ms: int, retention_ms: Mapping[Tabl
     """
     notes = []
     for table, kept_ms in retention_ms.items():
-        path = table_path(warehouse, table)
-        if not has_table(path):
+        if not has_table(table_path(warehouse, table)):
             continue
         last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
-        is_expired = f"{table.dated_by} < '{last}'"
-        rows = load_rows(warehouse, table, columns=(table.dated_by,), where=is_expired)
-        if rows.num_rows:
-            commit(warehouse, table, methodcaller("delete", is_expired))
-            dates = len(rows[table.dated_by].cast(pa.date32()).unique())
+        if dates := drop_dates(warehouse, table, last):
             notes.append(f"{table.name}: rows of {dates} dates before {last} dropped")
     return tuple(notes)
+
+
+def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:
+    """Drops rows before a date, `2026-11-21`; makes no commit where there are none.
+
+    `where`: a further condition.
+
+    Returns:
+        Number of dates that rows were dropped of.
+
+    Raises:
+        StorageConflictError: if other writers came first every time it was tried.
+    """
+    is_expired = f"{table.dated_by} < '{last}' AND {where}"
+    rows = load_rows(warehouse, table, columns=(table.dated_by,), where=is_expired)
+    if rows.num_rows:
+        commit(warehouse, table, methodcaller("delete", is_expired))
+    return len(rows[table.dated_by].cast(pa.date32()).unique())

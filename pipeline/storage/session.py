@@ -91,7 +91,7 @@ def create_session(
     builder = SparkSession.builder.master(spark_config.master).appName(app_name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    with _environment(_variables(java, spark_config.master)):
+    with _environment(_variables(java, spark_config.master, conf)):
         return builder.getOrCreate()
 
 
@@ -186,9 +186,11 @@ def _local_java_options(theirs: str) -> Iterator[str]:
         yield "-XX:+UseSerialGC -Xms128m -XX:MaxNewSize=48m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 
 
-def _variables(java: Path, master: str) -> dict[str, str]:
-    # Without PYSPARK_PYTHON the workers run whatever `python3` the path holds.
-    variables = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+def _variables(java: Path, master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    # Without PYSPARK_PYTHON the workers run whatever `python3` the path holds. Spark heeds its own setting in its launcher
+    # alone: a packed environment has another path on executors than here.
+    python = conf.get("spark.pyspark.python", sys.executable)
+    variables = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
         variables["MALLOC_ARENA_MAX"] = "2"

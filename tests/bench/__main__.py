@@ -30,6 +30,7 @@ BENCHES = (
         "forecast",
         "collected",
         "clusters",
+        "storage",
     ),
 )
 

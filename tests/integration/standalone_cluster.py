@@ -11,12 +11,21 @@ from pathlib import Path
 import pyspark
 
 from pipeline.storage.java import find_java
+from tests.integration.ingest_on_cluster import BOTH_EXECUTORS
 from tests.lab.process import PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
+CONF = {
+    "spark.executor.memory": "900m",
+    "spark.executor.cores": "1",
+    **BOTH_EXECUTORS,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Settings of a driver on this machine."""
 
 
 class StandaloneCluster:

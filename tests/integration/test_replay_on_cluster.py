@@ -1,4 +1,7 @@
-"""Ingest, replay and health on a standalone cluster of two workers. Oracle: the same in local mode."""
+"""Ingest, replay and health on a standalone cluster of two workers, by `docker/spark/submit.sh`. Oracle: the same in local mode.
+
+Executors run the interpreter of an environment that they unpack, as the template `docker/spark/standalone.yaml` has it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.cli.steps import STEPS
 from pipeline.config_file import load_config
+from pipeline.environment import cache_directory
+from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
-from tests.integration.standalone_cluster import ROOT, standalone_cluster
+from tests.integration.standalone_cluster import CONF, ROOT, standalone_cluster
 from tests.spark.capture_runs import differences, plan, stable_columns, stored
 
 TOPICS = ("orders", "payments", "clicks")
@@ -25,6 +35,56 @@ CANDIDATES = [
     {"name": "old", "partitioner": "java-sticky-2.4"},
     {"name": "more", "partitions": "x2"},
 ]
+TEMPLATE = ROOT / "docker/spark/standalone.yaml"
+DONE = {0, 4}  # healthy or not
+
+
+def pack_environment(folder):
+    """An environment whose interpreter is the one that runs here, and notes that it was used."""
+    interpreter = folder / "python"
+    interpreter.write_text(f'#!/bin/sh\ntouch "{folder}/used-$PPID"\nexec "{sys.executable}" "$@"\n')
+    interpreter.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
+        archive.add(interpreter, "bin/python")
+    return folder / "environment.tar.gz"
+
+
+def configure(master, folder):
+    """The template's section `spark`, for this machine, with a log of what executors do."""
+    spark = yaml.safe_load(TEMPLATE.read_text())["spark"]
+    assert spark["conf"]["spark.archives"].endswith("#environment")
+    log = folder / "events"
+    log.mkdir()
+    here = {
+        "spark.archives": f"{pack_environment(folder)}#environment",
+        **CONF,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(log),
+        "spark.eventLog.compress": "false",
+    }
+    return {**spark, "master": master, "driver_memory": "1g", "conf": spark["conf"] | here}, log
+
+
+def submit(config, span, master):
+    cache = cache_directory() / "spark"
+    jars = find_delta_jars(cache, write_java_shim(find_java(), cache), {})
+    variables = {"SPARK_MASTER": master, "DELTA_JARS": ",".join(jars), "PYTHON": sys.executable, "DRIVER_MEMORY": "1g"}
+    command = ["run", "--no-notify", "--config", str(config), "--window", str(span)]
+    done = subprocess.run(
+        [ROOT / "docker/spark/submit.sh", *command],
+        env={**os.environ, "JAVA_HOME": str(find_java().home), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in DONE, done.stderr[-4000:] + done.stdout[-2000:]
+
+
+def count_tasks(log):
+    """Tasks by executor, from Spark's own event log."""
+    lines = [line for path in log.rglob("events_*") for line in path.read_text().splitlines()]
+    events = [json.loads(line) for line in lines if '"SparkListenerTaskEnd"' in line]
+    return Counter(event["Task Info"]["Executor ID"] for event in events)
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +99,12 @@ def replayed(spark, capture, tmp_path_factory):
     for step in STEPS:
         step(spark, run)
     on_cluster = folder / "cluster/partition-health.yaml"
-    part.write_config(on_cluster.parent, topics=TOPICS, sources=SOURCES, **document)
     with standalone_cluster(folder) as cluster:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.integration.replay_on_cluster", cluster.address, str(on_cluster), str(span)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return config.warehouse, load_config(on_cluster).warehouse, json.loads(done.stdout)["tasks"]
+        settings, log = configure(cluster.address, folder)
+        part.write_config(on_cluster.parent, topics=TOPICS, sources=SOURCES, spark=settings, **document)
+        submit(on_cluster, span, cluster.address)
+    assert list(Path(folder).glob("used-*"))
+    return config.warehouse, load_config(on_cluster).warehouse, count_tasks(log)
 
 
 def test_both_workers_replay(replayed):

@@ -20,7 +20,7 @@ from pipeline.model.window import HOUR_MS
 from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
 from tests.bench.processes import list_descendants
-from tests.integration.replay_on_cluster import CONF
+from tests.integration.standalone_cluster import CONF
 from tests.scale.traffic import WINDOW
 
 DRIVER_MEMORY = "1g"

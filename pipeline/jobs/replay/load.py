@@ -189,7 +189,8 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
     """Replays recorded keys; empty where none are stored."""
     windows = recording.windows
     reach = sorted({*windows, *(TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows)})
-    committed = committed_windows(run.warehouse, run.cluster_name, reach)
+    stored = sorted(committed_windows(run.warehouse, run.cluster_name, reach))
+    committed = frozenset(run.split_by_rows(stored)[0])
     before = {window for window in reach if window in committed}
     span = tuple(sorted({*windows, *before}))
 

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 import yaml
 
+from pipeline.config.retention import SUMMED_UP, retention_of
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import maintain
@@ -36,15 +37,27 @@ def load(tmp_path):
 @pytest.mark.parametrize(
     ("retention", "reason"),
     [
-        ({"silver": "P30D"}, "silver: runs read up to 31 days of history"),
-        ({"copper": "P90D"}, "'copper' is no layer and no table that may lose rows"),
-        ({"gold.incidents": "P90D"}, "'gold.incidents' is no layer and no table that may lose rows"),
-        ({"silver.key_hashes": "P90D"}, "'silver.key_hashes' is no layer"),
+        ({"silver": "P30D"}, r"yaml:9:3: retention\.silver: runs read up to 31 days of history"),
+        ({"copper": "P90D"}, r"retention\.copper: no layer and no table that may lose rows; expected bronze, "),
+        (
+            {"gold": "P90D", "gold.incidents": "P90D"},
+            r"retention\.gold\.incidents: no layer and no table that may lose rows",
+        ),
+        ({"silver.key_trafic": "P90D"}, r"retention\.silver\.key_trafic: .*nearest: silver\.key_traffic"),
     ],
 )
 def test_a_retention_that_would_take_what_runs_need_is_refused(load, retention, reason):
     with pytest.raises(ConfigError, match=reason):
         load(retention)
+
+
+@pytest.mark.parametrize(
+    ("retention", "days"), [({}, [90, 90, 90]), ({"silver": "P40D", "silver.arrivals": "P50D"}, [40, 50, 40])]
+)
+def test_record_batches_arrivals_and_key_traffic_go_after_90_days_unless_said_otherwise(load, retention, days):
+    kept = load(retention).retention
+    assert [retention_of(kept, table).days for table in SUMMED_UP] == days
+    assert retention_of(kept, LATENCY) is None
 
 
 def row_of(table, days_ago):

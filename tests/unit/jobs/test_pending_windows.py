@@ -100,13 +100,14 @@ def test_a_window_is_judged_again_only_where_what_it_was_judged_from_has_changed
     write_status(config, (FIRST, SECOND))
     run = run_over(config, FIRST)
     inputs = score_health.digest_inputs(run, (FIRST,))
-    assert not score_health.are_judged(run, inputs)
+    assert not score_health.judged_windows(run, inputs)
     raise_incidents.run(run, [judged(FIRST)], inputs)
 
     run = happens(run)
-    assert score_health.are_judged(run, score_health.digest_inputs(run, (FIRST,))) == is_judged
+    found = score_health.judged_windows(run, score_health.digest_inputs(run, (FIRST,)))
+    assert found == ({FIRST} if is_judged else set())
     both = run_over(run.config, FIRST, SECOND)
-    assert not score_health.are_judged(both, score_health.digest_inputs(both, (FIRST, SECOND)))
+    assert SECOND not in score_health.judged_windows(both, score_health.digest_inputs(both, (FIRST, SECOND)))
 
 
 def test_a_later_window_that_nobody_measured_gets_no_verdict(tmp_path):
@@ -134,11 +135,11 @@ def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judge
     raise_incidents.run(both, verdicts, score_health.digest_inputs(both, both.windows))
     first = run_over(config, FIRST)
     raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
-    assert score_health.are_judged(both, score_health.digest_inputs(both, both.windows))
+    assert score_health.judged_windows(both, score_health.digest_inputs(both, both.windows)) == {*both.windows}
 
     write_status(config, (SECOND,), run_id="again")
     raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
-    assert not score_health.are_judged(both, score_health.digest_inputs(both, both.windows))
+    assert score_health.judged_windows(both, score_health.digest_inputs(both, both.windows)) == {FIRST}
 
 
 def judged(window):

@@ -1,0 +1,9 @@
+"""The command line as spark-submit starts it: a file."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+
+(command,) = entry_points(group="console_scripts", name="partition-health")
+sys.exit(command.load()())

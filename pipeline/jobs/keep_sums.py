@@ -1,0 +1,54 @@
+"""Drops what a window was summed up from (`sums_only`): record batches, arrivals, key traffic, hashes of keys.
+
+A window needs them until it is replayed and judged, and its keys until the next one is replayed, which compares with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from pipeline.config.retention import SUMMED_UP
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, format_instant
+from pipeline.runs import CATCH_UP_MS, JobReport, RunContext
+from pipeline.storage.maintenance import drop_dates
+from pipeline.storage.predicates import format_datafusion_text
+from pipeline.tables.keys import EXPIRING
+from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
+
+
+def held_windows(run: RunContext) -> tuple[TimeWindow, ...]:
+    """Windows that jobs may still take up and that have rows to drop; none unless `sums_only` is set."""
+    if not run.config.sums_only:
+        return ()
+    reach = (_reach(run),)
+    found = [
+        run.query("SELECT DISTINCT window_start FROM held", reach, held=table)["window_start"] for table in SUMMED_UP
+    ]
+    starts_us = {start_us for starts in found for start_us in starts.cast(pa.int64()).to_pylist()}
+    return tuple(run.window_at(start_us // 1000) for start_us in sorted(starts_us))
+
+
+def run(run: RunContext, judged: Collection[TimeWindow]) -> JobReport:
+    """Drops rows of windows that are over.
+
+    `judged`: those of `held_windows` that were judged from what is stored of them now.
+    """
+    if not judged:
+        return JobReport()
+    replayed_ms = run.starts_in((HASH_VERDICTS, BACK_TESTS), (_reach(run),))
+    over = sorted(window for window in judged if {window.start_ms, window.end_ms} <= replayed_ms)
+    if not over:
+        return JobReport()
+    for table in SUMMED_UP:
+        run.replace(table, (), over)
+    held = [window.start_ms for window in held_windows(run)]
+    last = format_instant(min(held, default=over[-1].end_ms))[:10]
+    for table in EXPIRING:
+        drop_dates(run.warehouse, table, last, where=f"cluster = {format_datafusion_text(run.cluster_name)}")
+    return JobReport(notes=(f"sums_only: rows that {len(over)} windows were summed up from dropped",))
+
+
+def _reach(run: RunContext) -> TimeWindow:
+    return TimeWindow(max(0, run.span.start_ms - CATCH_UP_MS), END_OF_TIME_MS)
