@@ -135,9 +135,8 @@ class PipelineConfig(Section):
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
         metrics: Where measures go as metrics for Prometheus.
-        retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry
-            record batches, arrivals, key traffic and metric samples are kept 90 days, others for ever. Tables that
-            incidents stand on lose no rows; `keys.retention` holds for hashes of keys.
+        retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry,
+            and in the tables that incidents stand on, for ever. `keys.retention` holds for hashes of keys.
         sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged,
             and the one after it replayed.
     """

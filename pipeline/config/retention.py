@@ -1,4 +1,4 @@
-"""How long rows are kept: the configuration's `retention`, over defaults."""
+"""How long rows are kept: the configuration's `retention`, by table or layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pydantic import AfterValidator
 
 from pipeline.config.section import Duration, WrongValuesError, suggest
 from pipeline.tables import KEPT, TABLES, Table
-from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.keys import EXPIRING, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
@@ -18,8 +17,6 @@ LEAST_RETENTION = timedelta(days=31)
 """As far back as jobs take up windows by themselves."""
 SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)
 """What grows with records and keys, beside hashes of keys; replay and health read them once, for the window's sums."""
-_DEFAULTS = dict.fromkeys((*SUMMED_UP, METRIC_SAMPLES), timedelta(days=90))
-"""They grow with records and scrapes, all others with partitions and brokers. 90 days: what the papers' example keeps."""
 _NAMES = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}
 
 
@@ -40,7 +37,7 @@ Retention = Annotated[dict[str, Duration], AfterValidator(_check)]
 
 
 def retention_of(retention: Mapping[str, timedelta], table: Table) -> timedelta | None:
-    """How long a table's rows are kept: its own entry, its layer's, or the default; None is for ever."""
+    """How long a table's rows are kept: its own entry, or its layer's; None is for ever."""
     if table.name not in _NAMES:
         return None
-    return retention.get(table.name) or retention.get(table.layer) or _DEFAULTS.get(table)
+    return retention.get(table.name) or retention.get(table.layer)
