@@ -164,7 +164,7 @@ def lossy(kept, lost_count, *, ending=0):
                 one, cells=cells, refused_count=lost_count, done_count=one.done_count - lost_count - ending
             )
         topic, outcome = outcome_of(SimulatedTopic(recorded, runs))
-        columns = comparison_row(topic, outcome, Trust.TRUSTED)
+        columns = comparison_row(topic, outcome, {"trust": Trust.TRUSTED})
         start = run.windows[0].start_ms
         named = {
             "window_start": dt.datetime.fromtimestamp(start / 1000, dt.UTC),
