@@ -24,7 +24,7 @@ from pipeline.transforms.counters import SampleSettings, with_increases, with_sc
 
 LABELS = ("client_id", "node_id", "version")  # labels that the summary looks at
 _BROKER_PREFIX = f"{LIBRDKAFKA_PREFIX}broker_"
-_START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
+START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
 _CLIENT = ("source", "instance", "client_id")
 _SAMPLE = (*_CLIENT, "node_id", "observed_at_ms")
 _PAIR = ("window_start_ms", *_CLIENT, "broker_id")
@@ -151,7 +151,7 @@ def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
 def _with_instants(values: pl.DataFrame, samples: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> pl.DataFrame:
     """Adds when the client last started, where it says so, and when it was scraped before for such metrics."""
     alike = samples.filter(pl.col("name").is_in([name for found in names.values() for name in found]))
-    started = samples.filter(pl.col("name").is_in(_START_NAMES)).group_by(*_CLIENT, "observed_at_ms")
+    started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(*_CLIENT, "observed_at_ms")
     starts = started.agg(pl.col("value").cast(pl.Int64).max().alias("started_at_ms"))
     return with_scrape_before(values.join(starts, on=[*_CLIENT, "observed_at_ms"], how="left"), _CLIENT, alike)
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.transforms.producer_nodes import read_client_values, read_node_values
+from pipeline.transforms.producer_nodes import START_NAMES, read_client_values, read_node_values
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +37,8 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
         for batches there.
     """
     rows: list[dict[str, Any]] = []
+    started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(_CLIENT)
+    starts = {client: np.sort(own["value"].drop_nulls().unique().to_numpy()) for client, own in started}
     scrapes = {
         instance: np.sort(own["observed_at_ms"].unique().to_numpy())
         for instance, own in samples.select("source", "instance", "observed_at_ms").group_by("source", "instance")
@@ -53,7 +55,8 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     both = pl.concat([nodes, queues.select(nodes.columns)])
     for own in both.sort(*_SUBJECT, "observed_at_ms").partition_by(_SUBJECT, maintain_order=True):
         known = dict(zip(_SUBJECT, own.select(_SUBJECT).row(0), strict=True))
-        instants = scrapes[known["source"], known["instance"]]
+        client = known["source"], known["instance"], known["client_id"]
+        instants = scrapes[client[:2]], starts.get(client, np.empty(0))
         for life in _split_lives(own):
             rows += [known | span for span in _list_spans(life, instants)]
     return pl.DataFrame(rows, {**dict.fromkeys(_CLIENT, pl.String), "broker_id": pl.Int64, **_SPAN}, orient="row")
@@ -75,11 +78,17 @@ def _split_lives(own: pl.DataFrame) -> list[pl.DataFrame]:
     return known.with_columns(number.alias("life")).partition_by("life", maintain_order=True)
 
 
-def _list_spans(life: pl.DataFrame, instants: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """A connection that a scrape before did not have counts from that scrape on."""
+def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
+    """A connection that a scrape before did not have counts from that scrape on, one of a client started just before from there.
+
+    `instants` are those of the instance's scrapes and of the client's starts.
+    """
     columns = [life[name].cast(pl.Float64).to_numpy() for name in _VALUES]
-    if before := int(np.searchsorted(instants, columns[0][0])):
-        new = (float(instants[before - 1]), 0.0, 0.0, np.nan, np.nan)
+    first_ms = columns[0][0]
+    scrapes, starts = (each[each < first_ms] for each in instants)
+    before = [*scrapes[-1:], *starts[starts >= first_ms - SAMPLE_MS][-1:]]
+    if before:
+        new = (float(max(before)), 0.0, 0.0, np.nan, np.nan)
         columns = [np.concatenate([[value], column]) for value, column in zip(new, columns, strict=True)]
     at_ms, counts, sizes, averages, longest = columns
     if len(at_ms) < 2:
@@ -110,9 +119,7 @@ def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats)
     """
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))
-    if (
-        not first
-    ):  # none, or a connection older than the first scrape: what its samples hold of the time before is not known
+    if not first:  # none, or an older connection: what its samples hold of the time before is not known
         return result
     per_ms = max((counts[-1] - counts[0]) / (at_ms[-1] - at_ms[0]), 1e-9)
     # A sample begins with the first event after the one before has ended.

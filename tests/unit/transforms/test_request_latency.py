@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.codec.metrics.metric_names import CLIENT_PREFIX, NODE_PREFIX
+from pipeline.codec.metrics.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, NODE_PREFIX
 from pipeline.transforms.request_latency import measure_requests, take_apart
 
 SCRAPE_MS = 5_000
@@ -95,3 +95,15 @@ def test_few_requests_share_a_span_and_waits_have_no_broker():
         (7, 0, 5_000, 100, pytest.approx(3.0)),
         (7, 5_000, 15_000, 100, pytest.approx(3.0)),
     ]
+
+
+@pytest.mark.parametrize(("started_ms", "is_followed"), [(-20_000, True), (-50_000, False), (None, False)])
+def test_a_client_that_has_just_started_is_followed_from_its_start(started_ms, is_followed):
+    values = {"request_total": [100, 200], "outgoing_byte_total": [1e4, 2e4]}
+    values |= {"request_latency_avg": [3.0, 3.0], "request_latency_max": [9.0, 9.0]}
+    rows = [row for name, told in values.items() for row in samples(f"{NODE_PREFIX}{name}", told)]
+    if started_ms is not None:
+        rows += samples(f"{APP_INFO_PREFIX}start_time_ms", [started_ms, started_ms])
+    table = pl.DataFrame(rows, schema_overrides={"version": pl.String}, strict=False)
+    found = measure_requests(table).filter(pl.col("broker_id") == 7).select("start_ms", "end_ms", "latency_ms").rows()
+    assert found == ([(started_ms, 0, pytest.approx(3.0)), (0, 5_000, pytest.approx(3.0))] if is_followed else [])
