@@ -1,6 +1,6 @@
 """Clusters side by side in a few processes: one that fails, crashes, hangs or runs out of memory stops no other.
 
-A process takes one cluster after another: its first costs 10 CPU-s (imports, kernels), a further one 1. One that ends before its
+A process takes one cluster after another: its first costs 10 CPU-s (imports, kernels), a further one 3. One that ends before its
 time is replaced.
 """
 
