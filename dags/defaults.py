@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
-from airflow.sdk import DAG, Asset, BaseOperatorLink, ExceptionRetryPolicy, Param, RetryAction, RetryRule
+from airflow.sdk import DAG, Asset, ExceptionRetryPolicy, Param, RetryAction, RetryRule
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from dags.notifiers import FailureMail, tell_late
 from dags.plugin import WRITER_POOL
-from dags.reports_page import URL_PREFIX
+from dags.report_link import ReportLink
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
@@ -76,26 +75,13 @@ def each_cluster(config: PipelineConfig) -> dict[str, Any]:
     """Returns the settings of a task that is mapped to clusters, and named after its own.
 
     Of several clusters one that goes wrong holds up the next step of the others: it is tried for three minutes instead of half
-    an hour, and as long as `late_after` instead of two hours. Its window is taken up by the next run. `hand_over` tells of all
-    failures in one mail.
+    an hour, and as long as `late_after` instead of two hours. Its window is taken up by the next run. `hand_over` mails all
+    failures at once.
     """
     settings: dict[str, Any] = {"map_index_template": "{{ cluster }}"}
     if len(config.clusters) > 1:
         settings |= {"retries": 2, "execution_timeout": config.late_after, "on_failure_callback": None}
     return settings
-
-
-class ReportLink(BaseOperatorLink):
-    """A button on a task that leads to the reports about its run's windows."""
-
-    name = "Report"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Where `dags.reports_page` shows them, below Airflow's own address."""
-        from airflow.sdk.configuration import conf  # reads and makes files of its own
-
-        base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
-        return f"{base}{URL_PREFIX}/run/{quote(ti_key.dag_id, safe='')}/{quote(ti_key.run_id, safe='')}"
 
 
 def link_reports(dag: DAG) -> None:

@@ -15,7 +15,7 @@ UTC. Windows of the last day that were lost (Airflow was down, their runs failed
 | `ConfigError` | the configuration or the parameters are wrong | the message names the key |
 | anything else | infrastructure: retried five times within half an hour | Spark's error is in the log; rerun by clearing the task, a rerun replaces the window |
 
-Each cluster is a task of its own, and none waits for another's error: `hand_over` tells `replay` about those that were ingested.
+Each cluster is a task of its own, and none waits for another's error: `hand_over` passes those that were ingested to `replay`.
 Bad files never stop a run: they are rows of `bronze.quarantine` with file, position and reason.
 """
 

@@ -32,10 +32,10 @@ with DAG(
         return list(job.run(load_config(), now_ms=milliseconds_of(ti.start_date)).notes)
 
     @task
-    def tell_day(ti: Any = None) -> list[str]:
+    def daily_mail(ti: Any = None) -> list[str]:
         """Queues and sends the mail of the day."""
         from dags.mail import deliver_queued
-        from pipeline.jobs import tell_day as job
+        from pipeline.jobs import daily_mail as job
         from pipeline.model.window import milliseconds_of
 
         now_ms = milliseconds_of(ti.start_date)
@@ -43,4 +43,4 @@ with DAG(
 
     maintain()
     if load_config().mail.daily:
-        tell_day()
+        daily_mail()

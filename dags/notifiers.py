@@ -50,7 +50,7 @@ def describe_failure(context: Any) -> tuple[str, str]:
     return f"[partition health] task {ti.dag_id}.{ti.task_id} failed: {windows}", "\n".join(lines)
 
 
-def tell_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[str, str], *, of: int) -> None:
+def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[str, str], *, of: int) -> None:
     """One mail about all clusters of a run for which a mapped task failed.
 
     `failed`: the reason by cluster.

@@ -17,7 +17,8 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from dags.reports_page import URL_PREFIX, reports_app
+from dags.report_address import URL_PREFIX
+from dags.reports_page import reports_app
 
 WRITER_POOL = "partition_health_writer"
 

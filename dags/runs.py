@@ -12,8 +12,8 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from dags.defaults import ReportLink
-from dags.notifiers import tell_clusters
+from dags.notifiers import mail_failed_clusters
+from dags.report_link import ReportLink
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.storage import Folder
@@ -64,7 +64,7 @@ def take_step(
 ) -> StepReport:
     """Takes a step of `pipeline.cli.steps`, named by its function, for the cluster whose turn it is.
 
-    `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` tells.
+    `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
     `take_up`: Take it first for lost windows of the last day.
 
     Raises:
@@ -117,9 +117,9 @@ def _name_tables(warehouse: Folder, ti: Any, report: StepReport) -> None:
 def hand_over_clusters(
     task_id: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, needs_one: bool = True
 ) -> dict[str, Any]:
-    """What an asset's event carries of the clusters that a mapped task is done with; tells of the others in one mail.
+    """Returns what an asset's event carries of the clusters that a mapped task is done with; mails the failures of the others.
 
-    Where there is one cluster, its task has told of its failure, with its log.
+    Where there is one cluster, its task has mailed its failure, with its log.
 
     Raises:
         AirflowSkipException: if no cluster is done, and `needs_one`; there is no event then.
@@ -134,7 +134,7 @@ def hand_over_clusters(
         if name not in done
     }
     if missing and len(config.clusters) > 1:
-        tell_clusters(ti, dag_run, task_id, missing, of=len(names))
+        mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
     if needs_one and not done:
         raise AirflowSkipException("no cluster came to its end")
     return done

@@ -11,7 +11,7 @@ from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
-from pipeline.jobs import deliver_alerts, tell_day
+from pipeline.jobs import daily_mail, deliver_alerts
 from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_clock, format_name
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     if args.daily:
-        tell_day.run(config, now_ms=now_ms)
+        daily_mail.run(config, now_ms=now_ms)
     messages = undelivered(config.warehouse)
     if args.retry is not None:
         chosen = [m for m in messages if args.retry == m.message_id or (args.retry == _ALL and not m.is_silenced)]

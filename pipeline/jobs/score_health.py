@@ -83,7 +83,9 @@ def run(
 
     `few_rows`: rows of the tables that one process measures alone.
     """
-    windows, unkept = run.split_by_rows(windows)
+    scored = run.starts_in((BROKER_SHARE,), windows) if windows else set()
+    kept, unkept = run.split_by_rows([window for window in windows if window.start_ms in scored])
+    windows = tuple(window for window in windows if window in kept or window.start_ms not in scored)
     notes = (unkept,) if unkept else ()
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))

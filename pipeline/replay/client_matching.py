@@ -25,7 +25,7 @@ def pool_clients(
 ) -> dict[tuple[int, str, str], tuple[MetricsClient, ...]]:
     """The clients of a producer that stands for all without ids, the largest first: those that are no other's, if the sum fits.
 
-    Which client is whose is not told, so nothing is said where several such producers have none; nor of clients whose
+    No metric names which client is whose, so nothing is said where several such producers have none; nor of clients whose
     delays are not followed: a level fitted to one of them would be that of a connection with the requests of all.
     """
     nodes = recording.nodes
@@ -130,7 +130,7 @@ def _differ(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
 
 
 def sum_row_bytes(rows: Sequence[Row]) -> float:
-    """Bytes of batches in all rows of `silver.producer_nodes` that tell."""
+    """Bytes of batches in all rows of `silver.producer_nodes` that have them."""
     return sum(batch_bytes(row) for row in rows if row["outgoing_bytes"] is not None)
 
 

@@ -2,8 +2,8 @@
 
 `request-latency-avg` is over samples of 30 s, the current one and one or two before it (`SampledStat`: of 3.2.3 a sample ends
 60 s after it began, of 3.9.1 and 4.1.1 60 s after its last event, as their recordings show). With the requests counted, average times count is the time that
-all requests of these samples took, and from scrape to scrape that grows by what the new ones took. When samples begin is
-not told: it is the instant with which no request takes less than nothing or longer than the longest.
+all requests of these samples took, and from scrape to scrape that grows by what the new ones took. No metric
+says when a sample begins: it is the instant with which no request takes less than nothing or longer than the longest.
 librdkafka's `rtt` is left alone: it has far more than five requests under way, from which no delay follows span by span.
 """
 

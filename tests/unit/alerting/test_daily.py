@@ -5,7 +5,7 @@ from __future__ import annotations
 from email import message_from_bytes
 from email.policy import default
 
-from pipeline.jobs import deliver_alerts, tell_day
+from pipeline.jobs import daily_mail, deliver_alerts
 from pipeline.model.window import DAY_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -41,7 +41,7 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
         incidents = {"hot": [change(1), change(2), change(2, state="resolved", minute=1)]}
         run.replace(INCIDENTS, incidents.get(name, []), run.windows)
     for _ in range(2):
-        tell_day.run(config, now_ms=NOW_MS)
+        daily_mail.run(config, now_ms=NOW_MS)
     ((message, _),) = deliver_alerts.run(config, None, now_ms=NOW_MS).deliveries
     mail = message_from_bytes(message.payload, policy=default)
     assert mail["To"] == "platform@x.org"

@@ -51,9 +51,13 @@ def one_step(_spark, run):
 def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, capfd):
     runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
     ended = list(take_steps_apart([runs[name] for name in CLUSTERS], (one_step,), at_once=2))
-    assert [run.cluster_name for run, _, _ in ended] == ["fails", "raises", "killed", "short", "last", "long"]
+    order = [run.cluster_name for run, _, _ in ended]
+    assert (order[:4], {*order[4:]}) == (
+        ["fails", "raises", "killed", "short"],
+        {"last", "long"},
+    )  # those two end at once
     verdicts = {run.cluster_name: report.verdict for run, reports, _ in ended for report in reports or ()}
-    assert [*verdicts] == ["short", "last", "long"]
+    assert {*verdicts} == {"short", "last", "long"}
     assert str(os.getpid()) not in "".join(verdicts.values())
     said = {run.cluster_name: (step, str(error), error.exit_code) for run, _, told in ended for step, error in told}
     assert said == {

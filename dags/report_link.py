@@ -1,0 +1,23 @@
+"""The button of a task that leads to the reports about its run's windows."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+
+from dags.report_address import URL_PREFIX
+
+
+class ReportLink(BaseOperatorLink):
+    """A button on a task that leads to the reports about its run's windows."""
+
+    name = "Report"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Where `dags.reports_page` shows them, below Airflow's own address."""
+        from airflow.sdk.configuration import conf  # reads and makes files of its own
+
+        base = str(conf.get("api", "base_url", fallback="")).rstrip("/")
+        return f"{base}{URL_PREFIX}/run/{quote(ti_key.dag_id, safe='')}/{quote(ti_key.run_id, safe='')}"
