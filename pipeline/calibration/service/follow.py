@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.fit import MOST_IN_FLIGHT, NodeMetrics, SettledLatency, estimate_delay
-from pipeline.calibration.service.model import Parameter, ServiceModel, service_ms
+from pipeline.calibration.service.model import Parameter, ServiceModel, found_delay, service_ms
 from pipeline.calibration.service.trial import SEEDS, SessionTopic, cut_beginning, simulate_answers
 from pipeline.model.window import MINUTE_MS
 
@@ -20,7 +20,6 @@ _LEAST_COVERED = 0.5  # of a time, from which its own latency is known
 _LEAST_SPANS = 3
 MOST_FOLLOWED = 300_000  # records simulated at once; what delays of later ones are off by is taken to be the same
 _STEPS = 5
-_DELAY_ERROR, _LEVEL_ERROR_MS = 0.04, 0.3  # as of delays found by simulation minute by minute
 
 
 def take_own(nodes: Iterable[NodeMetrics], spans: Sequence[NodeMetrics]) -> list[NodeMetrics]:
@@ -48,11 +47,10 @@ def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceM
     ]
     series = tuple((span.start_ms, delay.value) for span, delay in zip(spans, found, strict=True))
     weights = [span.end_ms - span.start_ms for span in spans]
-    value, low, high = (
-        float(np.average(part, weights=weights))
-        for part in ([d.value for d in found], [d.low for d in found], [d.high for d in found])
-    )
-    said = Caveat.FOLLOWED.say(broker=model.broker_id, count=len(spans), least=min(d.value for d in found), most=max(d.value for d in found))  # fmt: skip
+    levels = [(delay.value, delay.low, delay.high) for delay in found]
+    value, low, high = (float(np.average(level, weights=weights)) for level in zip(*levels, strict=True))
+    least, most = min(levels)[0], max(levels)[0]
+    said = Caveat.FOLLOWED.say(broker=model.broker_id, count=len(spans), least=least, most=most)
     return replace(
         model,
         delay_ms=Parameter(value, low, high, Origin.INFERRED),
@@ -109,6 +107,4 @@ def _move(model: ServiceModel, seen: Mapping[int, tuple[float, float]]) -> Servi
     factor = sum(changed.values()) / before if before else 1.0
     series = tuple((at_ms, changed.get(at_ms, delay_ms * factor)) for at_ms, delay_ms in model.delay_series)
     value = float(np.mean([delay_ms for _, delay_ms in series]))
-    reach = _DELAY_ERROR * value + _LEVEL_ERROR_MS
-    delay = Parameter(value, max(0.0, value - reach), value + reach, Origin.MEASURED)
-    return replace(model, delay_ms=delay, delay_series=series)
+    return replace(model, delay_ms=found_delay(value), delay_series=series)

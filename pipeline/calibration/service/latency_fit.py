@@ -22,12 +22,18 @@ from pipeline.calibration.service.fit import (
     settle_latencies,
 )
 from pipeline.calibration.service.follow import fit_spans
-from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel, is_fit_minute
+from pipeline.calibration.service.model import (
+    LATENCY_ERROR_MS,
+    SAME_LEVEL,
+    Parameter,
+    ServiceModel,
+    found_delay,
+    is_fit_minute,
+)
 from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 
-_LATENCY_ERROR, _LATENCY_ERROR_MS = 0.03, 0.3
-_DELAY_ERROR = 0.04
+_LATENCY_ERROR = 0.03
 _LEAST_CHANGE_MS = 2.0  # brokers without a delay differ by as much from minute to minute
 _STEPS = 7
 
@@ -180,7 +186,7 @@ class _Trials:
 
         own_ms = latency.own_ms
         low, high = 0.0, max(2.0, min(2 * most_ms, own_ms + 1.0))
-        error_ms = _LATENCY_ERROR * own_ms + _LATENCY_ERROR_MS
+        error_ms = _LATENCY_ERROR * own_ms + LATENCY_ERROR_MS
         if simulate_ms(low) >= own_ms - error_ms:
             return Parameter(0.0, 0.0, error_ms, Origin.MEASURED)
         if simulate_ms(high) < own_ms:
@@ -192,5 +198,4 @@ class _Trials:
         # How far the delay moves where the latency is off by what it may be.
         least = max(value - 1.0, 0.0)
         slope = max((simulate_ms(value + 1.0) - simulate_ms(least)) / (value + 1.0 - least), 0.5)
-        reach = max(error_ms / slope, _DELAY_ERROR * value + _LATENCY_ERROR_MS)
-        return Parameter(value, max(0.0, value - reach), value + reach, Origin.MEASURED)
+        return found_delay(value, error_ms / slope)

@@ -16,6 +16,8 @@ from pipeline.simulator.scenario.scenario import SimulatedBroker
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""
+LATENCY_ERROR_MS = 0.3  # of a latency that simulation gives, beside what grows with it
+_DELAY_ERROR = 0.04
 SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
 _OTHER_ERROR = 0.03  # error of a saturated connection's time per request, from which another level is known
 
@@ -168,6 +170,12 @@ def _scale(distribution: Distribution, scale: float) -> Distribution:
     if abs(scale - 1) < 1e-9:
         return distribution
     return Distribution(tuple((chance, round(value * scale)) for chance, value in distribution.points))
+
+
+def found_delay(value_ms: float, reach_ms: float = 0.0) -> Parameter:
+    """A delay that simulation found, off by `reach_ms` or by what simulation itself is."""
+    reach_ms = max(reach_ms, _DELAY_ERROR * value_ms + LATENCY_ERROR_MS)
+    return Parameter(value_ms, max(0.0, value_ms - reach_ms), value_ms + reach_ms, Origin.MEASURED)
 
 
 def service_ms(request_bytes: float | None) -> float:
