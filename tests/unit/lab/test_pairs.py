@@ -20,13 +20,15 @@ from tests.lab.fidelity.pairs.compare import (
     format_rows,
     measure_peak,
 )
-from tests.lab.fidelity.pairs.draw import SIGHT, TALLY, open_part, sum_parts
+from tests.lab.fidelity.pairs.draw import FOLDER, SIGHT, TALLY, judge_again, open_part, sum_parts
 from tests.lab.fidelity.pairs.errors import Miss, fit_error, format_errors
+from tests.lab.fidelity.pairs.figures import measure_minutes
 from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
-from tests.lab.fidelity.pairs.misses import BACK_TEST
+from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, ENDING, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
 from tests.lab.fidelity.pairs.report import count_figures, format_tally
+from tests.lab.fidelity.pairs.sight import read_changes
 from tests.lab.fidelity.pairs.tables import PairTable
 from tests.lab.fidelity.rows import HOLDS, MISSES
 from tests.lab.process import LabError
@@ -175,6 +177,65 @@ def test_a_change_told_the_other_way_round_is_named():
 
     assert by_figure(rows)["bytes on broker 0, %"].way == WRONG_WAY
     assert WRONG_WAY in format_rows("a pair", rows)
+
+
+@pytest.mark.parametrize(("reach", "claimed"), [(1.0, [1, 1]), (8.0, [0, 0])])
+def test_no_direction_is_claimed_of_a_change_within_the_ranges(reach, claimed):
+    """20 ms before and 30 after: two runs of which each lies 8 ms off by chance may differ by 11; the change stays counted."""
+    found = {
+        side: dataclasses.replace(each, figures=each.figures | {"latency_p95_ms": Range(p95, p95 - reach, p95 + reach)})
+        for side, p95 in (("in-use", 20.0), ("after", 30.0))
+        for each in [predicted()]
+    }
+    rows = compare_change(run(), run(p95=60.0), found)
+    table = PairTable(None, CHANGE, "a pair", rows, "")
+    tally = count_figures([(table, row) for row in rows])
+
+    assert tally["right way"] == [1, 1]
+    assert tally["claimed way"] == claimed
+    assert ("not claimed" in format_rows("a pair", rows)) == (claimed == [0, 0])
+    assert f"{claimed[0]} of {claimed[1]} of those larger than the ranges" in format_tally(tally)[0]
+
+
+def test_figures_of_each_minute_tell_a_cold_start_from_the_rest():
+    """Of two producers; a minute without a record has none."""
+    seconds = np.array([1, 2, 121, 122])
+    times = [np.column_stack([seconds * 10**9, np.array([800, 600, 3, own]) * 10**6]) for own in (3, 5)]
+    minutes = measure_minutes(np.concatenate(times))
+
+    assert [each["latency_max_ms"] for each in minutes] == [800, 5]
+
+
+@pytest.mark.parametrize("part", ["00", "01"])
+def test_directions_of_a_first_sight_are_read_as_they_were_counted(part):
+    """A wrong one whose prediction says that nothing changes is not claimed; one that says the contrary is."""
+    folder = FOLDER / part
+    changes = list(read_changes(folder / SIGHT))
+    assert [sum(right for _, right, _ in changes), len(changes)] == json.loads((folder / TALLY).read_text())[
+        "right way"
+    ]
+
+    wrong = {said: claimed for said, right, claimed in changes if not right}
+    same = "draw-03-0: latency p95, ms, 47.7 -> 117.3, predicted 48.1 -> 48"
+    contrary = "draw-01-1: peak-to-mean of partitions, 2.05 -> 1.93, predicted 2.06 -> 2.3"
+    assert wrong.get(same, False) is False
+    assert wrong.get(contrary, True) is True
+    assert {same, contrary} & set(wrong)
+
+
+def test_archives_are_judged_again_without_a_draw(tmp_path, monkeypatch):
+    """Nothing is written, no part begun; a folder without archives is named."""
+    judged = []
+    monkeypatch.setattr(
+        "tests.lab.fidelity.pairs.report.report_pairs", lambda *given, **named: judged.append((given, named))
+    )
+    with pytest.raises(LabError, match=f"{tmp_path}: no archive"):
+        judge_again(tmp_path, 10)
+    (tmp_path / f"draw-00-0-before{ENDING}").touch()
+    judge_again(tmp_path, 10, ["draw-00-0"])
+
+    assert judged == [((tmp_path, ["draw-00-0"]), {"seeds": 10})]
+    assert [file.name for file in tmp_path.iterdir()] == [f"draw-00-0-before{ENDING}"]
 
 
 @pytest.mark.parametrize(("codec", "peak"), [("none", 1.5), ("lz4", 1.2)])

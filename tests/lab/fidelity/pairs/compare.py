@@ -25,6 +25,7 @@ SHOWN = {
     "latency_p99_ms": ("latency p99, ms", LATENCY_PERCENT),
 }
 WRONG_WAY, RIGHT_WAY = "WRONG WAY", "right way"
+NOT_CLAIMED = " (not claimed: within the ranges)"
 EXACT = "partitions wrong by a record"
 
 
@@ -42,6 +43,7 @@ class PairRow:
         verdict: `HOLDS`, `MISSES` or `NO_BAR`.
         way: Whether the change from before to after was told with its right sign; "" where nothing changed by more than
             the bar, of shares by more than the chance of both runs.
+        is_claimed: The predicted change is larger than the ranges of both predictions leave open.
     """
 
     figure: str
@@ -52,6 +54,7 @@ class PairRow:
     bar: str
     verdict: str
     way: str = ""
+    is_claimed: bool = False
 
 
 def compare_change(
@@ -135,7 +138,8 @@ def _judge_share(
     verdict = HOLDS if abs(off) <= bar else MISSES
     chance = SHARE_BAR_DEVIATIONS * math.hypot(found.deviation, base.deviation if base else 0.0)
     way = _judge_way(after - before, max(points, chance), found, base)
-    return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way)
+    claimed = is_claimed(found, base)
+    return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way, claimed)
 
 
 def _pick(name: str, found: Prediction, base: Prediction | None) -> tuple[Range | None, Range | None]:
@@ -162,7 +166,8 @@ def _judge_ratio(
     off = (found.median / after - 1) * 100
     verdict = HOLDS if abs(off) <= percent else MISSES
     way = _judge_way(after - before, percent / 100 * max(after, before), found, base)
-    return PairRow(figure, before, after, found, f"{off:+.1f} %", f"{percent:g} %", verdict, way)
+    claimed = is_claimed(found, base)
+    return PairRow(figure, before, after, found, f"{off:+.1f} %", f"{percent:g} %", verdict, way, claimed)
 
 
 def _judge_way(change: float, bar: float, found: Range, base: Range | None) -> str:
@@ -170,6 +175,14 @@ def _judge_way(change: float, bar: float, found: Range, base: Range | None) -> s
     if base is None or abs(change) <= bar:
         return ""
     return RIGHT_WAY if (found.median - base.median) * change > 0 else WRONG_WAY
+
+
+def is_claimed(found: Range, base: Range | None) -> bool:
+    """Two further runs, each by chance anywhere in its own range, differ by less nine times of ten where nothing changes."""
+    if base is None:
+        return False
+    halves = ((each.high - each.low) / 2 for each in (found, base))
+    return abs(found.median - base.median) > math.hypot(*halves)
 
 
 def format_rows(title: str, rows: Sequence[PairRow]) -> str:
@@ -183,7 +196,7 @@ def format_rows(title: str, rows: Sequence[PairRow]) -> str:
             span = "" if row.predicted.low != row.predicted.low else f"{low} .. {high}"
         lines.append(
             f"  {row.figure:26}{_number(row.before):>9}{_number(row.after):>9}{replayed:>10}  {span:>19}"
-            f"{row.off:>10}{row.bar:>9}  {row.verdict:8}{row.way}".rstrip()
+            f"{row.off:>10}{row.bar:>9}  {row.verdict:8}{row.way}{'' if row.is_claimed or not row.way else NOT_CLAIMED}".rstrip()
         )
     return "\n".join(lines)
 

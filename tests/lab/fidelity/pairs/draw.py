@@ -6,6 +6,9 @@ that was interrupted goes on while the product is the same. Once it is judged, o
 begins another part, so many short sessions make one draw. ``all.md`` has a line for each part and the sum of them all; parts
 that were recorded and never judged stand in it, too. ``recordings.json`` has settings, seeds, clocks and figures of every
 recording, so that archives which are too large to be committed can be left out.
+
+``--again FOLDER`` replays archives that were recorded before, both ways and not blind, and writes nothing but what it prints.
+``--directions`` reads the first sights alone, and lists the wrong directions in them.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, SIDES
 from tests.lab.fidelity.pairs.record import SETTINGS, Stage, record_side
+from tests.lab.fidelity.pairs.sight import format_changes
 from tests.lab.fidelity.pairs.tables import UNPACKED
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.process import LabError
@@ -56,7 +60,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each run")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
+    parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
+    parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
+    parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
     arguments = parser.parse_args()
+    if arguments.directions:
+        print(format_changes(sorted(arguments.folder.glob(f"*/{SIGHT}"))))
+        return 0
+    if arguments.again:
+        judge_again(arguments.again, arguments.seeds, arguments.only)
+        return 0
     part = open_part(arguments.folder)
     facts = json.loads((part / FACTS).read_text())
     say(f"part {part.name}: blind to all code up to {facts['commit'][:7]}, seed {facts['seed']}")
@@ -76,6 +90,19 @@ def main() -> int:
     if arguments.write:
         write_between(arguments.write, "--write", text, word="draw")
     return 0
+
+
+def judge_again(folder: Path, seeds: int, only: Sequence[str] = ()) -> None:
+    """Prints what the code as it is says of archives, and what they were recorded for where that is known.
+
+    Raises:
+        LabError: The folder has no archive.
+    """
+    if not any(folder.glob(f"*{ENDING}")):
+        raise LabError(f"{folder}: no archive (*{ENDING})")
+    facts = json.loads((folder / FACTS).read_text()) if (folder / FACTS).exists() else {}
+    say(f"{folder}: not blind" + (f"; was drawn for {facts['commit'][:7]}, seed {facts['seed']}" if facts else ""))
+    pairs.report_pairs(folder, only, seeds=seeds)
 
 
 def open_part(folder: Path) -> Path:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 QUANTILES = {"latency_p50_ms": 0.5, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99, "latency_p999_ms": 0.999}
 MS = 1e6
+MINUTE_NS = 60_000_000_000
 
 
 def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Sequence[Path]) -> dict[str, Any]:
@@ -28,7 +29,8 @@ def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Se
     Returns:
         ``partitions`` (leader, record_count, batch_count, size_bytes each), ``records_per_batch``,
         ``throughput_records_per_s`` from the first send() to the last acknowledgement, latencies over all producers'
-        records and, with several, ``loads`` with each one's own.
+        records and, with several, ``loads`` with each one's own; ``minutes`` has those of the records sent in each minute
+        of the run, for the first one holds what producers and brokers take to get warm.
     """
     partitions = [
         measure_partition(capture / f"brokers/{leader}/{topic}-{partition}") | {"leader": leader}
@@ -39,7 +41,8 @@ def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Se
     if records < sum(map(len, times)):  # more: sent again, where producers are not idempotent
         raise ValueError(f"{topic}: {sum(map(len, times))} records sent, {records} in the logs")
     figures = {"partitions": partitions, "records_per_batch": round(records / batches, 4)}
-    figures |= measure_latencies(np.concatenate(times))
+    sent = np.concatenate(times)
+    figures |= measure_latencies(sent) | {"minutes": measure_minutes(sent)}
     return figures | ({"loads": [measure_latencies(each) for each in times]} if len(times) > 1 else {})
 
 
@@ -51,6 +54,12 @@ def measure_partition(directory: Path) -> dict[str, int]:
         "batch_count": len(batches),
         "size_bytes": sum(size for size, _, _, _ in batches),
     }
+
+
+def measure_minutes(times: np.ndarray) -> list[dict[str, float]]:
+    """As `measure_latencies`, of the records sent in each minute in which there are some."""
+    minute = times[:, 0] // MINUTE_NS
+    return [measure_latencies(times[minute == at]) for at in np.unique(minute)]
 
 
 def measure_latencies(times: np.ndarray) -> dict[str, float]:

@@ -33,7 +33,14 @@ _RANGED = {
 }
 """What the figures of a table begin with, and what they are called in the sum."""
 _SHARE = "bytes"
-HELD, WAY, NEAR, PRECISION, RECALL = "held", "right way", "near shares", "trusted and right", "right and trusted"
+HELD, WAY, CLAIMED, NEAR, PRECISION, RECALL = (
+    "held",
+    "right way",
+    "claimed way",
+    "near shares",
+    "trusted and right",
+    "right and trusted",
+)
 """Further kinds of a tally."""
 SPARK = Spark(master="local[2]", driver_memory="2g")
 DOCUMENT = """\
@@ -111,7 +118,7 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
     Shares that keys alone decide have no range. A prediction is right where all its shares are within their bars, at most
     4 points.
     """
-    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, *_RANGED.values(), NEAR)}
+    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, CLAIMED, *_RANGED.values(), NEAR)}
     keyed = {table.title for table, row in told if row.figure.startswith(EXACT)}
     trusted = {table.title for table, _ in told if table.is_trusted}
     shares: dict[str, list[bool]] = {}
@@ -120,6 +127,8 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
             found[HELD].append(row.verdict == HOLDS)
         if row.way:
             found[WAY].append(row.way != WRONG_WAY)
+            if row.is_claimed:
+                found[CLAIMED].append(row.way != WRONG_WAY)
         kind = next((kind for kind in _RANGED if row.figure.startswith(kind)), None)
         if not row.predicted or kind is None:
             continue
@@ -143,7 +152,8 @@ def format_tally(tally: Mapping[str, Sequence[int]]) -> list[str]:
         return f"{right} of {count}"
 
     return [
-        f"{say(HELD)} figures hold their bar, {say(WAY)} changes beyond the bar have the right sign (goal 98 %)",
+        f"{say(HELD)} figures hold their bar, {say(WAY)} changes beyond the bar have the right sign (goal 98 %)"
+        + (f", {say(CLAIMED)} of those larger than the ranges of what is predicted" if CLAIMED in tally else ""),
         f"{say(NEAR)} shares are within 2 points (goal 95 %)",
         f"in the range where nine of ten should be: {', '.join(f'{say(kind)} {kind}' for kind in _RANGED.values())}",
         f"trust: {say(PRECISION)} trusted predictions are within their bars (goal 98 %), "
