@@ -14,11 +14,13 @@ from datetime import UTC, datetime
 from operator import methodcaller
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
 from pipeline.errors import ConfigError
 from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
+from pipeline.storage.files import count_group_rows
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
@@ -27,8 +29,8 @@ TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
 PASSING_HOURS = 24
 """For tables whose rows are dropped within hours, which only the pipeline reads: no run of it takes a day."""
-_IN_SMALL_GROUPS = WriterProperties(max_row_group_size=8192)
-"""Rows of some windows: who asks for a few windows of a file of months reads those groups only."""
+_GROUP_ROWS = 8192
+"""Most rows of a row group: who asks for a few windows of a file of months reads the groups of those only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,10 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
     closed = [("window_date", "<", today)] if "window_date" in table.partitioned_by else None
 
     def compact(on_disk: DeltaTable) -> None:
-        on_disk.optimize.compact(
-            partition_filters=closed, target_size=TARGET_FILE_BYTES, writer_properties=_IN_SMALL_GROUPS
-        )
+        files = pa.table(on_disk.get_add_actions())
+        stored = count_group_rows(*(pc.sum(files[name]).as_py() or 0 for name in ("num_records", "size_bytes")))
+        properties = WriterProperties(max_row_group_size=min(stored, _GROUP_ROWS))
+        on_disk.optimize.compact(partition_filters=closed, target_size=TARGET_FILE_BYTES, writer_properties=properties)
 
     commit(warehouse, table, compact)
     on_disk = take_table(path)

@@ -26,6 +26,7 @@ from pipeline.storage.durability import (
     sync_commits,
     take_table,
 )
+from pipeline.storage.files import count_group_rows
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
@@ -33,9 +34,6 @@ from pipeline.tables import Table
 
 FEW_ROWS = 1_000_000
 """Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""
-_ROW_GROUP_BYTES = 1 << 22
-"""In memory. Whoever reads one session decodes its row groups: from a file of 12 windows, 49 reads took 3.6 CPU-s while it had one
-row group and take 2.1 with these."""
 ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 
@@ -99,10 +97,9 @@ def replace_rows(
     _refuse_rows_elsewhere(rows, table, cluster, windows)
     _refuse_nulls(rows, table)
     predicate = format_datafusion_predicate(table, cluster, windows)
-    group_rows = max(1, rows.num_rows * _ROW_GROUP_BYTES // max(1, rows.nbytes))
+    properties = WriterProperties(max_row_group_size=count_group_rows(rows.num_rows, rows.nbytes))
 
     def write(on_disk: DeltaTable) -> None:
-        properties = WriterProperties(max_row_group_size=group_rows)
         write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
 
     return commit(warehouse, table, write)
@@ -115,16 +112,19 @@ def replace_streamed_rows(
     *,
     cluster: str,
     windows: Sequence[TimeWindow],
+    group_rows: int,
 ) -> int:
     """Replaces rows as `replace_rows` does, of which one batch is held at a time.
 
     `batches`: gives all of them, once for each attempt.
+    `group_rows`: rows of a row group, from `count_group_rows`.
     """
     predicate = format_datafusion_predicate(table, cluster, windows)
+    properties = WriterProperties(max_row_group_size=group_rows)
 
     def write(on_disk: DeltaTable) -> None:
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches())
-        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate)
+        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
 
     return commit(warehouse, table, write)
 

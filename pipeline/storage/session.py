@@ -18,6 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory
+from pipeline.storage.files import ROW_GROUP_BYTES
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
 
@@ -43,8 +44,11 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What one written file holds, as shuffled: Parquet makes about a fifth of it.
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "512m",
+    # What one task writes into one file, as shuffled: Parquet makes about a fifth of it.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
+    # By bytes, and looked at after each row: a row of `silver.arrivals` holds up to a million records.
+    "spark.hadoop.parquet.block.size": str(ROW_GROUP_BYTES),
+    "spark.hadoop.parquet.page.size.row.check.min": "1",
     # Tables are small: a snapshot in 50 partitions or a listing by 10,000 tasks costs seconds.
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "2",

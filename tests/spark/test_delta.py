@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 from pyspark.errors import AnalysisException
@@ -13,6 +16,7 @@ from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.delta import load, replace_spread_rows
+from pipeline.storage.files import ROW_GROUP_BYTES, list_data_files
 from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -37,17 +41,22 @@ def rows_of(*rows, cluster="c", run_id="a"):
     return fit_rows(table, LOADS, cluster=cluster, run_id=run_id)
 
 
-def by_delta_rs(spark, rows, warehouse, *, cluster="c", windows):
-    return replace_rows(rows, warehouse, LOADS, cluster=cluster, windows=windows)
+def by_delta_rs(spark, rows, warehouse, *, cluster="c", windows, table=LOADS):
+    return replace_rows(rows, warehouse, table, cluster=cluster, windows=windows)
 
 
-def by_spark(spark, rows, warehouse, *, cluster="c", windows):
+def by_spark(spark, rows, warehouse, *, cluster="c", windows, table=LOADS):
     """In two parts, as Spark spreads them."""
     parts = spark.sparkContext.parallelize([rows.slice(0, 1), rows.slice(1)], 2)
-    return replace_spread_rows(spark, parts, warehouse, LOADS, cluster=cluster, windows=windows)
+    return replace_spread_rows(spark, parts, warehouse, table, cluster=cluster, windows=windows)
 
 
-both = pytest.mark.parametrize("replace", [by_delta_rs, by_spark])
+both = pytest.mark.parametrize("write", [by_delta_rs, by_spark])
+ARRAYS = replace(
+    loads_table(LOADS.columns[-2], Column(name="arrays", type="array<bigint>", nullable=False, doc="Many a row.")),
+    name="silver.arrays",
+)
+"""As `silver.arrivals`: few rows, each of half a row group."""
 
 
 def stored(spark, warehouse, cluster="c"):
@@ -66,31 +75,44 @@ def warehouse(tmp_path):
 
 
 @both
-def test_a_window_is_replaced_and_the_others_stay(spark, warehouse, replace):
+def test_a_window_is_replaced_and_the_others_stay(spark, warehouse, write):
     rows = rows_of((0, 1, 10), (0, 2, 20), (1, 1, 11))
-    assert replace(spark, rows, warehouse, windows=windows(0, 1)) == 1
-    replace(spark, rows_of((0, 1, 99), run_id="b"), warehouse, windows=windows(0))
+    assert write(spark, rows, warehouse, windows=windows(0, 1)) == 1
+    write(spark, rows_of((0, 1, 99), run_id="b"), warehouse, windows=windows(0))
     assert stored(spark, warehouse) == [(0, 1, 99), (1, 1, 11)]
 
 
 @both
-def test_another_cluster_keeps_its_rows(spark, warehouse, replace):
+def test_a_row_of_arrays_is_read_without_the_others(spark, tmp_path, write):
+    ensure_tables(tmp_path, [ARRAYS])
+    rng = np.random.default_rng(3)
+    arrays = pa.array([rng.integers(0, 1 << 62, ROW_GROUP_BYTES // 16) for _ in range(12)], pa.list_(pa.int64()))
+    rows = rows_of(*((0, broker, 1) for broker in range(12))).append_column("arrays", arrays)
+    write(spark, rows.select(ARRAYS.column_names), tmp_path, windows=windows(0), table=ARRAYS)
+    files = map(pq.read_metadata, list_data_files(tmp_path, ARRAYS, "c", windows(0)))
+    groups = [file.row_group(number).num_rows for file in files for number in range(file.num_row_groups)]
+    assert sum(groups) == 12
+    assert max(groups) <= 3
+
+
+@both
+def test_another_cluster_keeps_its_rows(spark, warehouse, write):
     for cluster in ("c", "o'hara"):
-        replace(spark, rows_of((0, 1, 10), cluster=cluster), warehouse, cluster=cluster, windows=windows(0))
-    replace(spark, rows_of(cluster="o'hara"), warehouse, cluster="o'hara", windows=windows(0))
+        write(spark, rows_of((0, 1, 10), cluster=cluster), warehouse, cluster=cluster, windows=windows(0))
+    write(spark, rows_of(cluster="o'hara"), warehouse, cluster="o'hara", windows=windows(0))
     assert (stored(spark, warehouse), stored(spark, warehouse, "o\\'hara")) == ([(0, 1, 10)], [])
 
 
 @pytest.mark.parametrize(
-    ("replace", "error", "words"),
+    ("write", "error", "words"),
     [
         (by_delta_rs, TableMismatchError, "a row lies outside"),
         (by_spark, AnalysisException, "DELTA_REPLACE_WHERE_MISMATCH"),
     ],
 )
-def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, warehouse, replace, error, words):
+def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, warehouse, write, error, words):
     with pytest.raises(error, match=words):
-        replace(spark, rows_of((5, 1, 10)), warehouse, windows=windows(0))
+        write(spark, rows_of((5, 1, 10)), warehouse, windows=windows(0))
     assert stored(spark, warehouse) == []
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import os
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS
+from pipeline.model.window import DAY_MS, TimeWindow
+from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, rows_of
 from pipeline.storage.maintenance import Upkeep, drop_expired, maintain_tables
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.tables import TABLES
+from pipeline.tables import TABLES, Column
 from pipeline.tables.bronze import CONSUMER_GROUPS
 from pipeline.tables.keys import EXPIRING, KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.table import BY_DATE
+from tests.loads_table import loads_table
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 NOON_MS = round(NOON.timestamp() * 1000)
@@ -56,6 +60,25 @@ def test_closed_dates_become_one_file_and_the_rows_stay(warehouse):
     assert after.equals(before)
     yesterday = table_path(warehouse, CONSUMER_GROUPS) / "cluster=c" / "window_date=2026-11-20"
     assert len(list(yesterday.glob("*.parquet"))) == 5  # replaced files wait for the retention
+
+
+def test_a_row_of_arrays_is_read_without_the_others(tmp_path):
+    arrays = Column(name="arrays", type="array<bigint>", nullable=False, doc="Many a row.")
+    table = loads_table(arrays)
+    ensure_tables(tmp_path, [table])
+    rng = np.random.default_rng(3)
+    for start in (0, 6):
+        row = {"cluster": "c", "window_start": NOON - dt.timedelta(days=1)}
+        rows = [
+            row | {"broker_id": start + broker, "arrays": rng.integers(0, 1 << 62, 1 << 17).tolist()}
+            for broker in range(6)
+        ]
+        write_deltalake(table_path(tmp_path, table), rows_of(table, rows, run_id="r"), mode="append")
+    maintain_tables(tmp_path, as_of_ms=NOON_MS, tables=[table])
+    (path,) = list_data_files(tmp_path, table, "c", [TimeWindow(NOON_MS - DAY_MS, NOON_MS)])
+    joined = pq.read_metadata(path)
+    assert joined.num_rows == 12
+    assert joined.num_row_groups >= 3
 
 
 def test_old_files_of_no_version_go_and_young_ones_stay(warehouse):
