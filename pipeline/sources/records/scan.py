@@ -48,12 +48,25 @@ class Parts(Generic[_T]):
         return Parts([*(self.held or ()), value])
 
     def __iter__(self) -> Iterator[_T]:
-        """The values one after another, no two of them on the driver at once."""
-        return iter(self.held or ()) if self.spread is None else self.spread.toLocalIterator()
+        """The values one after another, two of them on the driver at most; tasks make all of them first."""
+        return iter(self.held or ()) if self.spread is None else iterate_spread(self.spread)
 
     def collect(self) -> list[_T]:
         """All values: small ones."""
         return self.held or [] if self.spread is None else self.spread.collect()
+
+
+def iterate_spread(values: RDD[_T]) -> Iterator[_T]:
+    """Values that executors make all at once, and hold on their disks until the driver has taken one after another.
+
+    Spark's own iterator alone runs one task at a time.
+    """
+    held = values.persist(StorageLevel.DISK_ONLY)
+    try:
+        held.count()
+        yield from held.toLocalIterator(prefetchPartitions=True)
+    finally:
+        held.unpersist()
 
 
 class Scan:
