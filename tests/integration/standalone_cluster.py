@@ -31,8 +31,8 @@ CONF = {
 class StandaloneCluster:
     """A master and workers of one core each, which can be killed and added."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+    def __init__(self, folder: Path, stack: ExitStack, *, is_bound: bool) -> None:
+        self._folder, self._stack, self._is_bound = folder, stack, is_bound
         self.workers: list[subprocess.Popen] = []
         master = self._start("master", "master.Master")
         self.address = _read_until(master, _MASTER.search).group(1)
@@ -41,12 +41,15 @@ class StandaloneCluster:
         """Returns when the master knows it."""
         name = f"worker-{len(self.workers)}"
         place = ("--work-dir", str(self._folder / name), "--cores", "1", "--memory", "1g")
-        worker = self._start(name, "worker.Worker", *place, self.address)
+        # Spark counts cores, and binds nothing to them: a JVM and its Python worker take two where they find two.
+        bound = ("taskset", "--cpu-list", str(len(self.workers))) if self._is_bound else ()
+        worker = self._start(name, "worker.Worker", *place, self.address, before=bound)
         _read_until(worker, lambda line: _REGISTERED in line)
         self.workers.append(worker[1])
 
-    def _start(self, name, program, *arguments):
+    def _start(self, name, program, *arguments, before=()):
         command = [
+            *before,
             *(str(find_java().home / "bin/java"), "-cp", f"{SPARK_HOME}/jars/*", "-Xmx512m"),
             *(f"org.apache.spark.deploy.{program}", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
             *arguments,
@@ -62,10 +65,10 @@ class StandaloneCluster:
 
 
 @contextmanager
-def standalone_cluster(folder, *, worker_count=2):
-    """Starts a master and workers; yields the cluster; ends them all."""
+def standalone_cluster(folder, *, worker_count=2, is_bound=False):
+    """Starts a master and workers, where bound each on a processor of its own; yields the cluster; ends them all."""
     with ExitStack() as stack:
-        cluster = StandaloneCluster(folder, stack)
+        cluster = StandaloneCluster(folder, stack, is_bound=is_bound)
         for _ in range(worker_count):
             cluster.add_worker()
         yield cluster

@@ -107,7 +107,7 @@ def measure(folder, units, warm_up, *, executors, records, **document):
     log_bytes, load = measure_logs(logs), os.getloadavg()[0]
     cluster_folder = folder / "cluster"
     cluster_folder.mkdir()
-    with standalone_cluster(cluster_folder, worker_count=executors) as cluster:
+    with standalone_cluster(cluster_folder, worker_count=executors, is_bound=True) as cluster:
         command = [sys.executable, "-m", "tests.scale.driver", cluster.address, str(executors), str(events)]
         variables = {**os.environ, "PYTHONPATH": str(ROOT)}
         command += map(str, configs)
