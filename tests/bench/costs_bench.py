@@ -6,8 +6,8 @@ once. Commands start with their own configuration and empty tables, unless they 
 archive of classes are there. Cold, `run` finds none of the three, and `make run` starts from a clone of the last commit with an
 empty home; packages and Delta's jars are at hand in both.
 
-A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's import to the last mail. `--write` puts the table
-into `docs/PERFORMANCE.md`, as far as it is known, after each row.
+A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's import to the last mail. `--write` puts the tables
+into `docs/PERFORMANCE.md`, commands and DAGs each between their own markers, as far as they are known, after each row.
 """
 
 from __future__ import annotations
@@ -243,25 +243,26 @@ def format_more(dag, costs):
     return f"| {' | '.join([*cells, 'no more than before: ' + ('met' if is_met else '**missed**')])} |\n"
 
 
-def measure_all(versions, folder, arguments):
-    """The text of both tables, longer with each row."""
-    commands, costs = HEAD, {}
-    if arguments.only != "dags":
-        for name, (before, after), bars in measure_commands(versions, folder, arguments.rounds):
-            commands += format_command(name, before, after, bars)
-            yield commands
-    if arguments.only != "commands":
-        for name, found in measure_dags(versions, folder):
-            costs[name] = found
-            if name == "window":
-                for dag in (*DAGS, "all"):
-                    sums = [
-                        functools.reduce(operator.add, dags.values()) if dag == "all" else dags[dag] for dags in found
-                    ]
-                    title = "a window through Airflow, a process for each DAG" if dag == "all" else f"its `{dag}`"
-                    commands += format_command(title, *sums, {"cpu ratio": 1 / 3} if dag == "all" else {})
-            rows = "".join(format_more(dag, costs) for dag in (*DAGS, "all"))
-            yield commands + (f"\n{MORE}{rows}" if rows else "")
+def write_commands(versions, folder, rounds):
+    """The text of the table of commands, longer with each row."""
+    table = HEAD
+    for name, (before, after), bars in measure_commands(versions, folder, rounds):
+        table += format_command(name, before, after, bars)
+        yield table
+
+
+def write_dags(versions, folder):
+    """The text of the tables of DAGs, longer with each input."""
+    table, costs = HEAD, {}
+    for name, found in measure_dags(versions, folder):
+        costs[name] = found
+        if name == "window":
+            for dag in (*DAGS, "all"):
+                sums = [functools.reduce(operator.add, dags.values()) if dag == "all" else dags[dag] for dags in found]
+                title = "a window through Airflow, a process for each DAG" if dag == "all" else f"its `{dag}`"
+                table += format_command(title, *sums, {"cpu ratio": 1 / 3} if dag == "all" else {})
+        rows = "".join(format_more(dag, costs) for dag in (*DAGS, "all"))
+        yield table + (f"\n{MORE}{rows}" if rows else "")
 
 
 def describe_load(started):
@@ -282,15 +283,25 @@ def main():
     if baseline is None:
         print("costs: skipped; BASELINE names no checkout of an earlier version")
         return
-    load, told = os.getloadavg()[0], ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         versions = [Version(Path(baseline).resolve(), folder / "before"), Version(ROOT, folder / "after")]
-        for text in measure_all(versions, folder, arguments):
-            print(text.removeprefix(told), end="", flush=True)
-            told = text
-            if arguments.write:
-                write_between(PAPER, "costs", describe_load(load) + text.rstrip("\n"))
+        for only, texts in (
+            ("commands", write_commands(versions, folder, arguments.rounds)),
+            ("dags", write_dags(versions, folder)),
+        ):
+            if arguments.only in {None, only}:
+                show(texts, f'"costs --only {only}"', arguments.write)
+
+
+def show(texts, marker, is_written):
+    """Prints each text as far as it is new, and puts it into the paper."""
+    load, printed = os.getloadavg()[0], ""
+    for text in texts:
+        print(text.removeprefix(printed), end="", flush=True)
+        printed = text
+        if is_written:
+            write_between(PAPER, marker, describe_load(load) + text.rstrip("\n"))
 
 
 if __name__ == "__main__":
