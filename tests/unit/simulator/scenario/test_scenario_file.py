@@ -267,6 +267,13 @@ def test_explicit_records_and_several_topics_share_by_weight():
     ]
 
 
+@pytest.mark.parametrize(("share", "partitions"), [("1.0e-12", [KEYLESS]), ("1.1e-12", [KEYLESS, 1])])
+def test_a_share_of_up_to_1e_12_is_a_rounding_error_and_no_traffic(share, partitions):
+    text = changed("value_bytes: 512", f"value_bytes: 512\n      explicit: {{share: {share}, partitions: [1]}}")
+    [traffic] = only(text).scenario.producers[0].traffic
+    assert [target.partition for target in traffic.targets] == partitions
+
+
 def test_recorded_arrivals(tmp_path):
     (tmp_path / "r.csv").write_text("at_ms,value_bytes,key,partition\n1.5,100,,\n0,512,abc,\n3,1,,2\n")
     text = changed("{kind: poisson, records_per_s: 100}", "{kind: recorded, file: r.csv}")
