@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Asset, ExceptionRetryPolicy, Param, RetryAction, Re
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from dags.notifiers import FailureMail, tell_late
+from dags.notifiers import FailureMail, mail_late_run
 from dags.plugin import WRITER_POOL
 from dags.report_link import ReportLink
 from pipeline.config.pipeline_config import PipelineConfig
@@ -106,7 +106,7 @@ def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:
         settings["deadline"] = DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
             interval=config.late_after,
-            callback=SyncCallback(tell_late),
+            callback=SyncCallback(mail_late_run),
             name="late",
         )
     return settings

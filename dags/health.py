@@ -46,7 +46,7 @@ with DAG(
 
     @task(outlets=[JUDGED])
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
-        """Tells others' DAGs the verdicts, and people whose judgement failed; skipped where all did."""
+        """Passes the verdicts on to others' DAGs, mails the failures; skipped where all failed."""
         from dags.runs import hand_over_clusters
 
         outlet_events[JUDGED].extra = hand_over_clusters("score_health", dag_run, ti, params)

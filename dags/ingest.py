@@ -51,7 +51,7 @@ with DAG(
 
     @task(outlets=[INGESTED])
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
-        """Tells `replay` which clusters are ingested, and people which failed; skipped where all did."""
+        """Passes the clusters that are ingested on to `replay`, mails the failures; skipped where all failed."""
         from dags.runs import hand_over_clusters
 
         outlet_events[INGESTED].extra = hand_over_clusters("ingest", dag_run, ti, params)

@@ -32,11 +32,9 @@ def describe_failure(context: Any) -> tuple[str, str]:
     """Subject and text about a failed task, from Airflow's context of it."""
     ti, dag_run = context["ti"], context["dag_run"]
     error = context.get("exception")
-    windows = dag_run.partition_key or context.get("params", {}).get("window") or "no window"
+    windows = _windows_of(dag_run.partition_key, context.get("params"))
     lines = [
-        f"Task      {ti.dag_id}.{ti.task_id}, try {ti.try_number}",
-        f"Run       {dag_run.run_id}",
-        f"Window    {windows}",
+        *_head(f"{ti.dag_id}.{ti.task_id}, try {ti.try_number}", dag_run.run_id, windows),
         f"Log       {ti.log_url}",
         "",
         f"{type(error).__name__}: {error}" if error else "Airflow gives no exception (killed or timed out).",
@@ -58,11 +56,9 @@ def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[st
     """
     from dags.mail import deliver_text  # keeps DAG files light
 
-    windows = dag_run.partition_key or (dag_run.conf or {}).get("window") or "no window"
+    windows = _windows_of(dag_run.partition_key, dag_run.conf)
     lines = [
-        f"Task      {ti.dag_id}.{task_id}",
-        f"Run       {dag_run.run_id}",
-        f"Window    {windows}",
+        *_head(f"{ti.dag_id}.{task_id}", dag_run.run_id, windows),
         "",
         *(line for name, reason in failed.items() for line in (f"{name}:", f"  {reason}", "")),
         "The other clusters went on. Each task of the run in Airflow has its cluster's name, and its log.",
@@ -70,6 +66,14 @@ def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[st
     ]
     subject = f"{len(failed)} of {of} clusters failed in {ti.dag_id}.{task_id}: {windows}"
     deliver_text(f"[partition health] {subject}", "\n".join(lines))
+
+
+def _windows_of(partition_key: str | None, conf: Mapping[str, Any] | None) -> str:
+    return partition_key or (conf or {}).get("window") or "no window"
+
+
+def _head(task: str, run_id: str, windows: str) -> list[str]:
+    return [f"Task      {task}", f"Run       {run_id}", f"Window    {windows}"]
 
 
 def log_path(ti: Any) -> Path:
@@ -107,7 +111,7 @@ def _as_text(line: str) -> str:
     return f"{str(entry.get('timestamp', ''))[:19]} {entry.get('level', '')} {event}"
 
 
-def tell_late(context: Mapping[str, Any]) -> None:
+def mail_late_run(context: Mapping[str, Any]) -> None:
     """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
 
     Args:
@@ -116,7 +120,7 @@ def tell_late(context: Mapping[str, Any]) -> None:
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]
-    windows = dag_run.get("partition_key") or (dag_run.get("conf") or {}).get("window") or "no window"
+    windows = _windows_of(dag_run.get("partition_key"), dag_run.get("conf"))
     lines = (
         f"Run       {dag_run['dag_id']}, {dag_run.get('dag_run_id') or dag_run.get('run_id')}",
         f"Window    {windows}",

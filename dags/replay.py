@@ -42,7 +42,7 @@ with DAG(
 
     @task(outlets=[REPLAYED])
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
-        """Tells `health` that the window's replay is over; the event lacks clusters whose replay failed."""
+        """Passes the window on to `health`; the event lacks clusters whose replay failed."""
         from dags.runs import hand_over_clusters
 
         outlet_events[REPLAYED].extra = hand_over_clusters("replay", dag_run, ti, params, needs_one=False)

@@ -10,7 +10,7 @@ set -euo pipefail
 python=${PYTHON:-python}
 home=${SPARK_HOME:-$("$python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent)')}
 
-# What a JVM has to be told before it starts; the rest is the configuration's, which the driver reads.
+# What a JVM needs before it starts; the rest is the configuration's, which the driver reads.
 SPARK_HOME=$home PYSPARK_DRIVER_PYTHON=$python exec "$home/bin/spark-submit" \
     --master "$SPARK_MASTER" \
     --deploy-mode client \

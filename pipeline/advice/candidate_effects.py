@@ -60,7 +60,7 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
 
 
 def _is_built_in_java(client: str) -> bool:
-    """Tells whether a Java client places keyless records by its built-in partitioner.
+    """Whether a Java client places keyless records by its built-in partitioner.
 
     >>> [_is_built_in_java(client) for client in ("4.1.1", "kafka-clients 3.2.3", "librdkafka 2.16.0")]
     [True, False, False]

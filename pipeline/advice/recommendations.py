@@ -78,7 +78,8 @@ def recommend(
     Returns:
         At most eight; none that would not bring the broker down.
     """
-    found = [((_cost_of_plan(plan, hot), 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
+    follows = _FOLLOWS if hot.load_follows else 0
+    found = [((_COSTS[plan.kind] + follows, 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
     found += [
         ((effect.cost, effect.setting_count), _of_effect(effect, hot))
         for effect in effects
@@ -106,9 +107,9 @@ def recommend(
 def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
     if not score.is_bad:
         return row
-    told = score.kept_count + score.broken_count
+    judged = score.kept_count + score.broken_count
     return replace(
-        row, text=f"{row.text} It comes last: {score.broken_count} of {told} promises of this kind were broken here."
+        row, text=f"{row.text} It comes last: {score.broken_count} of {judged} promises of this kind were broken here."
     )
 
 
@@ -125,10 +126,6 @@ def _plans(
         if plan.peak_ratio <= hot.target_ratio:
             break
     return plans
-
-
-def _cost_of_plan(plan: ReassignmentPlan, hot: HotBroker) -> int:
-    return _COSTS[plan.kind] + (_FOLLOWS if hot.load_follows else 0)
 
 
 def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:

@@ -121,7 +121,7 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     return next((plan for plan in plans if plan.peak_ratio <= target_ratio), plans[-1])
 
 
-def describe_places(partitions: Sequence[PlacedPartition], most: int = 8) -> str:
-    """Formats the names of the first partitions."""
-    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:most])
-    return names + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
+def describe_places(partitions: Sequence[PlacedPartition]) -> str:
+    """Formats the names of the first eight partitions."""
+    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
+    return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")

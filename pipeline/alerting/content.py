@@ -140,10 +140,12 @@ def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     lines = [tuple(column.title for column in table.columns), *table.rows]
     limits = _cell_limits(lines, table.columns, width)
     cells = [
-        [textwrap.wrap(cell, limit, break_long_words=False, break_on_hyphens=False) or [""] if limit else [cell]
-         for cell, limit in zip(line, limits, strict=True)]
+        [
+            textwrap.wrap(cell, limit, break_long_words=False, break_on_hyphens=False) or [""] if limit else [cell]
+            for cell, limit in zip(line, limits, strict=True)
+        ]
         for line in lines
-    ]  # fmt: skip
+    ]
     widths = [max(len(part) for line in cells for part in line[at]) for at in range(len(table.columns))]
     drawn = []
     for at, line in enumerate(cells):

@@ -33,7 +33,7 @@ class Caveat(Enum):
 
     # The keyed replay
     NOT_REPLAYABLE = "the strategy in use is not known, so it cannot be replayed on another partition count"
-    KEYS_AS_RECORDED = "no known strategy explains the recorded keys: what is in use stands as recorded"
+    KEYS_AS_RECORDED = "no known strategy explains the recorded keys: the partitioner in use stands as recorded"
     EMPTY_KEY_STAYS = "an empty key stays where it was: strategies of this family differ over it"
     KEYLESS_STAYS = "records without a key stay where they were"
     SPREAD_EVENLY = "records whose key has no name, no hash or no partition any more are spread evenly"
@@ -42,14 +42,14 @@ class Caveat(Enum):
     # The partitioner and the settings of a session
     SESSIONS_POOLED = "batches without producer ids: all such producers are taken for one"
     TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
-    JAVA_ALIKE = "records with keys alone do not tell one Java partitioner from another; their places are known"
+    JAVA_ALIKE = "records with keys alone do not distinguish one Java partitioner from another; their places are known"
     CLIENTS_ALIKE = "a log does not name its client: {clients} place such records alike"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
     SETTING_UNKNOWN = "{name} is not known, the data leave it open: {value} is taken"
     # The brokers
-    DELAY_UNKNOWN = "broker {broker}: no metrics tell its delay; it is assumed to be none"
+    DELAY_UNKNOWN = "broker {broker}: no metrics show its delay; it is assumed to be none"
     DELAY_OF_OTHERS = (
-        "broker {broker}: no metrics tell its delay for this producer; for another one it is {low:.1f} to {high:.1f} ms"
+        "broker {broker}: no metrics show its delay for this producer; for another one it is {low:.1f} to {high:.1f} ms"
     )
     NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
     MINUTE_BEFORE = "broker {broker}: fitted on the minute before; this one judges"
@@ -105,9 +105,9 @@ class Caveat(Enum):
     P99_BOUNDED = (
         "the 99th percentile of latency is tested only against the longest time that clients report: {longest:.0f} ms"
     )
-    PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: what is in use is {in_use}"
+    PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: the one in use is {in_use}"
     # The back-test
-    NOT_PREDICTED = "what is in use could not be replayed"
+    NOT_PREDICTED = "the setup in use could not be replayed"
     P99_TOO_LONG = "the 99th percentile of latency is predicted above {predicted:.0f} ms, but no record took longer than {longest:.0f} ms"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"

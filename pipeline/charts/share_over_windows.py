@@ -26,6 +26,7 @@ from pipeline.model.window import DAY_MS, TimeWindow
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_WIDTH_INCH, _HEIGHT_INCH = 5.6, 2.3
 _MOST_TICKS = 7
 _MOST_MARKERS = 48
 _Line = list[tuple[float, float]]
@@ -38,8 +39,6 @@ def render_shares_over_windows(
     failing: Collection[int],
     limit_ratio: float,
     failing_spans: Sequence[TimeWindow] = (),
-    width_inch: float = 5.6,
-    height_inch: float = 2.3,
 ) -> bytes:
     """Draws each broker's share, window by window, each point in the middle of its window.
 
@@ -55,8 +54,10 @@ def render_shares_over_windows(
     colours = _colours(lines, failing)
     names = _names(lines, colours)
     with rc_context(STYLE | {"axes.spines.left": False}):
-        figure = make_figure(width_inch, height_inch)
-        axes = figure.add_axes((0.5 / width_inch, 0.36 / height_inch, 1 - 0.68 / width_inch, 1 - 0.64 / height_inch))
+        figure = make_figure(_WIDTH_INCH, _HEIGHT_INCH)
+        axes = figure.add_axes(
+            (0.5 / _WIDTH_INCH, 0.36 / _HEIGHT_INCH, 1 - 0.68 / _WIDTH_INCH, 1 - 0.64 / _HEIGHT_INCH)
+        )
         for span in failing_spans:
             axes.axvspan(span.start_ms, span.end_ms, color=ALARM_TINT, linewidth=0, zorder=0)
         for broker_id in sorted(lines, key=lambda broker_id: (broker_id not in failing, broker_id)):

@@ -39,8 +39,8 @@ class Demo:
     span: TimeWindow
 
 
-def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE, *, by_spark: bool = False) -> Demo:
-    """Unpacks a capture into `folder`, over an earlier one, and writes `partition-health.yaml` there.
+def prepare_demo(folder: Path, *, by_spark: bool = False) -> Demo:
+    """Unpacks the capture into `folder`, over an earlier one, and writes `partition-health.yaml` there.
 
     `by_spark`: have Spark do everything, though the recording is small enough to do without.
 
@@ -48,7 +48,7 @@ def prepare_demo(folder: Path, archive: Path = CAPTURE_ARCHIVE, *, by_spark: boo
         ConfigError: if the archive cannot be unpacked.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    unpack_capture(archive, folder)
+    unpack_capture(CAPTURE_ARCHIVE, folder)
     clock = json.loads((folder / "capture/manifest.json").read_text(encoding="utf-8"))["clock"]
     config = folder / "partition-health.yaml"
     config.write_text(

@@ -99,13 +99,13 @@ class _Workers:
         for ours in cast("list[Connection]", wait(list(self._busy))):
             run, process = self._busy.pop(ours)
             try:
-                reports, told = ours.recv()
+                reports, errors = ours.recv()
             except (EOFError, ConnectionResetError):
                 process.join()
                 yield run, None, [(self._steps[-1], PipelineError(_describe_end(process.exitcode or 0)))]
                 continue
             self._idle.append((ours, process))
-            yield run, reports, [(self._steps[at], _error_of(*error)) for at, *error in told]
+            yield run, reports, [(self._steps[at], _error_of(*error)) for at, *error in errors]
 
 
 def _describe_end(code: int) -> str:
@@ -134,10 +134,12 @@ def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
                 return
             if spark is None:
                 spark = stack.enter_context(closing(SparkOnDemand(run.config.spark, app_name=run.run_id)))
-            told: list[tuple[int, str, int]] = []
+            errors: list[tuple[int, str, int]] = []
 
-            def keep(_: RunContext, step: Step, error: PipelineError, told: list[tuple[int, str, int]] = told) -> None:
-                told.append((steps.index(step), str(error), error.exit_code))
+            def keep(
+                _: RunContext, step: Step, error: PipelineError, errors: list[tuple[int, str, int]] = errors
+            ) -> None:
+                errors.append((steps.index(step), str(error), error.exit_code))
 
             done, _ = take_steps((run,), steps, keep, progress=Progress(nowhere), on_demand=spark)
-            theirs.send((done.get(run.cluster_name), told))
+            theirs.send((done.get(run.cluster_name), errors))

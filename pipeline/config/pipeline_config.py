@@ -25,7 +25,7 @@ from pipeline.config.metrics import Metrics
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.report import Report, cluster_slug, report_name
 from pipeline.config.retention import Retention
-from pipeline.config.rules import Gate, RuleSettings, over_defaults
+from pipeline.config.rules import Gate, RuleSettings, fill_rules
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
@@ -88,8 +88,8 @@ class Cluster(Section):
 
     @field_validator("rules", mode="before")
     @classmethod
-    def _over_defaults(cls, rules: object, validation: ValidationInfo) -> object:
-        return over_defaults(rules, validation.data.get("gate"))
+    def _fill_rules(cls, rules: object, validation: ValidationInfo) -> object:
+        return fill_rules(rules, validation.data.get("gate"))
 
     @field_validator("time_zone")
     @classmethod

@@ -60,7 +60,7 @@ class Candidate(Section):
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
-IN_USE = "in-use"  # the candidate that stands for what is in use, replayed like any other
+IN_USE = "in-use"  # the candidate that stands for the setup in use, replayed like any other
 _LINGER_5 = {"linger.ms": "5"}
 
 DEFAULT_CANDIDATES = (
@@ -78,7 +78,7 @@ DEFAULT_CANDIDATES = (
     Candidate(name="twice-the-partitions", partitions="x2"),
 )
 """The Java client's partitioners before and after 3.3, up and down, with the producer's own linger and with the 5 ms of
-4.0; what other families of clients do by default; what is in use on twice the partitions."""
+4.0; what other families of clients do by default; the setup in use on twice the partitions."""
 
 
 class Replay(Section):

@@ -148,7 +148,7 @@ class RuleSettings(Section):
         return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))
 
 
-def over_defaults(rules: object, gate: Gate | None = None) -> object:
+def fill_rules(rules: object, gate: Gate | None = None) -> object:
     """The configured rules over the default ones, field by field; `ValueError` for a name that no rule has.
 
     Broker shares are forecast against the limit of the gate.

@@ -30,7 +30,7 @@ def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
 
 
 def place_units(
-    partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = (), rounds: int = ROUNDS
+    partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = ()
 ) -> NDArray[np.float64]:
     """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 
@@ -39,7 +39,6 @@ def place_units(
         unit_count: Effective number of all units, heavy ones included.
         seed: From `derive_window_seed`.
         heavy_ratios: Parts of the whole of units that weigh much, each placed by itself.
-        rounds: Placements.
 
     >>> peaks = place_units(100, 10_000, seed=7)
     >>> bool(1.2 < np.median(peaks) < 1.3)
@@ -50,14 +49,14 @@ def place_units(
     rest = max(0.0, 1.0 - float(heavy.sum()))
     squares = 1.0 / unit_count - float((heavy * heavy).sum())
     equal = max(1, round(rest * rest / squares)) if rest > 0 and squares > 0 else 0
-    loads = np.zeros((rounds, partition_count))
+    loads = np.zeros((ROUNDS, partition_count))
     if equal:
-        loads += rng.multinomial(equal, np.full(partition_count, 1 / partition_count), size=rounds) * (rest / equal)
+        loads += rng.multinomial(equal, np.full(partition_count, 1 / partition_count), size=ROUNDS) * (rest / equal)
     elif rest > 0:
         loads += rest / partition_count
-    rows = np.arange(rounds)
+    rows = np.arange(ROUNDS)
     for ratio in heavy.tolist():
-        loads[rows, rng.integers(0, partition_count, rounds)] += ratio
+        loads[rows, rng.integers(0, partition_count, ROUNDS)] += ratio
     peaks: NDArray[np.float64] = np.sort(loads.max(axis=1) * partition_count)
     return peaks
 

@@ -73,11 +73,13 @@ def judge_hash(
     tied = tuple(name for name, found in explained.items() if name != best and found.record_count == most.record_count)
     words = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
     if tied and p_value <= LEVEL:
-        words += f"; so do {', '.join(tied)}: {partition_count} partitions do not tell them apart"
+        words += f"; so do {', '.join(tied)}: {partition_count} partitions do not distinguish them"
     if p_value > LEVEL:
         # Were some family at work, every key would be explained: are there enough of them to show it?
         if len(explained) * chance**key_count > LEVEL:
-            reason = f"{key_count} keys on {partition_count} partitions are too few to tell a strategy from chance"
+            reason = (
+                f"{key_count} keys on {partition_count} partitions are too few to distinguish a strategy from chance"
+            )
             return HashVerdict(NOT_ENOUGH_KEYS, "", (), ratio, chance, p_value, reason)
         return HashVerdict(NONE_KNOWN, "", (), ratio, chance, p_value, f"the best, {words}: no more than chance")
     if ratio < WHOLE:

@@ -1,4 +1,4 @@
-"""Work dealt out to Spark tasks: each runs a function over its pieces and hands back values."""
+"""Work divided among Spark tasks: each runs a function over its pieces and hands back values."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ class CandidateOutcome:
     runs: SimulatedTopic | None  # its simulated runs; None where it cannot be simulated, for a reason
     partitioner: str | None  # strategy that was simulated, of several that of the session with most records; or None
     reason: str
-    is_as_in_use: bool  # its runs are those of what is in use
+    is_as_in_use: bool  # its runs are those of the setup in use
     assumptions: tuple[Statement, ...]
     has_keyless: bool
 
     @property
     def is_baseline(self) -> bool:
-        """It is what is in use."""
+        """Whether it is the setup in use."""
         return self.name == IN_USE
 
     @property
@@ -46,10 +46,10 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window; its outcomes are what is in use first, then the candidates in order.
+    """Everything about a topic in a window; its outcomes are the setup in use first, then the candidates in order.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
-    no record took longer than `longest_ms`, as far as they tell, or None.
+    no record took longer than `longest_ms`, as far as they are known, or None.
     """
 
     start_ms: int

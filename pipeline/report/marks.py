@@ -50,10 +50,10 @@ class Scale:
         return Mark(kind=kind, at=self.at(value), title=title)
 
 
-def scale_over(values: Iterable[float | None], low: float = 0.0) -> Scale:
-    """A scale from `low`, or less, to a little above the largest value."""
+def scale_over(values: Iterable[float | None]) -> Scale:
+    """A scale from 0, or less, to a little above the largest value."""
     known = [value for value in values if value is not None]
-    return Scale(min([low, *known]), max([low, *known]) * 1.04 or 1.0)
+    return Scale(min([0.0, *known]), max([0.0, *known]) * 1.04 or 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

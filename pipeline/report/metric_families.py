@@ -149,4 +149,4 @@ FAMILIES = (
             "source_arrived_items": ("max(arrived_count)", "What of it arrived."),
         },
     ),
-)  # fmt: skip
+)  # fmt: skip  # a table: a metric a line

@@ -170,7 +170,7 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
             known(row["keys_moved_ratio"], format_percent),
             with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),
             known(row["records_per_batch"], lambda count: f"{count:.1f}"),
-            _short_trust(row["trust"]),
+            NONE if row["trust"] is None else "yes" if row["trust"] == _TRUSTED else "no",
         ),
         marks=tuple(marks),
         is_marked=bool(row["is_baseline"]),
@@ -178,10 +178,6 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
         group=group,
         note="" if row["trust"] in {None, _TRUSTED} or not row["is_baseline"] else row["trust"],
     )
-
-
-def _short_trust(trust: str | None) -> str:
-    return NONE if trust is None else "yes" if trust == _TRUSTED else "no"
 
 
 def draw_back_tests(answer: Answer) -> RowChart | None:

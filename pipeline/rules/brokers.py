@@ -199,18 +199,6 @@ def _measure_client(rule: str, start_ms: int, client_id: str, value: float, deta
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic="", value=value, detail=detail)
 
 
-def _milliseconds(milliseconds: float) -> str:
-    return f"{milliseconds:,.0f} ms"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:,.0f} s"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.0f} h"
-
-
 BROKER_RULES = (
     Rule(
         name="broker_away",
@@ -222,7 +210,7 @@ BROKER_RULES = (
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
         doc="seconds of the window in which a broker was out of the cluster (fenced); of a live cluster the whole window where "
         "it was so when asked",
-        format=_seconds,
+        format="{:,.0f} s".format,
     ),
     Rule(
         name="leaders_moved",
@@ -245,7 +233,7 @@ BROKER_RULES = (
         "whose records wait longer than `delivery.timeout.ms` drops them.",
         doc="milliseconds by which quotas delay produce requests on average: of a client `produce-throttle-time-avg`, of a broker "
         "the mean of `ThrottleTimeMs`",
-        format=_milliseconds,
+        format="{:,.0f} ms".format,
     ),
     Rule(
         name="failed_sends",
@@ -311,7 +299,7 @@ BROKER_RULES = (
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of up to 24 windows; live brokers report "
         "capacity and room left (`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`",
-        format=_hours,
+        format="{:.0f} h".format,
         is_falling=True,
         severity="critical",
     ),

@@ -176,10 +176,6 @@ def _find_state(path: Path) -> _LogState | None:
     return _LogState(last, (found.st_ino, found.st_mtime_ns, found.st_size, len(dated)))
 
 
-def _name_commit(version: int) -> str:
-    return f"{version:020d}.json"
-
-
 def sync_commits(path: Folder, *, after: int, to: int) -> None:
     """Waits until some commits of a table, and the files they added, are on the disk; an object store needs no waiting.
 
@@ -190,7 +186,7 @@ def sync_commits(path: Folder, *, after: int, to: int) -> None:
     """
     if isinstance(path, RemoteFolder):
         return
-    commits = [path / _LOG / _name_commit(version) for version in range(after + 1, to + 1)]
+    commits = [path / _LOG / f"{version:020d}.json" for version in range(after + 1, to + 1)]
     checkpoints = [path / _LOG / f"{version:020d}{_CHECKPOINT}" for version in range(after + 1, to + 1)]
     checkpoints = [file for file in (*checkpoints, path / _LOG / _LAST_CHECKPOINT) if file.exists()]
     commits = [commit for commit in commits if commit.exists()]  # else cleaned up since, so on disk in a checkpoint

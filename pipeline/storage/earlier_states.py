@@ -23,7 +23,7 @@ _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_byt
 def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
     """The newest leader's row of each leader epoch in the windows before a span, and likewise since it, oldest first.
 
-    Who led in an epoch is true at any time: what runs over later windows saw tells a late run about earlier ones. A row
+    Who led in an epoch is true at any time: a late run learns it for earlier windows from runs over later ones. A row
     names the leader at its window's end, and the one observed after it.
 
     `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.

@@ -86,7 +86,7 @@ def _resolve(package: str, ivy: Path, java: Path, conf: Mapping[str, str]) -> tu
         "--driver-memory", "256m",
         "--class", "org.apache.hadoop.util.VersionInfo",  # something that ends at once
         "spark-internal",
-    ]  # fmt: skip
+    ]  # fmt: skip  # an option and its value on one line
     environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(spark_home())}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - our own words
     jars = tuple(str(path) for path in sorted((ivy / "jars").glob("io.delta_*.jar")))

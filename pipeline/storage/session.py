@@ -146,19 +146,15 @@ def count_spark_tasks() -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
-def stop_session(spark: SparkSession, *, keep_jvm: bool = False, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
-    """Stops Spark and its JVM.
-
-    `keep_jvm`: leave the JVM for the next session of this process, which then starts in under a second (with the memory
-    and Java options of this one).
-    """
+def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
+    """Stops Spark and its JVM."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
     with (
         contextlib.suppress(Py4JError, ConnectionError),
         warnings.catch_warnings(action="ignore"),
     ):  # a JVM that is gone
         spark.stop()
-    if keep_jvm or gateway is None:
+    if gateway is None:
         return
     with contextlib.suppress(Py4JError, ConnectionError):
         gateway.shutdown()

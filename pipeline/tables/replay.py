@@ -6,7 +6,7 @@ from pipeline.tables.columns import bigint, bigint_range, boolean, double, doubl
 from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
 CANDIDATE = string("candidate", "Name in the configuration; `in-use` for the strategy in use, replayed like any other.")
-IS_BASELINE = boolean("is_baseline", "The candidate is what is in use: its rows test the replay.")
+IS_BASELINE = boolean("is_baseline", "The candidate is the setup in use: its rows test the replay.")
 
 SCENARIO_COMPARISON = Table(
     name="gold.scenario_comparison",

@@ -34,7 +34,7 @@ def sum_keys(keys: pa.Table, others: pa.Table) -> pa.Table:
     """
     sums = pl.DataFrame(keys.select([*_PARTITION, "key_id", *_SUMS])).group_by(*_PARTITION, "key_id").agg(
         pl.col(name).sum() for name in _SUMS
-    )  # fmt: skip
+    )  # fmt: skip  # a chain on one line, its sums one a line
     unnamed = (
         pl.DataFrame(others)
         .filter(pl.col("kind") == "other_keys")

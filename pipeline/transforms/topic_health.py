@@ -112,7 +112,7 @@ def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
         (pl.col("is_leader") & ~pl.col("is_preferred_leader")).any().alias("not_preferred"),
         divide(size.max(), size.min()).alias("spread"),
         pl.col("is_compacted").any(),
-    )  # fmt: skip
+    )  # fmt: skip  # a chain on one line, its sums one a line
     is_known, in_sync = pl.col("is_known"), pl.col("in_sync")
     counted = {
         # replicas that a running reassignment adds are behind by nature

@@ -44,7 +44,7 @@ def sum_batches(batches: pa.Table) -> pa.Table:
         lower.alias("lower"),
         pl.col("lateness_ms").max().alias("max_lateness_ms"),
         pl.col("producer_id").unique().alias("producers"),
-    )  # fmt: skip
+    )  # fmt: skip  # a chain on one line, its sums one a line
     return sums.to_arrow()
 
 
@@ -64,7 +64,7 @@ def finish_traffic(
         pl.col("first_offset").min(),
         *(pl.col(name).max() for name in ("last_offset", "max_lateness_ms")),
         pl.col("producers").explode().n_unique().cast(pl.Int64).alias("producer_count"),
-    )  # fmt: skip
+    )  # fmt: skip  # a chain on one line, its sums one a line
     squared = join_squares(pl.col("upper"), pl.col("lower"))
     return (
         traffic.with_columns(

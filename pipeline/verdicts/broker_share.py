@@ -133,7 +133,7 @@ def _too_little(
     if load.effective_unit_count < required and not is_decided:
         return (
             f"{load.share_ratio:.2f} times its share, and {load.effective_unit_count:,.0f} independent batches are too few "
-            f"to tell whether that is {limit - 1:.0%} above it or chance; {required:,.0f} always suffice"
+            f"to decide whether that is {limit - 1:.0%} above it or chance; {required:,.0f} always suffice"
         )
     return None
 

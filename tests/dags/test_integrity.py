@@ -70,7 +70,7 @@ def test_every_failure_is_told_once(described):
 
 
 def test_every_run_about_windows_has_a_deadline(described):
-    late = [["DagRunQueuedAtDeadline", 3600.0, "dags.notifiers.tell_late"]]
+    late = [["DagRunQueuedAtDeadline", 3600.0, "dags.notifiers.mail_late_run"]]
     assert {dag_id: dag["deadlines"] for dag_id, dag in described["dags"].items()} == {
         "ingest": late,
         "replay": late,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from expectations.gates import check_health
-from pipeline.config.rules import RuleSettings, over_defaults
+from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.jobs.judge_health import judge_further_rules
 from pipeline.rules.rule import RuleMeasure
 from pipeline.tables.health import RULE_MEASURES
@@ -98,5 +98,5 @@ def test_a_source_that_did_not_arrive_fails_the_gate(tmp_path):
 def test_rules_without_settings_are_not_judged(stored):
     run = stored([9])
     measures = run.values(RuleMeasure, RULE_MEASURES)
-    settings = {"leaderless": RuleSettings(**over_defaults({})["leaderless"])}
+    settings = {"leaderless": RuleSettings(**fill_rules({})["leaderless"])}
     assert judge_rules(measures, settings, chance_level=0.001) == ()

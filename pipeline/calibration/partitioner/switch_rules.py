@@ -167,7 +167,9 @@ def _refute(bins: KeylessBins, partition_count: int, openings: NDArray[np.int64]
     time, as KIP-480's do. But they deal records out, in turn or by bytes: partitions get more even parts than any
     partitioner that draws leaves. Records drawn once for many, as by BYTES and TIME, are less even than those drawn singly.
     """
-    even = "partitions got more even parts than drawing them leaves, as where records are dealt out before they are batched"
+    even = (
+        "partitions got more even parts than drawing them leaves, as where records are placed before they are batched"
+    )
     dealt = _is_dealt(bins, bins.record_count, partition_count, 1.0)
     refuted = dict.fromkeys((SwitchRule.BYTES, SwitchRule.TIME, SwitchRule.RANDOM) if dealt else (), even)
     opened = np.minimum(bins.opened_count, bins.record_count)

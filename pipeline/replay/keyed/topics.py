@@ -129,7 +129,7 @@ class KeyedTopic:
 
     @cached_property
     def outcomes(self) -> Mapping[str, KeyedOutcome]:
-        """By name of the candidate, what is in use first."""
+        """By name of the candidate, the setup in use first."""
         in_use, _ = self._in_use
         found = {IN_USE: self._leave() if in_use is None else self._assign(in_use)}
         for number, assignment in enumerate(self.plan.assignments):

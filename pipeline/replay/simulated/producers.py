@@ -16,7 +16,7 @@ from pipeline.simulator.clients.producer_settings import ResolvedProducer, resol
 
 Config = dict[str, str | None]
 
-KEEP = Candidate(name=IN_USE)  # what is in use, replayed like any candidate
+KEEP = Candidate(name=IN_USE)  # the setup in use, replayed like any candidate
 # Of each client, the versions to stand for a strategy that the producer's own version does not have.
 _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
 # Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
@@ -80,7 +80,7 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
     """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
 
     Raises:
-        ConfigError: The simulator does not follow the strategy, the candidate names none and what is in use is not known,
+        ConfigError: The simulator does not follow the strategy, the candidate names none and the setup in use is not known,
             or the settings do not go together.
     """
     if candidate.name == IN_USE:

@@ -73,7 +73,7 @@ class ConfigKey:
     effect: str  # `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither
 
     def covers(self, version: str) -> bool:
-        """Tells whether a version of the client has it so."""
+        """Whether a version of the client has it so."""
         return is_between(version, self.since, self.before)
 
     def parse(self, text: str | None) -> Value:

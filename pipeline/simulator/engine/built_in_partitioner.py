@@ -38,7 +38,7 @@ _ALIKE = -1  # the queues give no reason to prefer one
 
 @njit
 def update_partition_info(producer: ProducerState, topic: TopicInfo, appended_bytes: int, enable_switch: bool) -> bool:
-    """Counts what an append added, and tells whether it is time to move on (`updatePartitionInfo`)."""
+    """Counts what an append added, and returns whether it is time to move on (`updatePartitionInfo`)."""
     topic.produced_bytes += appended_bytes
     return is_time_to_switch(producer, topic, enable_switch)
 

@@ -14,7 +14,7 @@ from pipeline.simulator.engine.state import MS, NONE, NodeConnection, Simulation
 
 @njit
 def is_ready(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    """Tells whether a broker can be sent to (`ready`); connects to it if need be."""
+    """Whether a broker can be sent to (`ready`); connects to it if need be."""
     if not connection.is_connected and not connection.is_connecting:
         connection.is_connecting = True
         set_clock(sim, connection.number, now_ns + producer.connect_ns)

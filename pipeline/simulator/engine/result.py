@@ -7,7 +7,7 @@ queues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -148,22 +148,24 @@ class SimulationResult:
             raise ValueError("simulated without traces")
         return self.batch_trace
 
-    def queues_of_broker(self, broker: int, producer: int | None = None) -> list[int]:
-        """Queues of the partitions a broker leads: one producer's, or all."""
-        return self._queues_of([p for p, leader in enumerate(self.leaders) if leader == broker], producer)
+    def queues_of_broker(self, broker: int) -> list[int]:
+        """All producers' queues of the partitions a broker leads."""
+        return self._queues_of([p for p, leader in enumerate(self.leaders) if leader == broker])
 
-    def queues_of_partition(self, partition: int, producer: int | None = None) -> list[int]:
-        """Queues of a partition, counted over all topics: one producer's, or all."""
-        return self._queues_of([partition], producer)
+    def queues_of_partition(self, partition: int) -> list[int]:
+        """All producers' queues of a partition, counted over all topics."""
+        return self._queues_of([partition])
 
     def queues_of_producer(self, producer: int) -> list[int]:
         """All queues of a producer."""
-        return self._queues_of(range(len(self.leaders)), producer)
+        partition_count = len(self.leaders)
+        return list(range(producer * partition_count, (producer + 1) * partition_count))
 
     def count(self, queues: Iterable[int], column: QueueCounter) -> int:
         """The sum of a counter over queues."""
         return int(sum(self.queues[queue, column] for queue in queues))
 
-    def _queues_of(self, partitions: Iterable[int], producer: int | None) -> list[int]:
-        producers = range(self.producer_count) if producer is None else (producer,)
-        return [number * len(self.leaders) + partition for number in producers for partition in partitions]
+    def _queues_of(self, partitions: Sequence[int]) -> list[int]:
+        return [
+            number * len(self.leaders) + partition for number in range(self.producer_count) for partition in partitions
+        ]

@@ -171,7 +171,7 @@ def _build_variant(
 
 
 def _gives(variant: VariantSection, location: Location) -> bool:
-    """Tells whether a variant gives the key at a location of a producer."""
+    """Whether a variant gives the key at a location of a producer."""
     if location[:1] == ("config",):
         return location[1] in variant.config
     return location[:1] != () and location[0] in variant.model_fields_set

@@ -72,7 +72,7 @@ def iterate_spread(values: RDD[_T]) -> Iterator[_T]:
 class Scan:
     """What the tasks of a run read; of a kind with at most `few` rows one process holds all.
 
-    `parallelism`: parts that rows of a kind with more are dealt out to, at least.
+    `parallelism`: the least number of parts that rows of a kind are divided into, where it has more.
     """
 
     def __init__(self, pieces: RDD[Piece] | HeldValues[Piece], *, few: int, parallelism: int = 1) -> None:

@@ -46,13 +46,13 @@ class ScannedSegment:
     problems: tuple[Problem, ...]
 
 
-def scan_segment(read: SegmentRead, as_of_ms: int, *, check_crc: bool = True) -> ScannedSegment | Problem:
+def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
     """Scans a segment up to the size it had at discovery; a file that cannot be read gives a problem instead.
 
     Timestamps far beyond `as_of_ms`, the run's now, are out of line.
     """
     try:
-        headers = _scan_headers(read, check_crc=check_crc)
+        headers = _scan_headers(read)
     except InputError as error:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
@@ -84,11 +84,11 @@ def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_bas
     )
 
 
-def _scan_headers(read: SegmentRead, *, check_crc: bool) -> HeaderScan:
+def _scan_headers(read: SegmentRead) -> HeaderScan:
     if read.dumped_in is not None:
         return scan_dump(read.dumped_in, read.path)
     path = Path(read.path)
-    return scan_headers(path, end=min(read.size_bytes, path.stat().st_size), check_crc=check_crc)
+    return scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
 
 
 def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:

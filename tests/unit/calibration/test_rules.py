@@ -1,4 +1,4 @@
-"""Rules told apart on sessions of the simulator, whose strategy is known, and on a few records made by hand."""
+"""Rules distinguished on sessions of the simulator, whose strategy is known, and on a few records made by hand."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_batches_dealt_out_evenly_are_not_taken_for_draws():
     )
     found = identify_baseline(traffic, batches, 4)
     assert (found.strategy, found.confidence) == (None, 0.0)
-    assert "dealt out before they are batched" in found.reason
+    assert "placed before they are batched" in found.reason
 
 
 @pytest.mark.parametrize(("stays", "strategy"), [(0.0, "java-sticky-2.4"), (0.1, None)])

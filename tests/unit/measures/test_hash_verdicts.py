@@ -53,4 +53,4 @@ def test_the_bound_lies_above_the_binomial_tail(explained, keys, partitions):
 
 
 def test_the_reason_names_what_the_count_cannot_separate():
-    assert "12 partitions do not tell them apart" in judge(java=100, crc=100).reason
+    assert "12 partitions do not distinguish them" in judge(java=100, crc=100).reason

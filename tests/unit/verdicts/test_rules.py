@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.rules import Gate, RuleSettings, over_defaults
+from pipeline.config.rules import Gate, RuleSettings, fill_rules
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleMeasure
 from pipeline.verdicts.rules import judge_rules, list_events
@@ -106,14 +106,14 @@ def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_su
 
 
 def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
-    rules = over_defaults({"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}})
+    rules = fill_rules({"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}})
     rule = RuleSettings(**rules["topic_peak"])
     assert (rule.limit, rule.severity, rule.k, rule.n) == (3.0, "warning", 3, 4)
     own = rule.of_topic("orders-eu")
     assert (own.limit, own.owner, own.severity) == (5.0, "orders-team", "warning")
     assert rule.of_topic("payments") == rule.of_topic("") == rule
     with pytest.raises(ValueError, match="no rule peaks; there are topic_peak"):
-        over_defaults({"peaks": {}})
+        fill_rules({"peaks": {}})
 
 
 def test_what_happened_to_brokers_and_producers_is_told_of_every_window_whatever_the_severity():
@@ -126,6 +126,6 @@ def test_what_happened_to_brokers_and_producers_is_told_of_every_window_whatever
         measure(1, 0.0, rule="broker_away", subject="broker 2"),
         measure(1, 0.0, rule="throttled", subject="client app"),
     ]
-    settings = {name: RuleSettings(**rule) for name, rule in over_defaults({}).items()}
+    settings = {name: RuleSettings(**rule) for name, rule in fill_rules({}).items()}
     verdicts = judge_rules(measures, settings, chance_level=0.001)
     assert sorted(list_events(verdicts)) == [(0, "broker 2: said")] * 2 + [(0, "client app: said")] * 2
