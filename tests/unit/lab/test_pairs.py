@@ -197,6 +197,25 @@ def test_no_direction_is_claimed_of_a_change_within_the_ranges(reach, claimed):
     assert f"{claimed[0]} of {claimed[1]} of those larger than the ranges" in format_tally(tally)[0]
 
 
+@pytest.mark.parametrize(
+    ("note", "counted"),
+    [
+        ("trust: trusted", 1),
+        ("trust: not trustworthy: no reason", 0),
+        (
+            "trust: trusted\n  assumed: latencies are not trustworthy: the mean latency is predicted 0.40 times the observed",
+            0,
+        ),
+    ],
+)
+def test_a_direction_is_trusted_where_its_prediction_is(note, counted):
+    """A doubt about latencies is one about their direction."""
+    found = {"in-use": predicted(), "after": predicted(p95=30.0)}
+    table = PairTable(None, CHANGE, "a pair", compare_change(run(), run(p95=60.0), found), f"  {note}")
+
+    assert count_figures([(table, row) for row in table.rows])["trusted way"] == [counted, counted]
+
+
 def test_figures_of_each_minute_tell_a_cold_start_from_the_rest():
     """Of two producers; a minute without a record has none."""
     seconds = np.array([1, 2, 121, 122])

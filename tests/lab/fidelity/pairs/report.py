@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.calibration.caveats import Caveat
 from pipeline.config.pipeline_config import Spark
 from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
@@ -33,10 +34,12 @@ _RANGED = {
 }
 """What the figures of a table begin with, and what they are called in the sum."""
 _SHARE = "bytes"
-HELD, WAY, CLAIMED, NEAR, PRECISION, RECALL = (
+_LATENCY_DOUBTED = Caveat.LATENCY_DOUBTED.value.partition(":")[0]
+HELD, WAY, CLAIMED, TRUSTED, NEAR, PRECISION, RECALL = (
     "held",
     "right way",
     "claimed way",
+    "trusted way",
     "near shares",
     "trusted and right",
     "right and trusted",
@@ -112,13 +115,19 @@ def _explain(table: PairTable, row: PairRow) -> str | None:
     return explain(table.recording, table.kind, row.figure, row.off)
 
 
+def _is_trusted(table: PairTable, row: PairRow) -> bool:
+    """The prediction is trusted, and its latencies, if it is one, not doubted by name."""
+    is_doubted = row.figure.startswith("latency") and _LATENCY_DOUBTED in table.note
+    return table.is_trusted and not is_doubted
+
+
 def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[int]]:
     """How many figures hold, lie in their ranges, are near and go the right way, and what trust is worth: right ones and all.
 
     Shares that keys alone decide have no range. A prediction is right where all its shares are within their bars, at most
     4 points.
     """
-    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, CLAIMED, *_RANGED.values(), NEAR)}
+    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, CLAIMED, TRUSTED, *_RANGED.values(), NEAR)}
     keyed = {table.title for table, row in told if row.figure.startswith(EXACT)}
     trusted = {table.title for table, _ in told if table.is_trusted}
     shares: dict[str, list[bool]] = {}
@@ -129,6 +138,8 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
             found[WAY].append(row.way != WRONG_WAY)
             if row.is_claimed:
                 found[CLAIMED].append(row.way != WRONG_WAY)
+            if row.is_claimed and _is_trusted(table, row):
+                found[TRUSTED].append(row.way != WRONG_WAY)
         kind = next((kind for kind in _RANGED if row.figure.startswith(kind)), None)
         if not row.predicted or kind is None:
             continue
@@ -153,7 +164,8 @@ def format_tally(tally: Mapping[str, Sequence[int]]) -> list[str]:
 
     return [
         f"{say(HELD)} figures hold their bar, {say(WAY)} changes beyond the bar have the right sign (goal 98 %)"
-        + (f", {say(CLAIMED)} of those larger than the ranges of what is predicted" if CLAIMED in tally else ""),
+        + (f", {say(CLAIMED)} of those larger than the ranges of what is predicted" if CLAIMED in tally else "")
+        + (f", {say(TRUSTED)} of those that are trusted, too" if TRUSTED in tally else ""),
         f"{say(NEAR)} shares are within 2 points (goal 95 %)",
         f"in the range where nine of ten should be: {', '.join(f'{say(kind)} {kind}' for kind in _RANGED.values())}",
         f"trust: {say(PRECISION)} trusted predictions are within their bars (goal 98 %), "
