@@ -172,7 +172,7 @@ def count_truth(cluster, traffic, leaders):
 def happened(spark, tmp_path_factory):
     """Five minutes of traffic, the runs that came along with them, those that came later, and the truth."""
     folder = tmp_path_factory.mktemp("leaders")
-    with start_cluster(folder, 3, controller_settings=MORE_CONTROL, heap_mb=256) as cluster:
+    with start_cluster(folder, 3, controller_settings=MORE_CONTROL, is_brief=True) as cluster:
         for topic, assignment in TOPICS.items():
             cluster.create_topic(topic, assignment)
         live = {"kind": "live_cluster", "bootstrap_servers": cluster.bootstrap, "groups": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.admin import (
     ACL,
@@ -84,15 +86,16 @@ def cluster(certificates, tmp_path_factory):
     folder = tmp_path_factory.mktemp("access")
     listeners = dict(zip(("MUTUAL",), free_ports(1), strict=True))
     with start_cluster(
-        folder, 1, settings=settings, controller_settings=authorizer, listeners=listeners, heap_mb=256
+        folder, 1, settings=settings, controller_settings=authorizer, listeners=listeners, is_brief=True
     ) as running:
         for topic in ("orders", "secrets"):
             running.create_topic(topic, partitions=2)
-        credential = f"SCRAM-SHA-512=[iterations=4096,password={PASSWORD}]"
-        for user in ("reader", "stranger", "starter", *(f"without-{number}" for number in range(len(EVERYTHING)))):
-            running.run_tool(
-                "kafka-configs", "--alter", "--add-config", credential, "--entity-type", "users", "--entity-name", user
-            )
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        users = ("reader", "stranger", "starter", *(f"without-{number}" for number in range(len(EVERYTHING))))
+        credentials = [UserScramCredentialUpsertion(user, info, PASSWORD.encode()) for user in users]
+        admin = AdminClient({"bootstrap.servers": running.internal_bootstrap, "logger": logging.getLogger("lab")})
+        for done in admin.alter_user_scram_credentials(credentials).values():
+            done.result()
         for user in ("reader", "CN=reader"):
             orders = ResourcePattern(ResourceType.TOPIC, "orders")
             allow(running.internal_bootstrap, user, [(orders, ACLOperation.READ)])

@@ -52,7 +52,7 @@ def last_value(printed, name):
 def run(tmp_path_factory):
     """What a run over the window printed, its folder, and what each producer printed at its end."""
     folder = tmp_path_factory.mktemp("quota")
-    with start_cluster(folder / "kafka", 2, with_exporter=True, exported=EXPORTED, heap_mb=256) as cluster:
+    with start_cluster(folder / "kafka", 2, with_exporter=True, exported=EXPORTED, is_brief=True) as cluster:
         for client_id in CLIENTS:
             cluster.create_topic(client_id, "0,1")
         entity = ("--entity-type", "clients", "--entity-name", "limited")

@@ -38,7 +38,7 @@ def cluster(tmp_path_factory):
     settings = {"log.initial.task.delay.ms": str(HOUR_MS)}
     controller = {"auto.leader.rebalance.enable": "false"}
     with start_cluster(
-        tmp_path_factory.mktemp("rules"), 3, settings=settings, controller_settings=controller, heap_mb=256
+        tmp_path_factory.mktemp("rules"), 3, settings=settings, controller_settings=controller, is_brief=True
     ) as running:
         for topic, (assignment, configs) in TOPICS.items():
             running.create_topic(topic, assignment, **configs)

@@ -21,7 +21,7 @@ SNAPSHOTS = {
 @pytest.fixture(scope="session")
 def kafka_cluster(tmp_path_factory):
     """A one-broker KRaft cluster that snapshots its metadata often and keeps the files of deleted topics."""
-    with start_cluster(tmp_path_factory.mktemp("kafka"), settings=SNAPSHOTS) as cluster:
+    with start_cluster(tmp_path_factory.mktemp("kafka"), settings=SNAPSHOTS, is_brief=True) as cluster:
         yield cluster
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 CONTROLLER_ID = 100
 EXPORTER_RULES = Path(__file__).parent / "exporter"
+LASTING = ("-XX:+UseSerialGC", "-Xshare:auto")
+"""Java options of brokers whose speed matters: the second compiler takes half of the CPU of one that lives for a minute."""
 
 TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -104,6 +106,7 @@ class Cluster:
     artifacts: ArtifactSet = BROKER
     listeners: dict[str, int] = field(default_factory=dict)
     heap_mb: int = 300
+    options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
     processes: list[Process] = field(default_factory=list)
 
@@ -148,7 +151,7 @@ class Cluster:
         name = f"broker-{node_id}"
         self.processes.remove(self._process_of(node_id))
         (self.root / "output" / f"{name}.log").rename(self.root / "output" / f"{name}-before.log")
-        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None, self.heap_mb)
+        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None)
         self.processes.append(process)
         _wait_for_registration(self, [process])
 
@@ -176,6 +179,7 @@ def start_cluster(
     with_exporter: bool = False,
     exported: Sequence[str] = (),
     heap_mb: int = 300,
+    is_brief: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster for as long as the block lasts; its files stay under ``root`` afterwards.
 
@@ -191,6 +195,7 @@ def start_cluster(
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         heap_mb: of each JVM.
+        is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
     """
     ports = free_ports(1 + 3 * broker_count)
     listening = client_ports or ports[1 : 1 + broker_count]
@@ -206,27 +211,31 @@ def start_cluster(
         )
         for node_id in range(broker_count)
     )
-    # As Kafka's own `Uuid.randomUuid`: none begins with a dash, which tools would take for an option.
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
     cluster = Cluster(
         root,
-        cluster_id,
+        _draw_id(),
         root / "controller",
         brokers,
         dict(settings or {}),
         controller_settings=dict(controller_settings or {}),
         listeners=dict(listeners or {}),
         artifacts=broker_artifacts(version),
-        heap_mb=heap_mb,
+        heap_mb=256 if is_brief else heap_mb,
+        options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
-        _start_nodes(cluster, ports[0], heap_mb)
+        _start_nodes(cluster, ports[0])
         yield cluster
 
 
-def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
+def _draw_id() -> str:
+    """As Kafka's own `Uuid.randomUuid`: none begins with a dash, which tools would take for an option."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+
+
+def _start_nodes(cluster: Cluster, controller_port: int) -> None:
     settings = {"controller": _controller_settings(cluster, controller_port)}
     for broker in cluster.brokers:
         settings[f"broker-{broker.node_id}"] = _broker_settings(cluster, broker, controller_port)
@@ -234,11 +243,10 @@ def _start_nodes(cluster: Cluster, controller_port: int, heap_mb: int) -> None:
     (cluster.root / "config").mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         file.write_text(_format_properties(settings[name]))
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda file: _format_storage(cluster, file), files.values()))
+    _format_storage(cluster, files["controller"])
     exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
     for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
-        cluster.processes.append(_start_node(cluster, name, file, exporter_port, heap_mb))
+        cluster.processes.append(_start_node(cluster, name, file, exporter_port))
     for broker, process in zip(cluster.brokers, cluster.processes[1:], strict=True):
         wait_until(lambda port=broker.internal_port: is_listening(port), "open port", process)
     _wait_for_registration(cluster, cluster.processes[1:])
@@ -261,7 +269,7 @@ def _count_led(admin: AdminClient, topic: str) -> int:
     return sum(partition.leader >= 0 for partition in partitions)
 
 
-def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | None, heap_mb: int) -> Process:
+def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | None) -> Process:
     agent = []
     if exporter_port is not None:
         jar = resolve_jars(EXPORTER)[0]
@@ -269,8 +277,8 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     logging = "-Dorg.slf4j.simpleLogger.log.kafka.server=info"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     arguments = [quiet, logging, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
-    options = ("-XX:+UseSerialGC", "-Xshare:auto")
-    return start_java(name, arguments, cluster.root / "output" / f"{name}.log", heap_mb=heap_mb, options=options)
+    output = cluster.root / "output" / f"{name}.log"
+    return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
 
 
 def _write_exporter_rules(cluster: Cluster) -> Path:
@@ -283,9 +291,16 @@ def _write_exporter_rules(cluster: Cluster) -> Path:
     return fewer
 
 
-def _format_storage(cluster: Cluster, config: Path) -> None:
-    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(config))
+def _format_storage(cluster: Cluster, controller_config: Path) -> None:
+    """Formats the controller's folder by the tool, and each broker's without a JVM of 1.3 CPU-s: the same files, two ids."""
+    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(controller_config))
     run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
+    for broker in cluster.brokers:
+        shutil.copytree(cluster.controller_directory, broker.log_directory)
+        properties = broker.log_directory / "meta.properties"
+        kept = [line for line in properties.read_text().splitlines() if line.startswith(("version=", "cluster.id="))]
+        lines = (*kept, f"node.id={broker.node_id}", f"directory.id={_draw_id()}")
+        properties.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:

@@ -97,7 +97,7 @@ def watch_producers(
     """
     with ExitStack() as stack:
         cluster = stack.enter_context(
-            start_cluster(folder / "kafka", 3, with_exporter=True, exported=EXPORTED, heap_mb=256)
+            start_cluster(folder / "kafka", 3, with_exporter=True, exported=EXPORTED, is_brief=True)
         )
         topics = (*PERF_CLIENTS, RDKAFKA_TOPIC)
         ports = dict(zip(PERF_CLIENTS, free_ports(len(PERF_CLIENTS)), strict=True))

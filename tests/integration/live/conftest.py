@@ -15,7 +15,7 @@ def cluster(request, tmp_path_factory):
     """Three brokers with traffic stamped with the minutes to come; disks know the high watermarks."""
     settings = {"log.retention.check.interval.ms": "500"}
     folder = tmp_path_factory.mktemp("live")
-    with start_cluster(folder, 3, version=request.param, settings=settings, heap_mb=256) as running:
+    with start_cluster(folder, 3, version=request.param, settings=settings, is_brief=True) as running:
         create_topics(running)
         running.start_ms = coming_minutes()
         produce(running.bootstrap, running.start_ms)
