@@ -80,6 +80,8 @@ def assign_consumers(
     {'x': 4, 'y': 4, 'z': 4}
     >>> assign_consumers("sticky", {"a": 3}, ["x", "y"], {"y": [("a", 0), ("a", 2)]})
     {'x': [('a', 1)], 'y': [('a', 0), ('a', 2)]}
+    >>> assign_consumers("sticky", {"t": 3}, ["a", "q", "b"])  # which a HashMap holds in this order
+    {'a': [('t', 0)], 'b': [('t', 1)], 'q': [('t', 2)]}
     """
     ids = sorted(set(members))
     if assignor not in ASSIGNORS:

@@ -43,6 +43,8 @@ def place_units(
     >>> peaks = place_units(100, 10_000, seed=7)
     >>> bool(1.2 < np.median(peaks) < 1.3)
     True
+    >>> set(place_units(4, 4, seed=7, heavy_ratios=[0.5]).tolist())  # one is half: the others are as small as can be
+    {2.5}
     """
     rng = np.random.Generator(np.random.Philox(seed))
     heavy = np.asarray(heavy_ratios, dtype=np.float64)

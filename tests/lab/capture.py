@@ -18,9 +18,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.lab import traffic
 from tests.lab.archive import COMMITTED, pack
 from tests.lab.clients import start_producers, start_readers, wait_for_outcomes
-from tests.lab.cluster import CONTROLLER_ID, Cluster, start_cluster
+from tests.lab.cluster import Cluster, start_cluster
 from tests.lab.facts import is_whole, measure_share_ratios, read_capture
 from tests.lab.manifest import describe
+from tests.lab.node_settings import CONTROLLER_ID
 from tests.lab.process import LabError, free_ports
 from tests.lab.proxy import start_proxy
 from tests.lab.recording import METADATA, WINDOW_MS, Recording, read_clock_ms, say, sleep_until

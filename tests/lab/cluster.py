@@ -27,6 +27,7 @@ from tests.lab.artifacts import (
     java_program,
     resolve_jars,
 )
+from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
     FRUGAL,
     PATIENCE_S,
@@ -41,7 +42,6 @@ from tests.lab.process import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-CONTROLLER_ID = 100
 EXPORTER_RULES = Path(__file__).parent / "exporter"
 LASTING = ("-XX:+UseSerialGC", "-Xshare:auto")
 """Java options of brokers whose speed matters: the second compiler takes half of the CPU of one that lives for a minute."""
@@ -236,13 +236,13 @@ def _draw_id() -> str:
 
 
 def _start_nodes(cluster: Cluster, controller_port: int) -> None:
-    settings = {"controller": _controller_settings(cluster, controller_port)}
-    for broker in cluster.brokers:
-        settings[f"broker-{broker.node_id}"] = _broker_settings(cluster, broker, controller_port)
+    settings = {"controller": controller_settings(cluster, controller_port)} | {
+        f"broker-{broker.node_id}": broker_settings(cluster, broker, controller_port) for broker in cluster.brokers
+    }
     files = {name: cluster.root / "config" / f"{name}.properties" for name in settings}
     (cluster.root / "config").mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
-        file.write_text(_format_properties(settings[name]))
+        file.write_text(format_properties(settings[name]))
     _format_storage(cluster, files["controller"])
     exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
     for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
@@ -274,9 +274,8 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     if exporter_port is not None:
         jar = resolve_jars(EXPORTER)[0]
         agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{_write_exporter_rules(cluster)}"]
-    logging = "-Dorg.slf4j.simpleLogger.log.kafka.server=info"
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    arguments = [quiet, logging, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
+    levels = [f"-Dorg.slf4j.simpleLogger.{what}" for what in ("defaultLogLevel=warn", "log.kafka.server=info")]
+    arguments = [*levels, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
     output = cluster.root / "output" / f"{name}.log"
     return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
 
@@ -301,46 +300,3 @@ def _format_storage(cluster: Cluster, controller_config: Path) -> None:
         kept = [line for line in properties.read_text().splitlines() if line.startswith(("version=", "cluster.id="))]
         lines = (*kept, f"node.id={broker.node_id}", f"directory.id={_draw_id()}")
         properties.write_text("".join(f"{line}\n" for line in lines))
-
-
-def _controller_settings(cluster: Cluster, port: int) -> dict[str, str]:
-    return {
-        "process.roles": "controller",
-        "node.id": str(CONTROLLER_ID),
-        "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{port}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"CONTROLLER://127.0.0.1:{port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
-        "log.dirs": str(cluster.controller_directory),
-        **cluster.controller_settings,
-    }
-
-
-def _broker_settings(cluster: Cluster, broker: Broker, controller_port: int) -> dict[str, str]:
-    listening = {"CLIENT": broker.client_port, "INTERNAL": broker.internal_port, **cluster.listeners}
-    advertised = listening | {"CLIENT": broker.advertised_port}
-    return {
-        "process.roles": "broker",
-        "node.id": str(broker.node_id),
-        "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listening.items()),
-        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in advertised.items()),
-        "inter.broker.listener.name": "INTERNAL",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
-        "log.dirs": str(broker.log_directory),
-        "auto.create.topics.enable": "false",
-        "offsets.topic.num.partitions": "3",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.num.partitions": "3",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "num.network.threads": "2",
-        "num.io.threads": "3",
-        **cluster.settings,
-    }
-
-
-def _format_properties(settings: Mapping[str, str]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in settings.items())

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.measures.leadership_board import Board, change
+from pipeline.measures.leadership_board import Board, change, try_all
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 LOADS = (50, 30, 11, 7, 2)
@@ -62,3 +62,14 @@ def test_every_change_lowers_the_potential_by_one_move_or_two():
         assert board.shares == pytest.approx(np.bincount(board.leader, board.weight, 3))
     assert made.count(1) > 40
     assert made.count(2) > 5
+
+
+@pytest.mark.parametrize(("free_bytes", "is_made"), [(2, True), (1, False)])
+def test_a_copy_may_fill_a_broker_to_the_last_byte(free_bytes, is_made):
+    brokers = [PlacementBroker(broker_id=0), PlacementBroker(broker_id=1, free_bytes=free_bytes)]
+    partitions = [
+        PlacedPartition(topic="t", partition=n, leader_id=0, replicas=(0,), in_sync=(0,), load_bytes=2, size_bytes=2)
+        for n in range(2)
+    ]
+    board = Board(partitions, brokers, target=1.0)
+    assert try_all(board, np.array([0]), np.array([1]), np.ones(1)) is is_made
