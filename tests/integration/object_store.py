@@ -74,6 +74,10 @@ class ObjectStore:
                     raise RuntimeError(self._log.read_text()[-2000:]) from None
                 time.sleep(0.05)
 
+    def read_log(self):
+        """A line per request that it answered."""
+        return self._log.read_text()
+
     def kill(self):
         self._process.kill()
         self._process.wait()

@@ -1,12 +1,13 @@
 """Measures the jobs on Spark's standalone cluster, a master and workers of one core each as processes of their own.
 
 ``python -m tests.scale [--units N] [--render FILE]``: the same traffic on one executor and on two, 1x, 4x and 16x of it on two,
-and one topic that is larger than all others; writes the tables of `docs/SCALE.md`.
+and one topic that is larger than all others; writes the tables of `docs/SCALE.md`. ``--requests``: what jobs ask an object store.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -17,10 +18,11 @@ from tests.integration.standalone_cluster import ROOT
 from tests.lab.artifacts import cache_directory
 from tests.scale.measures import from_json, measure, to_json
 from tests.scale.paper import HEAVY, format_paper
+from tests.scale.requests import count_requests, format_requests
 from tests.scale.traffic import SHIFTS, UNIT_RECORDS, link_units, make_copy, make_heavy, make_unit
 
 PAPER = ROOT / "docs/SCALE.md"
-FIGURES = ROOT / "build/scale.json"
+FIGURES, REQUESTS = ROOT / "build/scale.json", ROOT / "build/requests.json"
 RUNS = {"1x on 2": (2, 1), "4x on 2": (2, 4), "4x on 1": (1, 4), "16x on 2": (2, 16)}
 """Executors, and units of traffic in those of 1x."""
 
@@ -33,7 +35,12 @@ def main():
         "--only", nargs="+", choices=[*RUNS, HEAVY], help="these alone, beside the figures in build/; writes no tables"
     )
     parser.add_argument("--render", type=Path, help="write the tables from these figures")
+    parser.add_argument(
+        "--requests", action="store_true", help="requests to an object store instead, 1x is a million records"
+    )
     options = parser.parse_args()
+    if options.requests:
+        return measure_requests(cache_directory().parent / "scale")
     if options.render:
         write_between(PAPER, "", format_paper(from_json(options.render.read_text())), word="scale")
         return 0
@@ -63,6 +70,22 @@ def main():
             sys.stdout.flush()
     if not options.only:
         write_between(PAPER, "", format_paper(found), word="scale")
+    return 0
+
+
+def measure_requests(cache):
+    """Requests to an object store; writes their tables between markers of their own."""
+    make_unit(cache / "unit")
+    copies, found = [cache / f"copies/{number:03d}" for number in range(16)], {}
+    for number, copy in enumerate(copies):
+        make_copy(copy, cache / "unit", number)
+    with tempfile.TemporaryDirectory(prefix="requests-", dir=cache) as place:
+        for name, one in count_requests(Path(place), cache, {f"{times}x": copies[:times] for times in (1, 4, 16)}):
+            found[name] = one
+            REQUESTS.write_text(json.dumps(found, indent=1))
+            sys.stdout.write(f"{name}: {one['jobs']}\n")
+            sys.stdout.flush()
+    write_between(PAPER, "--requests", format_requests(found), word="scale")
     return 0
 
 

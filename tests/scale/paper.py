@@ -75,7 +75,7 @@ def format_speed_up(one, two):
             row += ["none"] + 5 * [""]
         rows.append(row)
     head = ["job", "s on 1 executor", "on 2", f"speed-up (bar {SPEED_UP})", "s while tasks ran, on 1", "on 2"]
-    head += [f"their speed-up (bar {SPEED_UP})", "task-s on 1", "on 2", "task-s over the busier executor's"]
+    head += [f"their speed-up (bar {SPEED_UP})", "task-s on 1", "on 2", "task-s of both over those of the busier one"]
     return f"{one.records // MEGA} M records, {one.log_bytes / GIGA:.2f} GB of log:\n\n{make_table(head, rows)}\n"
 
 
