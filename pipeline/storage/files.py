@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROW_GROUP_BYTES = 1 << 22
 """In memory. Who reads one session decodes its row groups: from a file of 12 windows, 49 reads took 3.6 CPU-s while it had one
-row group and take 2.1 with these. The replay of 128 sessions with 64 million records took 221 s while Spark's files had two, and takes 39 s."""
+row group and take 2.1 with these. The replay of 128 sessions with 64 million records took 221 s while Spark's files had two groups, and 39 s from these."""
 _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small arrays are used again
 _KEPT_BYTES = 1 << 26
 """Row groups of a window's rows, before compression, that are read once and kept: 49 reads of the sessions of two windows of
