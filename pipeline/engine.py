@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
+from pyspark import RDD, StorageLevel
 from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
@@ -95,3 +97,16 @@ def choose_engine(spark: SparkSession, seconds: float) -> SparkSession:
 def count_held() -> tuple[int, int]:
     """Counts the values done and the values in all that this process works on."""
     return _done, _planned
+
+
+@contextmanager
+def held_by_executors(values: RDD[_T]) -> Iterator[RDD[_T]]:
+    """Values that executors keep on their disks, once an action has made all of them; let go at the end.
+
+    Spark's local iterator alone runs one task at a time, and makes a value again for whoever asks twice.
+    """
+    held = values.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield held
+    finally:
+        held.unpersist()

@@ -25,16 +25,17 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.engine import held_by_executors
 from pipeline.errors import StorageConflictError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import NOT_DURABLE, StorageErrors, open_table, sync_commits
-from pipeline.storage.files import count_group_rows, iter_dataset, list_data_files
+from pipeline.storage.files import iter_dataset, list_data_files
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_predicate
+from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import replace_streamed_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
@@ -133,21 +134,14 @@ def _replace_remote(
     rows: RDD[pa.Table], warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
 ) -> int:
     """Executors compute the rows, all at once; the driver writes them part by part."""
-    held = rows.persist(StorageLevel.DISK_ONLY)
-    try:
-        row_count, size_bytes = held.map(lambda part: (part.num_rows, part.nbytes)).fold((0, 0), _add)
-        group_rows = count_group_rows(row_count, size_bytes)
+    with held_by_executors(rows) as held:
+        sizes = held.map(lambda part: (part.num_rows, part.nbytes)).collect()
+        group_rows = count_group_rows(sum(rows for rows, _ in sizes), sum(size for _, size in sizes))
 
         def batches() -> Iterator[pa.RecordBatch]:
             return (batch for part in held.toLocalIterator(prefetchPartitions=True) for batch in part.to_batches())
 
         return replace_streamed_rows(batches, warehouse, table, cluster=cluster, windows=windows, group_rows=group_rows)
-    finally:
-        held.unpersist()
-
-
-def _add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return one[0] + other[0], one[1] + other[1]
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,9 +25,6 @@ from pipeline.tables import Table
 if TYPE_CHECKING:
     from pyarrow import fs
 
-ROW_GROUP_BYTES = 1 << 22
-"""In memory. Who reads one session decodes its row groups: from a file of 12 windows, 49 reads took 3.6 CPU-s while it had one
-row group and take 2.1 with these. The replay of 128 sessions with 64 million records took 221 s while Spark's files had two groups, and 39 s from these."""
 _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small arrays are used again
 _KEPT_BYTES = 1 << 26
 """Row groups of a window's rows, before compression, that are read once and kept: 49 reads of the sessions of two windows of
@@ -53,15 +50,6 @@ def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequ
 @functools.cache  # of one warehouse, in each process that reads it
 def _files_of(warehouse: Folder) -> fs.FileSystem | None:
     return warehouse.file_system() if isinstance(warehouse, RemoteFolder) else None
-
-
-def count_group_rows(row_count: int, size_bytes: int) -> int:
-    """Rows of a row group of `ROW_GROUP_BYTES`, at least one.
-
-    >>> count_group_rows(1_000, 1 << 23), count_group_rows(3, 1 << 30), count_group_rows(0, 0)
-    (500, 1, 1)
-    """
-    return max(1, row_count * ROW_GROUP_BYTES // max(1, size_bytes))
 
 
 def count_file_rows(warehouse: Folder, paths: Sequence[str]) -> int:

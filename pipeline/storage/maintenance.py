@@ -20,7 +20,7 @@ from deltalake import DeltaTable, WriterProperties
 from pipeline.config.storage import Folder
 from pipeline.errors import ConfigError
 from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
-from pipeline.storage.files import count_group_rows
+from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table

@@ -26,9 +26,9 @@ from pipeline.storage.durability import (
     sync_commits,
     take_table,
 )
-from pipeline.storage.files import count_group_rows
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_datafusion_predicate
+from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 

@@ -18,9 +18,9 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory
-from pipeline.storage.files import ROW_GROUP_BYTES
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.row_groups import ROW_GROUP_BYTES
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Spark

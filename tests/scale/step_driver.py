@@ -15,11 +15,12 @@ from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
 from tests.integration.standalone_cluster import CONF
+from tests.scale.driver import DRIVER_MEMORY
 
 
 def main():
     master, config, wanted, *starts_ms = sys.argv[1:]
-    spark = create_session(Spark(master=master, driver_memory="1g"), app_name="requests", extra_conf=CONF)
+    spark = create_session(Spark(master=master, driver_memory=DRIVER_MEMORY), app_name="requests", extra_conf=CONF)
     loaded = load_config(Path(config))
     for start_ms in map(int, starts_ms):
         window = TimeWindow(start_ms, start_ms + HOUR_MS)

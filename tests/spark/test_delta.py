@@ -16,8 +16,9 @@ from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.delta import load, replace_spread_rows
-from pipeline.storage.files import ROW_GROUP_BYTES, list_data_files
+from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, fit_rows
+from pipeline.storage.row_groups import ROW_GROUP_BYTES
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES, Column, Table

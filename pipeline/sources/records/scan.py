@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import RDD, StorageLevel
 from pyspark.sql import SparkSession
 
-from pipeline.engine import HeldValues, InProcess, choose_engine
+from pipeline.engine import HeldValues, InProcess, choose_engine, held_by_executors
 from pipeline.sources.records.pieces import SCHEMAS, Kind, Piece, ReadTask, run_task
 
 _T = TypeVar("_T")
@@ -49,24 +49,17 @@ class Parts(Generic[_T]):
 
     def __iter__(self) -> Iterator[_T]:
         """The values one after another, two of them on the driver at most; tasks make all of them first."""
-        return iter(self.held or ()) if self.spread is None else iterate_spread(self.spread)
+        return iter(self.held or ()) if self.spread is None else _iterate_spread(self.spread)
 
     def collect(self) -> list[_T]:
         """All values: small ones."""
         return self.held or [] if self.spread is None else self.spread.collect()
 
 
-def iterate_spread(values: RDD[_T]) -> Iterator[_T]:
-    """Values that executors make all at once, and hold on their disks until the driver has taken one after another.
-
-    Spark's own iterator alone runs one task at a time.
-    """
-    held = values.persist(StorageLevel.DISK_ONLY)
-    try:
+def _iterate_spread(values: RDD[_T]) -> Iterator[_T]:
+    with held_by_executors(values) as held:
         held.count()
         yield from held.toLocalIterator(prefetchPartitions=True)
-    finally:
-        held.unpersist()
 
 
 class Scan:
