@@ -124,7 +124,7 @@ def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Stateme
 
 
 def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
-    """Settings that nothing shows: the setup in use may be another producer."""
+    """Settings that neither log nor metrics show, so that they may differ from those in use."""
     for session in sessions:
         for name, setting in session.baseline.settings.items():
             if setting.source is Origin.UNKNOWN:

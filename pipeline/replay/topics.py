@@ -46,7 +46,7 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window; its outcomes are the setup in use first, then the candidates in order.
+    """Everything about a topic in a window; outcomes begin with the setup in use, then follow the candidates' order.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
     no record took longer than `longest_ms`, as far as they are known, or None.

@@ -80,8 +80,8 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
     """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
 
     Raises:
-        ConfigError: The simulator does not follow the strategy, the candidate names none and the setup in use is not known,
-            or the settings do not go together.
+        ConfigError: The simulator has no such strategy; the candidate names none, and the one in use is unknown;
+            or settings contradict each other.
     """
     if candidate.name == IN_USE:
         client, version, strategy = baseline.client, baseline.version, baseline.strategy

@@ -143,7 +143,7 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
 
 
 def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int, ...]:
-    """Begins of minutes within the run, if it is of the setup in use and there are several."""
+    """When each minute of a run begins, for the setup in use over several minutes."""
     last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
     marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
     return marks if planned.is_in_use and len(marks) > 1 else ()
