@@ -148,36 +148,53 @@ def reach_of(seed_count: int) -> float:
 
 
 def expect_range(
-    values: NDArray[np.int64] | NDArray[np.float64], least: float = 0.0, most: float = math.inf, *, error: float = 0.0
+    values: NDArray[np.int64] | NDArray[np.float64],
+    least: float = 0.0,
+    most: float = math.inf,
+    *,
+    error: float | NDArray[np.float64] = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Where one more run lies, by the seeds' values, column by column: the low end, the median, and the high end.
 
-    There is nothing below `least` or above `most`. The model itself is off by `error`, a standard deviation relative to the mean.
+    There is nothing below `least` or above `most`. The model itself is off by a factor, whose logarithm has the standard
+    deviation `error`.
 
     >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]))]
     [27.6, 32.0, 36.4]
     >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]), error=0.05)]
-    [26.9, 32.0, 37.1]
+    [27.0, 32.0, 37.2]
     """
     ordered = np.sort(values, axis=0).astype(np.float64)  # sums must not depend on the order
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2  # a third of the time of `np.median`
-    mean, reach = ordered.mean(axis=0), 0.0
-    if len(ordered) > 1:
-        reach = np.hypot(reach_of(len(ordered)) * ordered.std(axis=0, ddof=1), NORMAL_REACH * error * mean)
+    mean = ordered.mean(axis=0)
+    reach = reach_of(len(ordered)) * ordered.std(axis=0, ddof=1) if len(ordered) > 1 else 0.0
+    below, above = (np.hypot(reach, mean * np.expm1(sign * NORMAL_REACH * error)) for sign in (-1, 1))
     is_same = ordered[0] == ordered[-1]
-    low = np.where(is_same, middle, np.maximum(mean - reach, np.minimum(least, ordered[0])))
-    high = np.where(is_same, middle, np.minimum(mean + reach, np.maximum(most, ordered[-1])))
+    low = np.where(is_same, middle, np.maximum(mean - below, np.minimum(least, ordered[0])))
+    high = np.where(is_same, middle, np.minimum(mean + above, np.maximum(most, ordered[-1])))
     return low, middle, high
 
 
-def spread_over_seeds(loads: NDArray[np.int64], total: int) -> Loads:
+def spread_error(shares: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+    """The error of shares p for `expect_range`, where the model is off by `error` x sqrt(p (1 - p)).
+
+    >>> spread_error(np.array([0.5, 0.1, 0.0]), 0.02)
+    array([0.02, 0.06, 0.  ])
+    """
+    return error * np.sqrt(np.divide(1 - shares, shares, out=np.zeros_like(shares), where=shares > 0))
+
+
+def spread_over_seeds(loads: NDArray[np.int64], total: int, *, error: float = 0.0) -> Loads:
     """Loads by seed and partition (or broker) as one: the medians, evened out to sum to the total, and the ranges.
+
+    `error` is the model's, as in `spread_error`.
 
     >>> spread_over_seeds(np.array([[21, 19], [19, 21], [20, 20]]), 40)
     Loads(low=array([16, 16]), median=array([20, 20]), high=array([24, 24]))
     """
     each = np.array([apportion(row, total) for row in loads])
-    low, middle, high = expect_range(each, most=total)
+    shares = each.mean(axis=0) / max(1, total)
+    low, middle, high = expect_range(each, most=total, error=spread_error(shares, error))
     median = apportion(middle, total)
     return Loads(
         np.minimum(np.floor(low).astype(np.int64), median), median, np.maximum(np.ceil(high).astype(np.int64), median)

@@ -16,7 +16,7 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, SessionKey, TopicWindow, describe_topic
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import TopicRun
-from pipeline.replay.simulated.topics import SimulatedTopic
+from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, SimulatedTopic
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,17 @@ def replay_topics(
             continue  # only keys are wanted
         recorded = describe_topic(recording, where, own, keys)
         named = [(0, IN_USE), *((n, one.name) for n, one in enumerate(recording.candidates, 1) if one.fits(where[1]))]
+        is_steady = all(model.is_steady for one in own for model in metrics[one.key].models.values())
         outcomes = [
-            _describe_outcome(name, recorded, keys, simulated.get(number), own=own, variants=variants[where, number])
+            _describe_outcome(
+                name,
+                recorded,
+                keys,
+                simulated.get(number),
+                own=own,
+                variants=variants[where, number],
+                is_steady=is_steady,
+            )
             for number, name in named
         ]
         traffic, log_starts = recording.traffic.get(where, ()), recording.log_starts.get(where, {})
@@ -119,17 +128,20 @@ def _describe_outcome(
     *,
     own: Sequence[ProducerSession],
     variants: Sequence[tuple[SessionGroup, GroupVariant]],
+    is_steady: bool,
 ) -> CandidateOutcome:
     producers = [producer for _, variant in variants for producer in variant.producers]
     reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
     is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
+    is_as_in_use = bool(variants) and all(variant.same_as == 0 for _, variant in variants)
+    error = CURRENT_ERROR if is_as_in_use else OTHER_ERROR
     return CandidateOutcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,
-        runs=SimulatedTopic(recorded, runs) if is_whole and runs else None,
+        runs=SimulatedTopic(recorded, runs, error, is_steady) if is_whole and runs else None,
         partitioner=_name_partitioner(own, variants),
         reason="; ".join(reasons) or ("" if runs else "no arrivals are stored"),
-        is_as_in_use=bool(variants) and all(variant.same_as == 0 for _, variant in variants),
+        is_as_in_use=is_as_in_use,
         assumptions=tuple(statement for producer in producers for statement in producer.assumptions),
         has_keyless=recorded.keyless_count > 0,
     )

@@ -10,14 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model.window import NS_PER_MS
-from pipeline.replay.loads import Estimate, Loads, count_effective, measure_seeds, spread_over_seeds
+from pipeline.replay.loads import (
+    UNKNOWN,
+    Estimate,
+    Loads,
+    count_effective,
+    expect_range,
+    measure_seeds,
+    spread_error,
+    spread_over_seeds,
+)
 from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS, TopicRun
 from pipeline.simulator.clients.client import SECOND
 
-BATCHES_ERROR, TAIL_ERROR = 0.011, 0.02
-"""What the model is off by besides the seeds' chance, as standard deviations: in records per batch, and from `TAIL` on in latency."""
-TAIL = 0.95
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """What the model is off by besides the seeds' chance, as standard deviations.
+
+    With these, nine of ten figures of trusted predictions lie in their ranges: shares and batches of the blind draw's first three
+    parts, latencies of its last one (before it delays were not followed within minutes) and, where delays are steady, of the
+    seven committed pairs. `make draw ARGS=--ranges` and `make fidelity ARGS=--pairs` print what they need.
+    """
+
+    share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
+    batches: float  # of the logarithm of records per batch
+    latency: float  # of the logarithm of a quantile of latency, where brokers' delays are steady
+    unsteady_latency: float  # likewise where they are not: another run meets other ones
+
+
+CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.05, unsteady_latency=0.4)  # calibration saw this setup
+OTHER_ERROR = ModelError(
+    share=0.017, batches=0.08, latency=0.05, unsteady_latency=0.7
+)  # another client or other settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +52,18 @@ class SimulatedTopic:
 
     recorded: RecordedTopic
     runs: Mapping[int, TopicRun]
+    error: ModelError = CURRENT_ERROR
+    is_steady: bool = True  # all delays of its producers' brokers are
 
     @cached_property
     def records(self) -> Loads:
         """By partition; they sum to `record_total`."""
-        return spread_over_seeds(self.cells(CELL_RECORDS), self.record_total)
+        return spread_over_seeds(self.cells(CELL_RECORDS), self.record_total, error=self.error.share)
 
     @cached_property
     def sizes(self) -> Loads:
         """Bytes before compression, without batch headers; they sum to `size_total`."""
-        return spread_over_seeds(self.cells(CELL_BYTES), self.size_total)
+        return spread_over_seeds(self.cells(CELL_BYTES), self.size_total, error=self.error.share)
 
     @property
     def record_total(self) -> int:
@@ -56,7 +84,7 @@ class SimulatedTopic:
     def log_sizes(self) -> Loads:
         """Bytes of the batches in the log."""
         cells = self.cells(CELL_LOG_BYTES)
-        return spread_over_seeds(cells, _median_total(cells))
+        return spread_over_seeds(cells, _median_total(cells), error=self.error.share)
 
     @property
     def partition_count(self) -> int:
@@ -85,19 +113,16 @@ class SimulatedTopic:
     def by_broker(self, column: int, total: int | None = None) -> Loads:
         """One of `runs.CELLS` of each broker; sums to the total, by default the median of what the seeds sum to."""
         found = self._sum_by_broker(column)
-        return spread_over_seeds(found, _median_total(found) if total is None else total)
+        return spread_over_seeds(found, _median_total(found) if total is None else total, error=self.error.share)
 
     def shares(self, column: int, *, of_brokers: bool) -> list[Estimate]:
         """The part of each broker or partition in one number of the topic."""
         found = self._sum_by_broker(column) if of_brokers else self.cells(column)
-        sums = found.sum(axis=1)
-        return [
-            measure_seeds(
-                (part / whole if whole else None for part, whole in zip(one.tolist(), sums.tolist(), strict=True)),
-                most=1.0,
-            )
-            for one in found.T
-        ]
+        shares = found[found.any(axis=1)] / found[found.any(axis=1)].sum(axis=1, keepdims=True)
+        if not len(shares):
+            return [UNKNOWN] * found.shape[1]
+        ends = expect_range(shares, most=1.0, error=spread_error(shares.mean(axis=0), self.error.share))
+        return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
     def share_deviations(self, column: int) -> list[float]:
         """The standard deviation of each broker's share over the seeds."""
@@ -126,7 +151,7 @@ class SimulatedTopic:
         """Records over batches."""
         sums = [run.cells.sum(axis=0) for run in self.runs.values()]
         ratios = (float(one[CELL_RECORDS] / one[CELL_BATCHES]) if one[CELL_BATCHES] else None for one in sums)
-        return measure_seeds(ratios, least=1.0, error=BATCHES_ERROR)
+        return measure_seeds(ratios, least=1.0, error=self.error.batches)
 
     def throughput_per_s(self) -> Estimate:
         """Records acknowledged over the time from the first `send()` to the last acknowledgement."""
@@ -141,7 +166,7 @@ class SimulatedTopic:
         """A quantile of the records' latency, from `send()` to the acknowledgement."""
         found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
         known = (None if value is None else value / NS_PER_MS for value in found)
-        return measure_seeds(known, error=TAIL_ERROR if probability >= TAIL else 0.0)
+        return measure_seeds(known, error=self.error.latency if self.is_steady else self.error.unsteady_latency)
 
     def client_latency_ms(self) -> Estimate:
         """The mean latency as clients' metrics would have it."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
+import pytest
+
+from pipeline.calibration.service.model import assume_service
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.model.trust import Trust
 from pipeline.model.window import TimeWindow
@@ -11,6 +15,7 @@ from pipeline.replay.comparison import comparison_row
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
 from pipeline.replay.topics import replay_topics
 from tests.unit.replay.session_groups import MINUTE_MS, START_MS, make_baseline, make_group, make_traffic
 
@@ -27,8 +32,7 @@ def session(producer_id, record_count, baseline):
     )  # fmt: skip
 
 
-def test_in_use_has_one_name():
-    """The simulated producers are listed by producer id: the first one is not who sends most."""
+def replay_two(metrics, runs=None):
     groups = [
         make_group(make_traffic(producer_id=7), baseline=FEW),
         make_group(make_traffic(producer_id=8), baseline=MANY, number=1),
@@ -40,9 +44,15 @@ def test_in_use_has_one_name():
         leaders={where: {0: 0, 1: 1, 2: 2}}, brokers={START_MS: (0, 1, 2)},
     )  # fmt: skip
     (topic,) = replay_topics(
-        recording, keyed={}, sessions=sessions, metrics={one.key: SessionMetrics({}) for one in sessions},
-        plan=plan_simulations(groups, CANDIDATES, [1]), runs={},
+        recording, keyed={}, sessions=sessions, metrics={one.key: metrics for one in sessions},
+        plan=plan_simulations(groups, CANDIDATES, [1]), runs={where: runs or {}},
     )  # fmt: skip
+    return topic
+
+
+def test_in_use_has_one_name():
+    """The simulated producers are listed by producer id: the first one is not who sends most."""
+    topic = replay_two(SessionMetrics({}))
     rows = {outcome.name: comparison_row(topic, outcome, {"trust": Trust.TRUSTED}) for outcome in topic.outcomes}
     assert {row["baseline"] for row in rows.values()} == {"java-sticky-2.4"}
     assert {outcome.name: outcome.partitioner for outcome in topic.outcomes} == {
@@ -54,4 +64,20 @@ def test_in_use_has_one_name():
         IN_USE: True,
         "sticky": False,  # it is another partitioner for the producer that sends less
         "new": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("delays_ms", "is_steady"),
+    [((), True), ((20.0, 42.9), True), ((20.0, 43.1), False), ((0.0, 2.9), True), ((0.0, 3.1), False)],
+)
+def test_ranges_hold_what_the_model_is_off_by(delays_ms, is_steady):
+    """Less for the current setup than for another client; latencies only as long as no delay is twice another and 3 ms more."""
+    service = dataclasses.replace(assume_service(0), delay_series=tuple(enumerate(delays_ms)))
+    topic = replay_two(SessionMetrics({0: service}), {number: {1: object()} for number in range(3)})
+
+    assert {outcome.name: (outcome.runs.error, outcome.runs.is_steady) for outcome in topic.outcomes} == {
+        IN_USE: (CURRENT_ERROR, is_steady),
+        "sticky": (OTHER_ERROR, is_steady),
+        "new": (OTHER_ERROR, is_steady),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,11 +15,12 @@ from pipeline.model.trust import Trust
 from pipeline.replay.back_tests import back_test, find_longest
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.concerns import Concerns
+from pipeline.replay.loads import NORMAL_REACH
 from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.rows import broker_rows, partition_rows
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS, run_group
-from pipeline.replay.simulated.topics import SimulatedTopic
+from pipeline.replay.simulated.topics import ModelError, SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 from tests.unit.replay.session_groups import lay_out, make_group, make_traffic
 
@@ -94,6 +96,28 @@ def test_seeds_make_the_ranges(in_use):
     )
     assert columns["records_per_batch"] == pytest.approx(np.median(per_batch))
     assert columns["latency_p99_ms"] > DELAY_MS
+
+
+def test_what_the_model_is_off_by_widens_ranges(truth, in_use):
+    """As independent errors; 0.1 x sqrt(p (1 - p)) of a share p, of other figures a factor."""
+    error = ModelError(share=0.1, batches=0.2, latency=0.3, unsteady_latency=0.6)
+    exact = dataclasses.replace(in_use, error=ModelError(0.0, 0.0, 0.0, 0.0))
+    steady, unsteady = (dataclasses.replace(exact, error=error, is_steady=each) for each in (True, False))
+
+    def reach(found, narrow):
+        own, seeds = ((each.high - each.low) / 2 for each in (found, narrow))
+        return math.sqrt(own**2 - seeds**2) / NORMAL_REACH
+
+    (share, *_), (narrow, *_) = (each.shares(CELL_BYTES, of_brokers=True) for each in (steady, exact))
+    assert reach(share, narrow) == pytest.approx(0.1 * math.sqrt(share.value * (1 - share.value)), rel=0.2)
+    for found, narrow, wanted in (
+        (steady.records_per_batch(), exact.records_per_batch(), 0.2),
+        (steady.latency_ms(0.5), exact.latency_ms(0.5), 0.3),
+        (unsteady.latency_ms(0.99), exact.latency_ms(0.99), 0.6),
+    ):
+        assert reach(found, narrow) / found.value == pytest.approx(
+            math.sinh(NORMAL_REACH * wanted) / NORMAL_REACH, rel=0.2
+        )
 
 
 def test_one_seed_is_its_own_range(truth):

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.replay.loads import NORMAL_REACH
+from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
@@ -13,6 +15,7 @@ from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pipeline.replay.simulated.topics import ModelError
     from tests.lab.fidelity.pairs.predict import Prediction
 
 SHARE_POINTS, BACK_TEST_POINTS = 2.0, 1.5
@@ -133,13 +136,20 @@ def _judge_share(
     found, base = (each.scale(100) if each else None for each in told)
     if found is None:
         return PairRow(figure, before, after, None, "", "", MISSES)
-    bar = max(points, SHARE_BAR_DEVIATIONS * found.deviation)
+    deviation = _find_chance(found, OTHER_ERROR if base else CURRENT_ERROR)
+    bar = max(points, SHARE_BAR_DEVIATIONS * deviation)
     off = found.median - after
     verdict = HOLDS if abs(off) <= bar else MISSES
-    chance = SHARE_BAR_DEVIATIONS * math.hypot(found.deviation, base.deviation if base else 0.0)
+    chance = SHARE_BAR_DEVIATIONS * math.hypot(deviation, _find_chance(base, CURRENT_ERROR) if base else 0.0)
     way = _judge_way(after - before, max(points, chance), found, base)
     claimed = is_claimed(found, base)
     return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way, claimed)
+
+
+def _find_chance(share: Range, error: ModelError) -> float:
+    """The seeds' deviation in points: that of the range without the model's own error, which widens no bar."""
+    own = 2 * NORMAL_REACH * error.share * math.sqrt(share.median * (100 - share.median))
+    return math.sqrt(max(0.0, (share.high - share.low) ** 2 - own**2)) / share.span
 
 
 def _pick(name: str, found: Prediction, base: Prediction | None) -> tuple[Range | None, Range | None]:

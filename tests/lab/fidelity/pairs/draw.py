@@ -8,7 +8,8 @@ that were recorded and never judged stand in it, too. ``recordings.json`` has se
 recording, so that archives which are too large to be committed can be left out.
 
 ``--again FOLDER`` replays archives that were recorded before, both ways and not blind, and writes nothing but what it prints.
-``--directions`` reads the first sights alone, and lists the wrong directions in them.
+``--directions`` and ``--ranges`` read the first sights alone: the first lists the wrong directions in them, the other what
+ranges would need to hold nine figures of ten.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, SIDES
 from tests.lab.fidelity.pairs.record import SETTINGS, Stage, record_side
-from tests.lab.fidelity.pairs.sight import format_changes
+from tests.lab.fidelity.pairs.sight import format_changes, format_ranges, read_changes
 from tests.lab.fidelity.pairs.tables import UNPACKED
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.process import LabError
@@ -62,11 +63,13 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
     parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
+    parser.add_argument("--ranges", action="store_true", help="only count first sights' figures in their ranges")
     parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
     parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
     arguments = parser.parse_args()
-    if arguments.directions:
-        print(format_changes(sorted(arguments.folder.glob(f"*/{SIGHT}"))))
+    if arguments.directions or arguments.ranges:
+        sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
+        print(format_changes(sights) if arguments.directions else format_ranges(sights))
         return 0
     if arguments.again:
         judge_again(arguments.again, arguments.seeds, arguments.only)
@@ -140,14 +143,22 @@ def sum_parts(folder: Path) -> str:
             count = sum(each["side"] == BEFORE for each in json.loads((part / RECORDINGS).read_text()))
         else:
             count = len(list(part.glob(f"*-{BEFORE}{ENDING}")))
-        found = json.loads((part / TALLY).read_text()) if is_judged else {}
+        found = count_first_sight(part) if is_judged else {}
         said = "; ".join(pairs.format_tally(found)) if is_judged else "never judged"
         when = f"{facts['drawn_at']:.16}"
         lines.append(f"| {part.name} | {when} | {facts['commit']:.7} | {facts['seed']} | {count} | {said} |")
         tallies.append(found)
+    known = [set(each) for each in tallies if each]
+    tallies = [{kind: each[kind] for kind in each if all(kind in one for one in known)} for each in tallies]
     return "\n".join(
         [*lines, "", "All parts:", "", *(f"* {line}" for line in pairs.format_tally(add_tallies(tallies))), ""]
     )
+
+
+def count_first_sight(part: Path) -> dict[str, list[int]]:
+    """A part's tally; directions that would be claimed are counted in its tables where that was not yet done."""
+    claims = [right for _, right, is_claimed in read_changes(part / SIGHT) if is_claimed]
+    return {pairs.CLAIMED: [sum(claims), len(claims)], **json.loads((part / TALLY).read_text())}
 
 
 def read_manifests(part: Path) -> list[dict[str, object]]:

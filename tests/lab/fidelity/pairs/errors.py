@@ -7,40 +7,59 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.replay.loads import INSIDE, NORMAL_REACH
-from pipeline.replay.simulated.topics import BATCHES_ERROR, TAIL_ERROR
+from tests.lab.fidelity.pairs.compare import EXACT
+from tests.lab.fidelity.pairs.misses import BACK_TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tests.lab.fidelity.pairs.compare import PairRow
+    from tests.lab.fidelity.pairs.predict import Range
     from tests.lab.fidelity.pairs.tables import PairTable
 
-ERRORS = {"records per batch": BATCHES_ERROR, "latency p95, ms": TAIL_ERROR, "latency p99, ms": TAIL_ERROR}
-"""By figure: the error that the product's ranges hold already."""
+SHARES = "shares"
+_LEAST = 0.01  # smallest figure that a table prints
+_ROUNDED = 1e-6  # an error by arithmetic alone: the figure is printed as the end of its range
+_KINDS = {"bytes": SHARES} | {
+    name: name for name in ("records per batch", "records/s", "latency p50", "latency p95", "latency p99")
+}
+"""What figures begin with, and what they are called."""
 
 
 @dataclass(frozen=True)
 class Miss:
-    """How far a real figure lies from the middle of its range, and half of that range by the seeds alone; relative to it."""
+    """How far a real figure lies from the middle of its range, and half of that range: of their logarithms.
+
+    Of a share p in units of sqrt(p (1 - p)), the deviation of a single record's place.
+    """
 
     pair: str
+    kind: str
     off: float
     chance: float
 
+    @classmethod
+    def of(cls, pair: str, figure: str, real: float, found: Range) -> Miss | None:
+        """None for figures without a law, and where no seed differs: keys alone decide."""
+        kind = next((kind for begin, kind in _KINDS.items() if figure.startswith(begin)), None)
+        if kind is None or found.low == found.high:
+            return None
+        if kind == SHARES:
+            middle = (found.low + found.high) / 2
+            unit = math.sqrt(middle * (100 - middle))
+            return cls(pair, kind, abs(real - middle) / unit, (found.high - found.low) / 2 / unit)
+        low, high, seen = (math.log(max(value, _LEAST)) for value in (found.low, found.high, real))
+        return cls(pair, kind, abs(seen - (low + high) / 2), (high - low) / 2)
+
     @property
     def needed(self) -> float:
-        """The least error of the model with which the figure lies in the range."""
+        """The least error of the model, besides what the range holds, with which the figure lies in it."""
         return math.sqrt(max(0.0, self.off**2 - self.chance**2)) / NORMAL_REACH
 
 
-def read_misses(told: Sequence[tuple[PairTable, PairRow]], figure: str) -> Iterator[Miss]:
-    """Of all tables that predict the figure."""
-    for table, row in told:
-        if row.figure == figure and row.predicted:
-            middle = (row.predicted.low + row.predicted.high) / 2
-            half, own = (row.predicted.high - row.predicted.low) / 2 / middle, NORMAL_REACH * ERRORS[figure]
-            chance = math.sqrt(max(0.0, half**2 - own**2))
-            yield Miss(table.recording.pair.name, abs(row.after / middle - 1), chance)
+def find_class(*, is_back_test: bool, is_trusted: bool) -> str:
+    """Figures of one class have one law of errors."""
+    return f"{'current setup' if is_back_test else 'another client'}, {'trusted' if is_trusted else 'not trusted'}"
 
 
 def fit_error(misses: Sequence[Miss]) -> float:
@@ -49,17 +68,28 @@ def fit_error(misses: Sequence[Miss]) -> float:
     return needed[math.ceil(INSIDE * len(needed)) - 1]
 
 
+def format_error(kind: str, of: str, misses: Sequence[Miss]) -> str:
+    """How many lie in their ranges, the error that nine of ten would need, and how many lie inside with that of the other pairs."""
+    pairs = sorted({miss.pair for miss in misses})
+    line = (
+        f"{kind}, {of}: {sum(miss.needed < _ROUNDED for miss in misses)} of {len(misses)} in their ranges, "
+        f"nine of ten with an error of {fit_error(misses):.3f} more"
+    )
+    if len(pairs) < 2:
+        return line
+    others = {pair: fit_error([miss for miss in misses if miss.pair != pair]) for pair in pairs}
+    return f"{line}; with that of the other pairs {sum(miss.needed <= others[miss.pair] for miss in misses)}"
+
+
 def format_errors(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:
-    """A line for each figure: the error over all pairs, and how many lie inside with that of the other pairs."""
-    lines = []
-    for figure, used in ERRORS.items():
-        misses = list(read_misses(told, figure))
-        pairs = sorted({miss.pair for miss in misses})
-        if len(pairs) > 1:
-            others = {pair: fit_error([miss for miss in misses if miss.pair != pair]) for pair in pairs}
-            inside = sum(miss.needed <= others[miss.pair] for miss in misses)
-            lines.append(
-                f"model's error of {figure.partition(',')[0]}: {100 * fit_error(misses):.1f} % over all pairs (used: {100 * used:.1f} %); "
-                f"with that of the other pairs {inside} of {len(misses)} lie in their ranges"
-            )
-    return lines
+    """A line for each kind of figure and class."""
+    found = dict[tuple[str, str], list[Miss]]()
+    keyed = {table.title for table, row in told if row.figure == EXACT}
+    for table, row in told:
+        if table.title in keyed and row.figure.startswith("bytes"):
+            continue  # keys alone decide
+        miss = Miss.of(table.recording.pair.name, row.figure, row.after, row.predicted) if row.predicted else None
+        if miss:
+            of = find_class(is_back_test=table.kind == BACK_TEST, is_trusted=table.is_trusted)
+            found.setdefault((miss.kind, of), []).append(miss)
+    return [format_error(*named, misses) for named, misses in sorted(found.items())]

@@ -69,8 +69,8 @@ held their bar, and 78 of 79 changes had the right sign. What missed led to corr
 these recordings: full batches now bound `batch.size` where bursts hide where runs end; a delay is tried by simulation where
 bursts queue on an idle connection; a codec's cost per batch and its cost per byte are two numbers; peaks are compared in the same
 bytes. Later each seed drew what calibration leaves open (a delay within its range, what a client's threads cost), and ranges
-became those in which one more run lies: since then the part of real figures inside stands below the tables. Ranges of records per
-batch, p95 and p99 hold the model's own error too, which was fitted to these pairs (`tests/lab/fidelity/pairs/errors.py`).
+became those in which one more run lies: since then the part of real figures inside stands below the tables. Ranges hold the model's
+own error too, which was fitted to the blind draw (`make draw ARGS=--ranges`).
 
 ```text
 """

@@ -1,11 +1,15 @@
-"""Directions in the tables of first sight: which would be claimed, read off what was printed and is never written again."""
+"""The tables of first sight, read off what was printed and is never written again: directions, and what ranges would need."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.lab.fidelity.pairs.compare import NOT_CLAIMED, RIGHT_WAY, WRONG_WAY, is_claimed
+from pipeline.model.trust import Trust
+from tests.lab.fidelity.pairs.compare import EXACT, NOT_CLAIMED, RIGHT_WAY, WRONG_WAY, is_claimed
+from tests.lab.fidelity.pairs.errors import Miss, find_class, format_error
 from tests.lab.fidelity.pairs.predict import Range
 
 if TYPE_CHECKING:
@@ -13,26 +17,52 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ROW = re.compile(
-    r"  (?P<figure>.{26}) *(?P<before>[\d.]+) +(?P<after>[\d.]+) +(?P<median>[\d.]+)  +(?:(?P<low>[\d.]+) \.\. (?P<high>[\d.]+))?"
+    r"  (?P<figure>.{26}\S*) *(?P<before>[\d.]+) +(?P<after>[\d.]+) +(?P<median>[\d.]+)  +(?:(?P<low>[\d.]+) \.\. (?P<high>[\d.]+))?"
     rf".*?(?:(?P<way>{RIGHT_WAY}|{WRONG_WAY})(?:{re.escape(NOT_CLAIMED)})?)?$"
 )
 _TITLE = re.compile(r"(?P<pair>\S+), .* \| ")
+_TRUST = "  trust: "
 _BACK_TEST = ", as it was: "
+
+
+@dataclass
+class SeenTable:
+    """A printed table: of a row, the real figure of both runs as printed, the prediction, and which way it went, or None."""
+
+    pair: str
+    is_back_test: bool
+    rows: dict[str, tuple[str, str, Range, str | None]] = field(default_factory=dict)
+    is_trusted: bool = False
+
+
+def read_tables(sight: Path) -> Iterator[SeenTable]:
+    """All tables of a file, in order."""
+    table = None
+    for line in sight.read_text().partition("```text\n")[2].splitlines():
+        if title := _TITLE.match(line):
+            if table:
+                yield table
+            table = SeenTable(title["pair"], _BACK_TEST in line)
+        elif table and line.startswith(_TRUST):
+            table.is_trusted = Trust.of(line.removeprefix(_TRUST)) == Trust.TRUSTED
+        elif table and (row := _ROW.match(line)):
+            median = float(row["median"])
+            found = Range(median, float(row["low"] or median), float(row["high"] or median))
+            table.rows[row["figure"].strip()] = row["before"], row["after"], found, row["way"]
+    if table:
+        yield table
 
 
 def read_changes(sight: Path) -> Iterator[tuple[str, bool, bool]]:
     """Each change beyond the bar: words with both runs and both predictions, whether its direction is right, and claimed."""
-    pair, base, now, is_base = "", dict[str, Range](), dict[str, Range](), False
-    for line in sight.read_text().partition("```text\n")[2].splitlines():
-        if title := _TITLE.match(line):
-            pair, is_base, now = title["pair"], _BACK_TEST in line, {}
-            base = now if is_base else base
-        elif row := _ROW.match(line):
-            figure, median = row["figure"].strip(), float(row["median"])
-            now[figure] = found = Range(median, float(row["low"] or median), float(row["high"] or median))
-            if row["way"]:
-                said = f"{pair}: {figure}, {row['before']} -> {row['after']}, predicted {base[figure].median:g} -> {median:g}"
-                yield said, row["way"] == RIGHT_WAY, is_claimed(found, base[figure])
+    base = dict[str, tuple[str, str, Range, str | None]]()
+    for table in read_tables(sight):
+        base = table.rows if table.is_back_test else base
+        for figure, (before, after, found, way) in table.rows.items():
+            if way:
+                own = base[figure][2]
+                said = f"{table.pair}: {figure}, {before} -> {after}, predicted {own.median:g} -> {found.median:g}"
+                yield said, way == RIGHT_WAY, is_claimed(found, own)
 
 
 def format_changes(sights: Sequence[Path]) -> str:
@@ -52,3 +82,18 @@ def format_changes(sights: Sequence[Path]) -> str:
             "larger than the ranges of what is predicted",
         ]
     )
+
+
+def format_ranges(sights: Sequence[Path]) -> str:
+    """How often figures lay in their ranges, and the error of the model with which nine of ten would have."""
+    misses = defaultdict[tuple[str, str], list[Miss]](list)
+    for sight in sights:
+        for table in read_tables(sight):
+            for figure, (_, real, found, _) in table.rows.items():
+                if figure.startswith("bytes") and EXACT in table.rows:
+                    continue
+                if miss := Miss.of(f"{sight.parent.name} {table.pair}", figure, float(real), found):
+                    misses[miss.kind, find_class(is_back_test=table.is_back_test, is_trusted=table.is_trusted)].append(
+                        miss
+                    )
+    return "\n".join(format_error(*named, own) for named, own in sorted(misses.items()))
