@@ -26,6 +26,7 @@ BENCHES = (
         "false_alarm",
         "silence",
         "costs",
+        "tables",
         "plans",
         "forecast",
         "collected",
