@@ -38,6 +38,8 @@ logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
 _SETTINGS = {
+    # Arrow's own allocator keeps what a task let go of: workers of `make run` hold 510 MiB with it, 260 without, as fast.
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalogImplementation": "in-memory",
