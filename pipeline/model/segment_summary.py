@@ -32,26 +32,32 @@ class RecordSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSummary:
-    """Totals over the batches of a segment."""
+class HeaderSums:
+    """Totals over batch headers; over usable batches where nothing else is said."""
+
+    damaged_batch_count: int  # those that cannot be used: wrong checksum, impossible counts, records that do not parse
+    crc_error_count: int  # those of them whose checksum does not match
+    record_count: int  # records, control records included
+    control_batch_count: int
+    missing_offset_count: int  # offsets between batches that no batch covers
+    min_timestamp_ms: int | None  # smallest timestamp in the headers (the first record's of each batch), or None
+    max_timestamp_ms: int | None
+    magics: tuple[int, ...]  # formats of all batches, ascending
+    codecs: tuple[str, ...]
+    producer_ids: tuple[int, ...]  # ascending, -1 (none) left out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSummary(HeaderSums):
+    """Totals over the batches of a segment; of a deep scan, the smallest timestamp is that of the records."""
 
     directory: LogDirectory
     partition: PartitionDirectory
     segment: SegmentFile
     batch_count: int  # whole batches found, damaged ones included (magic 0 and 1: messages or compressed wrappers)
-    damaged_batch_count: int  # those that cannot be used: wrong checksum, impossible counts, records that do not parse
-    record_count: int  # records of the usable batches, control records included
     size_bytes: int
     first_offset: int | None  # base offset of the first batch; None without batches
     last_offset: int | None  # last offset of the last batch, as its header has it
-    missing_offset_count: int  # offsets between batches that no batch covers
-    min_timestamp_ms: int | None  # smallest timestamp in the headers (in a deep scan: of the records), or None
-    max_timestamp_ms: int | None
-    magics: tuple[int, ...]
-    codecs: tuple[str, ...]
-    control_batch_count: int
-    producer_ids: tuple[int, ...]  # producer ids found, ascending; -1 (none) left out
-    crc_error_count: int
     records: RecordSummary | None = None
     problems: tuple[Problem, ...] = ()
 

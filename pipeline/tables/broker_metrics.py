@@ -5,12 +5,15 @@ from __future__ import annotations
 from pipeline.tables.columns import bigint, double, string
 from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC, Table
 
-_SOURCE = string("source", "Source kind that reports it.")
-_INSTANCE = string("instance", "What was scraped: the broker id, or Prometheus' `instance`.")
-_BROKER = bigint(
-    "broker_id",
-    "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where unknown.",
-    nullable=True,
+_REPORTED = (
+    *DATED_WINDOW,
+    string("source", "Source kind that reports it."),
+    string("instance", "What was scraped: the broker id, or Prometheus' `instance`."),
+    bigint(
+        "broker_id",
+        "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where unknown.",
+        nullable=True,
+    ),
 )
 _METERS = (
     double(
@@ -40,10 +43,7 @@ BROKER_METRICS = Table(
     key=("cluster", "window_start", "source", "instance"),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        _SOURCE,
-        _INSTANCE,
-        _BROKER,
+        *_REPORTED,
         bigint("sample_count", "Samples in the window.", "scrapes"),
         bigint("covered_ms", "Time that the increases stand for.", nullable=True),
         *_METERS,
@@ -73,10 +73,7 @@ BROKER_TOPICS = Table(
     key=("cluster", "window_start", "source", "instance", "topic"),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        _SOURCE,
-        _INSTANCE,
-        _BROKER,
+        *_REPORTED,
         TOPIC,
         *_METERS,
         bigint("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True),
@@ -92,10 +89,7 @@ BROKER_REQUEST_TIMES = Table(
     key=("cluster", "window_start", "source", "instance", "stage"),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        _SOURCE,
-        _INSTANCE,
-        _BROKER,
+        *_REPORTED,
         string("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
         double("request_count", "Produce requests: increase of the count.", "requests"),
         double(

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.log.header_sums import HeaderSums, sum_headers
+from pipeline.codec.log.header_sums import sum_headers
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.records.key_table import TOP_KEY_COUNT, RecordTally
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.model.log import Codec
-from pipeline.model.segment_summary import FrequentKey, RecordSummary
+from pipeline.model.segment_summary import FrequentKey, HeaderSums, RecordSummary
 
 KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))
 RECORDS = st.tuples(

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import HeaderScan
 from pipeline.model.log import Codec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderSums:
-    """Totals; over usable batches where nothing else is said."""
-
-    damaged_batch_count: int  # batches that cannot be used
-    crc_error_count: int  # those of them whose checksum does not match
-    record_count: int  # records, control records included
-    control_batch_count: int
-    missing_offset_count: int  # offsets between batches that no batch covers
-    min_timestamp_ms: int | None  # smallest timestamp in the headers (the first record's of each batch), or None
-    max_timestamp_ms: int | None
-    magics: tuple[int, ...]  # formats of all batches, ascending
-    codecs: tuple[str, ...]
-    producer_ids: tuple[int, ...]  # ascending, -1 left out
+from pipeline.model.segment_summary import HeaderSums
 
 
 def sum_headers(scan: HeaderScan) -> HeaderSums:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,25 +91,15 @@ def _with_records(summary: SegmentSummary, scan: HeaderScan, records: RecordSumm
 def _sum_up(
     directory: LogDirectory, partition: PartitionDirectory, segment: SegmentFile, scan: HeaderScan
 ) -> SegmentSummary:
-    sums = sum_headers(scan)
     return SegmentSummary(
+        **asdict(sum_headers(scan)),
         directory=directory,
         partition=partition,
         segment=segment,
         batch_count=len(scan),
-        damaged_batch_count=sums.damaged_batch_count,
-        record_count=sums.record_count,
         size_bytes=scan.file_bytes,
         first_offset=int(scan.base_offset[0]) if len(scan) else None,
         last_offset=int(scan.last_offset[-1]) if len(scan) else None,
-        missing_offset_count=sums.missing_offset_count,
-        min_timestamp_ms=sums.min_timestamp_ms,
-        max_timestamp_ms=sums.max_timestamp_ms,
-        magics=sums.magics,
-        codecs=sums.codecs,
-        control_batch_count=sums.control_batch_count,
-        producer_ids=sums.producer_ids,
-        crc_error_count=sums.crc_error_count,
         problems=scan.problems,
     )
 
