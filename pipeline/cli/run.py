@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         for step, error in failed:
             errors.append(error)
             if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
-                sys.stderr.write(escape_hidden(f"cluster {run.cluster_name}: {error}\n", keep="\n"))
+                cluster = f"cluster {run.cluster_name}: "
+                sys.stderr.write(escape_hidden(f"{cluster}{str(error).removeprefix(cluster)}\n", keep="\n"))
         if reports is not None:
             done[run.cluster_name] = reports
         delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other
@@ -94,8 +95,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _sum_up(errors: list[PipelineError], missing: list[str], count: int) -> PipelineError:
     """One error for those of several clusters, with the first one's exit code."""
-    which = f"{len(missing)} of {count} clusters failed: {', '.join(missing)}" if missing else "a replay failed"
-    error = PipelineError(f"{which}; their errors stand above")
+    error = PipelineError(
+        f"{len(missing)} of {count} clusters failed: {', '.join(missing)}; see their errors above"
+        if missing
+        else "a replay failed; see its error above"
+    )
     error.exit_code = errors[0].exit_code
     return error
 

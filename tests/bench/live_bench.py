@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
@@ -31,6 +30,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.session import create_session, stop_session
 from pipeline.tables.keys import KEY_TRAFFIC
 from tests.bench.figures import make_parser, print_figures
+from tests.config_files import write_configuration
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, past_minutes
 
@@ -87,18 +87,9 @@ def fill(cluster, count, start_ms, processes=2):
 
 def time_live_read(bootstrap, start_ms, folder, count, *, rounds):
     """Seconds of the session's first ingest of the window, and of the best of those after; each replaces the window."""
-    path = folder / "partition-health.yaml"
     source = {"kind": "live_cluster", "bootstrap_servers": bootstrap, "internal_topics": False, "groups": False}
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "replay": {"arrivals": False},  # the key tables only
-        "clusters": {"live": {"sources": [source], "topics": [TOPIC]}},
-    }
-    path.write_text(yaml.safe_dump(document))
-    config = load_config(path)
+    settings = {"window": "PT1M", "keys": {"secret": "secret"}, "replay": {"arrivals": False}}  # the key tables only
+    config = load_config(write_configuration(folder, {"live": {"sources": [source], "topics": [TOPIC]}}, **settings))
     span = TimeWindow(start_ms, start_ms + MINUTE_MS)
     (run,) = plan_runs(config, span, run_id="bench", now_ms=time.time_ns() // 1_000_000)
     spark = create_session(Spark(), app_name="bench")

@@ -14,7 +14,6 @@ import zlib
 from collections import Counter
 
 import pytest
-import yaml
 
 from pipeline.cli import main
 from pipeline.config.mail import Mail
@@ -27,6 +26,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.batches import START_MS, make_batch
+from tests.config_files import write_configuration
 from tests.gates.rows import at, gate_run, rows_of
 from tests.mail_parts import attached
 
@@ -85,7 +85,7 @@ def plant(run, planted):
             rows[PARTITION_TRAFFIC].append(
                 {**of, "leader_id": leader, "record_count": count, "batch_count": count, "size_bytes": count * RECORD_BYTES,
                  "batch_bytes_squared": float(count * RECORD_BYTES**2), "count_kind": "exact", "sampling_rate": 1.0}
-            )  # fmt: skip
+            )  # fmt: skip  # fields of a value, several a line
             rows[CLUSTER_STATE].append(
                 {
                     **of,
@@ -101,12 +101,12 @@ def plant(run, planted):
             rows[KEY_TRAFFIC].append(
                 {**head, "topic": "orders", "topic_id": "", "partition": partition, "kind": "key", "key_id": f"{key:08x}{0:024x}",
                  "record_count": RECORDS, "size_bytes": RECORDS * RECORD_BYTES}
-            )  # fmt: skip
+            )  # fmt: skip  # fields of a value, several a line
         rows[BROKERS] += [{**head, "broker_id": broker} for broker in range(planted.broker_count)]
         rows[WINDOW_STATUS].append(
             {**head, "window_end": at(minute + 1), "source": "log_directories", "expected_count": 1, "arrived_count": 1,
              "newest_at": at(MINUTES), "as_of": at(MINUTES), "missing": None, "is_trusted": True}
-        )  # fmt: skip
+        )  # fmt: skip  # fields of a value, several a line
     for table, found in rows.items():
         run.replace(table, rows_of(table.name, found), windows)
     return windows
@@ -192,10 +192,8 @@ def test_a_run_over_the_disks_of_such_a_cluster_leaves_the_same_mail(tmp_path, c
             {"kind": "topics_describe", "path": str(tmp_path / "topics.txt")},
         ],
     }
-    document = {"warehouse": "warehouse", "outbox": "outbox", "window": "PT1M", "mail": {"to": ["a@example.org"]}}
-    document |= {"candidates": [], "replay": {"arrivals": False}, "clusters": {"prod": cluster}}
-    config = tmp_path / "partition-health.yaml"
-    config.write_text(yaml.safe_dump(document))
+    settings = {"window": "PT1M", "mail": {"to": ["a@example.org"]}, "candidates": [], "replay": {"arrivals": False}}
+    config = write_configuration(tmp_path, {"prod": cluster}, **settings)
     assert main(("run", "--config", str(config), "--window", str(span), "--notify")) == HealthGateError.exit_code
     assert f"broker {planted.hot[0]}: " in capsys.readouterr().out
     (mail,) = (tmp_path / "outbox").glob("*.eml")

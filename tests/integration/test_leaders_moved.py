@@ -16,7 +16,6 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
@@ -25,6 +24,7 @@ from pipeline.config_file import load_config
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
+from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.facts import CONTROL_BIT, HEADER
@@ -75,17 +75,9 @@ class Runs:
     """Runs of the pipeline over one configuration, and what they left."""
 
     def __init__(self, spark, folder, source):
-        folder.mkdir()
-        self._spark, self._path = spark, folder / "partition-health.yaml"
-        document = {
-            "warehouse": "warehouse",
-            "outbox": "outbox",
-            "window": "PT1M",
-            "keys": {"mode": "off"},
-            "replay": {"arrivals": False},
-            "clusters": {"lab": {"sources": [source], "topics": list(TOPICS), "freshness": "P1D"}},
-        }
-        self._path.write_text(yaml.safe_dump(document))
+        lab = {"sources": [source], "topics": list(TOPICS), "freshness": "P1D"}
+        off = {"keys": {"mode": "off"}, "replay": {"arrivals": False}}
+        self._spark, self._path = spark, write_configuration(folder, {"lab": lab}, window="PT1M", **off)
         self.warehouse = load_config(self._path).warehouse
         self.verdicts = {}
 

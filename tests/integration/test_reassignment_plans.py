@@ -13,7 +13,6 @@ from email import message_from_bytes
 from email.policy import default
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 
 from pipeline.advice.recommendations import HotBroker, recommend
@@ -25,6 +24,7 @@ from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.window_status import trust_windows
+from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
@@ -172,21 +172,9 @@ def mail(spark, cluster, tmp_path):
     start_ms = coming_minutes() + MINUTE_MS  # no other traffic is stamped so late
     produce(cluster, start_ms)
     wait_for_checkpoints(cluster)
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "clusters": {
-            "lab": {
-                "sources": [{"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers]}],
-                "topics": list(ASSIGNMENT),
-                "gate": {"k": 1, "n": 1},
-            }
-        },
-    }
-    path = tmp_path / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
+    disks = {"kind": "log_directories", "paths": [str(broker.log_directory) for broker in cluster.brokers]}
+    lab = {"sources": [disks], "topics": list(ASSIGNMENT), "gate": {"k": 1, "n": 1}}
+    path = write_configuration(tmp_path, {"lab": lab}, window="PT1M", keys={"secret": "secret"})
     config, window = load_config(path), TimeWindow(start_ms, start_ms + MINUTE_MS)
     (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
     ingest.run(spark, context)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-import yaml
 from confluent_kafka import Consumer, Producer
 
 from expectations import gates
@@ -16,6 +15,7 @@ from pipeline.runs import plan_runs
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.state import read_live_state
 from pipeline.storage.window_status import trust_windows
+from tests.config_files import write_configuration
 from tests.integration.live.runs import live_source, wait_for_checkpoints, wait_until
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
@@ -129,18 +129,8 @@ def write_config(folder, cluster):
         {"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers if b.node_id != DEAD]},
         {"kind": "consumer_groups", "paths": [str(path) for path in folder.glob("groups-*.txt")]},
     ]
-    path = folder / "partition-health.yaml"
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "clusters": {
-            "lab": {"sources": sources, "topics": list(TOPICS), "rules": {"below_min_isr": {"severity": "critical"}}}
-        },
-    }
-    path.write_text(yaml.safe_dump(document))
-    return load_config(path)
+    lab = {"sources": sources, "topics": list(TOPICS), "rules": {"below_min_isr": {"severity": "critical"}}}
+    return load_config(write_configuration(folder, {"lab": lab}, window="PT1M", keys={"secret": "secret"}))
 
 
 def values(measured, rule):

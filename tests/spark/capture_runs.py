@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from expectations import gates
 from pipeline.config_file import load_config
@@ -32,6 +31,7 @@ from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.window_status import trust_windows
 from pipeline.tables import TABLES
+from tests.config_files import write_configuration
 
 CLUSTER = "demo"
 SECRET = "a70f" * 16
@@ -71,7 +71,6 @@ class Capture:
 
     def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, **document):
         """A configuration whose tables and mails lie in `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
         at = self.folder
         known = {
             "log_directories": {"paths": [str(at / "brokers")]},
@@ -87,23 +86,11 @@ class Capture:
             "gate": gate or {},
             "sources": [{"kind": kind, **known[kind]} for kind in sources],
         }
+        settings = {"window": "PT1M", "mail": {"to": ["kafka-platform@example.org"]}, "replay": {"seeds": 2}}
+        settings |= {"candidates": FEW_CANDIDATES, **document}
+        path = write_configuration(folder, {CLUSTER: cluster}, **settings)
         make_secret(folder)
-        config = folder / "partition-health.yaml"
-        config.write_text(
-            yaml.safe_dump(
-                {
-                    "warehouse": "warehouse",
-                    "outbox": "outbox",
-                    "window": "PT1M",
-                    "mail": {"to": ["kafka-platform@example.org"]},
-                    "candidates": FEW_CANDIDATES,
-                    "replay": {"seeds": 2},
-                    "clusters": {CLUSTER: cluster},
-                    **document,
-                }
-            )
-        )
-        return load_config(config)
+        return load_config(path)
 
 
 FEW_CANDIDATES = [

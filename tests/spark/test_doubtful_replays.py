@@ -6,13 +6,13 @@ Every topic keeps its row: a prediction with what it takes for granted, or why t
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.engine import InProcess
 from pipeline.jobs import ingest, replay
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.window_status import trust_windows
+from tests.config_files import write_configuration
 from tests.spark.awkward_traffic import SECONDS, START_MS, make_topics, write_brokers, write_scrapes
 from tests.spark.capture_runs import make_secret, plan, stored
 
@@ -46,17 +46,14 @@ def back_tests(tmp_path_factory):
         {"kind": "producer_metrics", "path": str(write_scrapes(folder / "scrapes"))},
     ]
     make_secret(folder)
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": f"PT{SECONDS}S",
-        "mail": {"to": ["kafka-platform@example.org"]},
-        "candidates": [{"name": "uniform", "partitioner": "java-builtin-uniform"}],
-        "replay": {"seeds": 3},
-        "clusters": {"demo": {"as_of": format_instant(END_MS + 1), "sources": sources}},
-    }
-    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
-    context = plan(load_config(folder / "partition-health.yaml"), TimeWindow(START_MS, END_MS))
+    path = write_configuration(
+        folder,
+        {"demo": {"as_of": format_instant(END_MS + 1), "sources": sources}},
+        window=f"PT{SECONDS}S",
+        candidates=[{"name": "uniform", "partitioner": "java-builtin-uniform"}],
+        replay={"seeds": 3},
+    )
+    context = plan(load_config(path), TimeWindow(START_MS, END_MS))
     ingest.run(InProcess(), context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
     replay.run(InProcess(), context, context.windows)

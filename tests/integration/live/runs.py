@@ -6,8 +6,6 @@ import threading
 import time
 from pathlib import Path
 
-import yaml
-
 from pipeline.codec.tools.tool_text import parse_topics_describe
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
@@ -16,6 +14,7 @@ from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
+from tests.config_files import write_configuration
 from tests.lab.cluster import run_tool
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, TOPICS
 from tests.lab.process import PATIENCE_S
@@ -63,20 +62,11 @@ def write_config(folder, cluster, **clusters):
         "offsets": [{**live, "read": "offsets"}],
         "dumps": [dumps, described],
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "partition-health.yaml"
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "clusters": {
-            name: {"sources": [{**known[kind][0], **more}, *known[kind][1:]], "topics": list(TOPICS)}
-            for name, (kind, more) in clusters.items()
-        },
+    named = {
+        name: {"sources": [{**known[kind][0], **more}, *known[kind][1:]], "topics": list(TOPICS)}
+        for name, (kind, more) in clusters.items()
     }
-    path.write_text(yaml.safe_dump(document))
-    return load_config(path)
+    return load_config(write_configuration(folder, named, window="PT1M", keys={"secret": "secret"}))
 
 
 def write_texts(folder, cluster):

@@ -6,12 +6,12 @@ import logging
 from collections import defaultdict
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
+from tests.config_files import write_configuration
 from tests.integration.metrics.sources import (
     BCRYPT,
     BY_FILES,
@@ -45,22 +45,15 @@ def watched(tmp_path_factory):
 @pytest.fixture(scope="package")
 def config(watched, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": f"PT{WINDOW_MS // 1000}S",
-        "clusters": {
-            BY_FILES: {"sources": file_sources(watched)},
-            BY_SERVER: {
-                "sources": server_sources(watched),
-                "producers": {f"{next(iter(PERF_CLIENTS))}-producer": {"linger.ms": 0}},
-            },
-            WRONG: {"sources": [server_sources(watched, "TEST_WRONG_PASSWORD")[0], *file_sources(watched)[1:2]]},
+    clusters = {
+        BY_FILES: {"sources": file_sources(watched)},
+        BY_SERVER: {
+            "sources": server_sources(watched),
+            "producers": {f"{next(iter(PERF_CLIENTS))}-producer": {"linger.ms": 0}},
         },
+        WRONG: {"sources": [server_sources(watched, "TEST_WRONG_PASSWORD")[0], *file_sources(watched)[1:2]]},
     }
-    path = folder / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
+    return write_configuration(folder, clusters, window=f"PT{WINDOW_MS // 1000}S")
 
 
 @pytest.fixture(scope="package")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from email import message_from_bytes
 from email.policy import default
 
@@ -25,31 +26,53 @@ GOOD = {
     "above_count": 0,
     "reason": "",
 }
-CLUSTERS = ("well", "hot", "silent", "stopped")
+CLUSTERS = ("well", "hot", "silent", "stopped", "recorded", "worse")
+END_MS = NOW_MS - 5 * MINUTE_MS  # `grace`: five minutes
+RECORDED_MS = END_MS - 30 * DAY_MS
+JUDGED_MS = {
+    "well": (END_MS - MINUTE_MS, END_MS),
+    "hot": (T0_MS,),
+    "stopped": (T0_MS - DAY_MS,),
+    "recorded": (RECORDED_MS - DAY_MS - MINUTE_MS, RECORDED_MS - DAY_MS, RECORDED_MS - MINUTE_MS, RECORDED_MS),
+    "worse": (T0_MS,),
+}
+INCIDENTS_OF = {
+    "hot": [change(1), change(2), change(2, state="resolved", minute=1)],
+    "worse": [replace(change(number), since_ms=T0_MS - number * MINUTE_MS) for number in range(1, 6)],
+}
 
 
 def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
     base = a_run(tmp_path, to=("platform@x.org",), daily=True).config
     source = LogDirectories(kind="log_directories", paths=(tmp_path,))
     clusters = dict.fromkeys(CLUSTERS, next(iter(base.clusters.values())).model_copy(update={"sources": (source,)}))
+    clusters["recorded"] = clusters["well"].model_copy(update={"as_of": instant_of(RECORDED_MS + 5 * MINUTE_MS)})
     config = base.model_copy(update={"clusters": clusters})
     ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
-    for name, start_ms in (("well", T0_MS), ("hot", T0_MS), ("stopped", T0_MS - DAY_MS)):
-        span = TimeWindow(start_ms, start_ms + 2 * MINUTE_MS)
+    for name, starts_ms in JUDGED_MS.items():
+        span = TimeWindow(T0_MS, T0_MS + 2 * MINUTE_MS)
         (run,) = plan_runs(config, span, run_id="r", now_ms=NOW_MS, cluster=name)
-        run.replace(VERDICTS, [GOOD | {"window_start": instant_of(start_ms)}], run.windows)
-        incidents = {"hot": [change(1), change(2), change(2, state="resolved", minute=1)]}
-        run.replace(INCIDENTS, incidents.get(name, []), run.windows)
+        windows = [TimeWindow(start_ms, start_ms + MINUTE_MS) for start_ms in starts_ms]
+        run.replace(VERDICTS, [GOOD | {"window_start": instant_of(start_ms)} for start_ms in starts_ms], windows)
+        run.replace(INCIDENTS, INCIDENTS_OF.get(name, []), run.windows)
     for _ in range(2):
         daily_mail.run(config, now_ms=NOW_MS)
     ((message, _),) = deliver_alerts.run(config, None, now_ms=NOW_MS).deliveries
     mail = message_from_bytes(message.payload, policy=default)
     assert mail["To"] == "platform@x.org"
-    assert mail["Subject"].startswith("[DAY] 4 clusters: 2 not judged, 1 incidents, 1 well in the 24 hours to ")
-    lines = [line.split() for line in mail.get_body(("plain",)).get_content().splitlines()]
-    table = [line[line[0] == ">" :] for line in lines if len(line) > 1 and {*line[:2]} & {*CLUSTERS}]
-    assert [line[0] for line in table] == ["silent", "stopped", "hot", "well"]
-    assert table[0][1:6] == ["not", "judged", "0", "of", "1440"]
-    assert table[3][1:5] == ["well", "1", "of", "1440"]
-    assert "source_1" in " ".join(table[2])
-    assert "source_2" not in " ".join(table[2])
+    assert mail["Subject"].startswith("[DAY] 6 clusters: 2 not judged, 2 incidents, 2 well in the 24 hours to ")
+    lines = mail.get_body(("plain",)).get_content().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("  cluster "))
+    assert lines[start + 1 : start + 12] == [
+        "> silent    not judged  0 of 1440  never",
+        "> stopped   not judged  0 of 1440  2026-11-20 09:00 UTC",
+        "> worse     incidents   1 of 1440  2026-11-21 09:00 UTC  source_5 (source",
+        "                                                         arrival), source_4",
+        "                                                         (source arrival),",
+        "                                                         source_3 (source",
+        "                                                         arrival), 2 more",
+        "> hot       incidents   1 of 1440  2026-11-21 09:00 UTC  source_1 (source",
+        "                                                         arrival)",
+        "  recorded  well        2 of 1440  2026-10-22 09:05 UTC",
+        "  well      well        1 of 1440  2026-11-21 09:05 UTC",
+    ]

@@ -5,31 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import time
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pipeline.cli.side_by_side import take_steps_apart
 from pipeline.cli.steps import StepReport
 from pipeline.config_file import load_config
+from pipeline.environment import count_steps_at_once
 from pipeline.errors import NothingUsableError
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
+from tests.config_files import write_configuration
 from tests.unit.jobs.test_pending_windows import FIRST
 
-CLUSTERS = ("long", "fails", "raises", "killed", "short", "last")
+CLUSTERS = ("long", "fails", "short", "raises", "killed", "last")
 
 
 @pytest.fixture
 def config(tmp_path):
     sources = [{"kind": "log_directories", "paths": [str(tmp_path / "nowhere")]}]
-    path = tmp_path / "partition-health.yaml"
-    clusters = {name: {"sources": sources} for name in CLUSTERS}
-    path.write_text(
-        yaml.safe_dump({"warehouse": "warehouse", "outbox": "outbox", "clusters": clusters}, sort_keys=False)
-    )
-    return load_config(path)
+    return load_config(write_configuration(tmp_path, {name: {"sources": sources} for name in CLUSTERS}))
 
 
 def one_step(_spark, run):
@@ -50,10 +47,13 @@ def one_step(_spark, run):
 
 def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, capfd):
     runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
-    ended = list(take_steps_apart([runs[name] for name in CLUSTERS], (one_step,), at_once=2))
+    taken = take_steps_apart([runs[name] for name in CLUSTERS], (one_step,), at_once=2)
+    ended = [next(taken)]
+    assert len(active_children()) == 2  # no process of the first three clusters ends by itself
+    ended += taken
     order = [run.cluster_name for run, _, _ in ended]
     assert (order[:4], {*order[4:]}) == (
-        ["fails", "raises", "killed", "short"],
+        ["fails", "short", "raises", "killed"],
         {"last", "long"},
     )  # those two end at once
     verdicts = {run.cluster_name: report.verdict for run, reports, _ in ended for report in reports or ()}
@@ -66,6 +66,18 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
         "killed": (one_step, "its process was killed by signal 9, perhaps as memory was short; run again", 1),
     }
     assert "an error of no kind of ours" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("master", "count"), [("local[2]", count_steps_at_once(2)), ("spark://elsewhere:7077", 1), ("yarn", 1)]
+)
+def test_as_many_at_once_as_the_machine_holds_and_one_on_a_spark_cluster(config, master, count):
+    config = config.model_copy(update={"spark": config.spark.model_copy(update={"master": master})})
+    runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
+    taken = take_steps_apart([runs["short"], runs["last"]], (one_step,))
+    next(taken)
+    assert len(active_children()) == count
+    assert len([*taken]) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException
 
 from pipeline.cli import main
+from pipeline.cli.run import _sum_up
 from pipeline.cli.steps import StepReport, take_steps
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError, SparkFailedError, StorageError
 from pipeline.runs import plan_runs
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
+from tests.config_files import write_configuration
 from tests.unit.alerting.examples import new_evidence
 from tests.unit.alerting.test_deliver_alerts import message_for, queue
 from tests.unit.jobs.test_pending_windows import FIRST
@@ -25,10 +26,7 @@ CLUSTERS = ("one", "two", "three")
 def config(tmp_path):
     """Three clusters without a file to read."""
     sources = [{"kind": "log_directories", "paths": [str(tmp_path / "nowhere")]}]
-    clusters = {name: {"sources": sources} for name in CLUSTERS}
-    path = tmp_path / "partition-health.yaml"
-    path.write_text(yaml.safe_dump({"warehouse": "warehouse", "outbox": "outbox", "clusters": clusters}))
-    return path
+    return write_configuration(tmp_path, {name: {"sources": sources} for name in CLUSTERS})
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,19 @@ def test_messages_that_wait_leave_though_every_cluster_fails(config, capsys):
     assert [path.suffix for path in loaded.outbox.iterdir()] == [".eml"]
     said = capsys.readouterr().err
     assert [name for name in CLUSTERS if f"cluster {name}: " in said] == [*CLUSTERS]
+    assert said.splitlines()[-1].endswith(": 3 of 3 clusters failed: one, two, three; see their errors above")
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        (["b", "c"], "2 of 3 clusters failed: b, c; see their errors above"),
+        ([], "a replay failed; see its error above"),
+    ],
+)
+def test_errors_of_several_clusters_are_one_with_the_exit_code_of_the_first(missing, text):
+    error = _sum_up([NothingUsableError("x"), StorageError("y")], missing, 3)
+    assert (str(error), error.exit_code) == (text, NothingUsableError.exit_code)
 
 
 def test_a_command_over_a_damaged_table_ends_with_one_line_and_its_exit_code(config, capsys):

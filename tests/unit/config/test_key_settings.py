@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
+from tests.config_files import write_configuration
 
 CLUSTER = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
 
@@ -17,10 +17,7 @@ CLUSTER = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
 @pytest.fixture
 def load(tmp_path):
     def load(**keys):
-        path = tmp_path / "partition-health.yaml"
-        document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": {"demo": CLUSTER}, "keys": keys}
-        path.write_text(yaml.safe_dump(document))
-        return load_config(path)
+        return load_config(write_configuration(tmp_path, {"demo": CLUSTER}, keys=keys))
 
     return load
 

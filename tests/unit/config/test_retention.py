@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-import yaml
 
 from pipeline.config.retention import SUMMED_UP, retention_of
 from pipeline.config_file import load_config
@@ -17,6 +16,7 @@ from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, VERDICTS
+from tests.config_files import write_configuration
 
 NOW = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
 AGES = (100, 50, 1)
@@ -25,11 +25,8 @@ AGES = (100, 50, 1)
 @pytest.fixture
 def load(tmp_path):
     def load(retention):
-        path = tmp_path / "partition-health.yaml"
         cluster = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
-        document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": {"demo": cluster}, "retention": retention}
-        path.write_text(yaml.safe_dump(document))
-        return load_config(path)
+        return load_config(write_configuration(tmp_path, {"demo": cluster}, retention=retention))
 
     return load
 

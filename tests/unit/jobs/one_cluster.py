@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import yaml
-
 from pipeline.config_file import load_config
 from pipeline.storage.tables_on_disk import ensure_tables
+from tests.config_files import write_configuration
 
 
 def write_config(folder):
     """The configuration of cluster `lab`, read from its file; its tables are there."""
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "keys": {"secret": "secret"},
-        "clusters": {"lab": {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}},
-    }
-    path = folder / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
-    config = load_config(path)
+    lab = {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}
+    config = load_config(write_configuration(folder, {"lab": lab}, keys={"secret": "secret"}))
     ensure_tables(config.warehouse)
     return config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, find_newest_window
@@ -15,6 +14,7 @@ from pipeline.storage.rows import replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from tests.config_files import write_configuration
 
 MINUTE_MS = 60_000
 START_MS = 1_795_251_600_000
@@ -25,16 +25,10 @@ def window(minute):
 
 
 def plan(folder, first, last, now_ms):
-    document = {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "keys": {"secret": "secret"},
-        "clusters": {"lab": {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}},
-    }
-    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
+    lab = {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}
+    path = write_configuration(folder, {"lab": lab}, window="PT1M", keys={"secret": "secret"})
     span = TimeWindow(window(first).start_ms, window(last).end_ms)
-    (run,) = plan_runs(load_config(folder / "partition-health.yaml"), span, run_id="test", now_ms=now_ms)
+    (run,) = plan_runs(load_config(path), span, run_id="test", now_ms=now_ms)
     return run
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 import pytest
-import yaml
 from deltalake import write_deltalake
 
 from pipeline.config_file import load_config
@@ -20,6 +19,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
+from tests.config_files import write_configuration
 from tests.report_tables import CLUSTER, T0_MS, blank_rows, write_rows
 
 LINGER, UPGRADE = "replay:linger", "replay:upgrade"
@@ -51,7 +51,7 @@ def write_windows(warehouse):
                 is_in_sync=pl.lit(value=True), expected_share=pl.lit(1 / 3), capacity=pl.lit(1.0), chance_ratio=pl.lit(1.0),
                 chance_p_value=pl.lit(0.0), excess_topic=pl.lit("orders"),
             )
-        )  # fmt: skip
+        )  # fmt: skip  # fields of a value, several a line
     brokers = pl.concat(frames)
     for name in ("gold.broker_share", "gold.partition_health", "bronze.cluster_state"):
         write_rows(warehouse, name, brokers)
@@ -81,13 +81,9 @@ def write_sessions(warehouse, frame):
 
 
 def prepare(folder):
-    document = {
-        "warehouse": "warehouse", "outbox": "outbox", "window": "PT1H",
-        "candidates": [{"name": "linger", "config": {"linger.ms": 5}}, {"name": "upgrade", "partitioner": "java-builtin"}],
-        "clusters": {CLUSTER: {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}},
-    }  # fmt: skip
-    (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
-    config = load_config(folder / "partition-health.yaml")
+    clusters = {CLUSTER: {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}}
+    candidates = [{"name": "linger", "config": {"linger.ms": 5}}, {"name": "upgrade", "partitioner": "java-builtin"}]
+    config = load_config(write_configuration(folder, clusters, candidates=candidates))
     ensure_tables(config.warehouse)
     write_windows(config.warehouse)
     return config

@@ -8,7 +8,6 @@ from collections import Counter
 from datetime import date
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.engine import InProcess
@@ -19,6 +18,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.tables.bronze import QUARANTINE, WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.batches import make_batch, make_records
+from tests.config_files import write_configuration
 
 SEVEN_H = 7 * HOUR_MS
 START_MS = 70_000 * SEVEN_H  # 2025-11-24T16:00Z: windows of seven hours are counted from 1970, not from midnight
@@ -40,14 +40,7 @@ class Lab:
             {"kind": "log_directories", "paths": [str(folder / "brokers")]},
             {"kind": "topics_describe", "path": str(folder / "topics.txt")},
         ]
-        document = {
-            "warehouse": "warehouse",
-            "outbox": "outbox",
-            "window": "PT7H",
-            "clusters": {"lab": {"sources": sources}},
-        }
-        (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
-        self.config = load_config(folder / "partition-health.yaml")
+        self.config = load_config(write_configuration(folder, {"lab": {"sources": sources}}, window="PT7H"))
 
     def make_topic(self, topic_id):
         self.topic_id = topic_id

@@ -6,7 +6,6 @@ import socket
 
 import polars as pl
 import pytest
-import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,6 +14,7 @@ from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.report.metric_families import FAMILIES, PREFIX
 from pipeline.report.metrics import publish_metrics
 from pipeline.runs import plan_runs
+from tests.config_files import write_configuration
 from tests.metrics_paper import METRICS_PAPER, with_metrics
 from tests.report_tables import T0_MS, write_rows, write_what_metrics_need
 
@@ -34,13 +34,11 @@ def tables(tmp_path_factory):
 @pytest.fixture
 def publish(tables, tmp_path):
     def run(name="demo", **metrics):
-        document = {
-            "warehouse": str(tables), "outbox": "outbox", "metrics": {"textfile_folder": "metrics", **metrics},
-            "clusters": {name: {"sources": [{"kind": "log_directories", "paths": ["."]}]}},
-        }  # fmt: skip
-        (tmp_path / "c.yaml").write_text(yaml.safe_dump(document))
+        clusters = {name: {"sources": [{"kind": "log_directories", "paths": ["."]}]}}
+        settings = {"warehouse": str(tables), "metrics": {"textfile_folder": "metrics", **metrics}}
+        path = write_configuration(tmp_path, clusters, **settings)
         span = TimeWindow(T0_MS, T0_MS + HOUR_MS)  # an older window: the newest is published all the same
-        return publish_metrics(plan_runs(load_config(tmp_path / "c.yaml"), span, run_id="r", now_ms=T0_MS)[0])
+        return publish_metrics(plan_runs(load_config(path), span, run_id="r", now_ms=T0_MS)[0])
 
     return run
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.sources.kinds.live_cluster import LiveCluster
+from tests.config_files import write_configuration
 
 
 def load(tmp_path, *sources):
-    path = tmp_path / "config.yaml"
-    document = {"warehouse": "w", "outbox": "o", "clusters": {"c": {"sources": list(sources)}}}
-    path.write_text(yaml.safe_dump(document))
-    return load_config(path).clusters["c"].sources
+    return load_config(write_configuration(tmp_path, {"c": {"sources": list(sources)}})).clusters["c"].sources
 
 
 LIVE = {"kind": "live_cluster", "bootstrap_servers": "b1:9092, b2:9092"}

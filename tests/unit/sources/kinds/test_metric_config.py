@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
+from tests.config_files import write_configuration
 
 SECRET = "hunter2-not-to-be-seen"
 
 
 def load(tmp_path, *sources, **cluster):
-    document = {"warehouse": "w", "outbox": "o", "clusters": {"c": {"sources": list(sources), **cluster}}}
-    path = tmp_path / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return load_config(path).clusters["c"]
+    return load_config(write_configuration(tmp_path, {"c": {"sources": list(sources), **cluster}})).clusters["c"]
 
 
 def test_paths_are_taken_from_the_file_s_folder(tmp_path):

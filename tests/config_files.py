@@ -1,0 +1,14 @@
+"""Configurations as files, for tests that read them as the commands do."""
+
+from __future__ import annotations
+
+import yaml
+
+
+def write_configuration(folder, clusters, *, name="partition-health.yaml", **settings):
+    """Writes the configuration of some clusters, by name, with tables and mails beside it; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    document = {"warehouse": "warehouse", "outbox": "outbox", "clusters": clusters} | settings
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
