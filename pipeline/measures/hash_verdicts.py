@@ -39,12 +39,12 @@ class HashVerdict:
     reason: str  # in words
 
 
-def bound_chance(explained_count: int, count: int, chance: float) -> float:
+def bound_match_chance(explained_count: int, count: int, chance: float) -> float:
     """Bound on the chance that so many of `count` keys, or more, lie right by luck.
 
-    >>> bound_chance(12, 12, 0.5) == 0.5**12
+    >>> bound_match_chance(12, 12, 0.5) == 0.5**12
     True
-    >>> bound_chance(1, 12, 0.5)
+    >>> bound_match_chance(1, 12, 0.5)
     1.0
     """
     ratio = explained_count / count
@@ -69,7 +69,7 @@ def judge_hash(
     best = max(explained, key=lambda name: explained[name].record_count)  # the first of equals
     most = explained[best]
     ratio = most.record_count / record_count
-    p_value = min(1.0, len(explained) * bound_chance(most.key_count, key_count, chance))
+    p_value = min(1.0, len(explained) * bound_match_chance(most.key_count, key_count, chance))
     tied = tuple(name for name, found in explained.items() if name != best and found.record_count == most.record_count)
     words = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
     if tied and p_value <= LEVEL:

@@ -15,7 +15,7 @@ from pipeline.model.number_text import (
     format_ratio,
 )
 from pipeline.report.answers import Answer, AnswerRow
-from pipeline.report.marks import ChartRow, Legend, Mark, MarkKind, RowChart, Scale, scale_over
+from pipeline.report.marks import ChartRow, Legend, Mark, MarkKind, Scale, TableChart, scale_over
 
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
@@ -37,7 +37,7 @@ def known(value: float | None, write: Callable[[float], str]) -> str:
     return NONE if value is None else write(value)
 
 
-def draw_shares(answer: Answer) -> RowChart:
+def draw_shares(answer: Answer) -> TableChart:
     """Each broker's share with its fair share, its limit, and what chance reaches."""
     rows = answer.rows[:_SHOWN_BROKERS]
     scale = scale_over(
@@ -51,7 +51,7 @@ def draw_shares(answer: Answer) -> RowChart:
         says = f"{_names(above)} above the limit, not yet in enough windows to fail, or not beyond chance."
     else:
         says = "Every broker is below its limit."
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Brokers' shares of the bytes",
         says=says + _left_out(answer),
@@ -103,7 +103,7 @@ def _share_row(row: AnswerRow, scale: Scale, *, is_hot: bool) -> ChartRow:
     )
 
 
-def draw_causes(answer: Answer, broker: int) -> RowChart | None:
+def draw_causes(answer: Answer, broker: int) -> TableChart | None:
     """How a broker comes from its fair share to its share, term by term; None where it was not split."""
     row = next((row for row in answer.rows if row["broker_id"] == broker), None)
     if row is None or row["leaders_term"] is None:
@@ -126,7 +126,7 @@ def draw_causes(answer: Answer, broker: int) -> RowChart | None:
     rows.append(
         ChartRow(cells=("its share", format_percent(share, 1)), marks=(scale.area("bar", 0, share),), is_marked=True)
     )
-    return RowChart(
+    return TableChart(
         answer=answer,
         title=f"Why broker {row['broker_id']} is {'above' if share >= fair else 'below'} its fair share",
         says=f"{_sum_up(steps)} % of the bytes: an excess of {format_points(share - fair)} points, split exactly into "
@@ -161,7 +161,7 @@ def _step_row(label: str, term: float, start: float, scale: Scale, *, is_part: b
     )
 
 
-def draw_latency(answer: Answer) -> RowChart | None:
+def draw_latency(answer: Answer) -> TableChart | None:
     """How long producers wait for each broker, next to its peers and to its own history; None where nobody reports it."""
     rows = [row for row in answer.rows if row["request_latency_avg_ms"] is not None][:_SHOWN_BROKERS]
     if not rows:
@@ -171,7 +171,7 @@ def draw_latency(answer: Answer) -> RowChart | None:
     says = f"Producers wait {format_ms(slowest['request_latency_avg_ms'])} on average for broker {slowest['broker_id']}"
     if slowest["ratio_to_peers"]:
         says += f", {format_ratio(slowest['ratio_to_peers'])} what they wait for its peers"
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="How long producers wait for each broker",
         says=f"{says}.",
@@ -211,7 +211,7 @@ def _latency_row(row: AnswerRow, scale: Scale) -> ChartRow:
     )
 
 
-def draw_room(answer: Answer) -> RowChart | None:
+def draw_room(answer: Answer) -> TableChart | None:
     """Draws each broker's spare capacity: the cluster's head-room, its handlers' time, its disk."""
     rows = [row for row in answer.rows if row["share_ratio"]][:_SHOWN_BROKERS]
     if not rows:
@@ -232,7 +232,7 @@ def draw_room(answer: Answer) -> RowChart | None:
             f"{format_ratio(highest['highest_ratio'])} its fair share."
         )
     scale = scale_over([1.0])
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Head-room",
         says=says,
@@ -264,7 +264,7 @@ def draw_room(answer: Answer) -> RowChart | None:
     )
 
 
-def draw_waiting(answer: Answer) -> RowChart | None:
+def draw_waiting(answer: Answer) -> TableChart | None:
     """Draws why producers wait: throttling, a full buffer, retries; None without producers' metrics."""
     if not answer.rows:
         return None
@@ -272,7 +272,7 @@ def draw_waiting(answer: Answer) -> RowChart | None:
     blocked = [row for row in answer.rows if row["buffer_blocked_ratio"]]
     says = f"{len(throttled)} producers are throttled by a quota, {len(blocked)} wait for buffer memory."
     scale = scale_over([row["queue_time_ms"] for row in answer.rows])
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="What holds producers up",
         says=says if throttled or blocked else "No producer is throttled, none waits for buffer memory.",

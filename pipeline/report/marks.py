@@ -80,7 +80,7 @@ class Legend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowChart:
+class TableChart:
     """A table whose rows carry marks."""
 
     answer: Answer  # the rows it is drawn from; its name is the chart's

@@ -23,7 +23,7 @@ from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
 from pipeline.report.answers import LINES_TOGETHER, STRIPS_SHOWN, Answer, Asker, pivot_columns
 from pipeline.report.brokers import draw_causes, draw_latency, draw_room, draw_shares, draw_waiting
-from pipeline.report.marks import RowChart
+from pipeline.report.marks import TableChart
 from pipeline.report.quality import draw_abstentions, draw_judged, draw_quarantine, draw_sources
 from pipeline.report.status import Status, find_status
 from pipeline.report.timeline import LineChart, TimeStrip, draw_lines, draw_strip
@@ -41,7 +41,7 @@ class ReportSection:
 
     name: str
     title: str
-    rows: tuple[RowChart, ...] = ()
+    rows: tuple[TableChart, ...] = ()
     lines: tuple[LineChart, ...] = ()
     heat: HeatMap | None = None
 
@@ -116,7 +116,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     )
 
 
-def _known(*charts: RowChart | None) -> tuple[RowChart, ...]:
+def _known(*charts: TableChart | None) -> tuple[TableChart, ...]:
     return tuple(chart for chart in charts if chart is not None)
 
 

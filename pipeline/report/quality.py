@@ -8,18 +8,18 @@ from pipeline.model.number_text import format_count, format_name, format_percent
 from pipeline.model.window import milliseconds_of
 from pipeline.report.answers import Answer, AnswerRow
 from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, RowChart, Scale
+from pipeline.report.marks import ChartRow, Legend, Scale, TableChart
 from pipeline.rules import format_measure
 
 _NAME_LENGTH = 120
 _REASON_LENGTH = 400
 
 
-def draw_sources(answer: Answer) -> RowChart:
+def draw_sources(answer: Answer) -> TableChart:
     """Draws each source's expected and received data."""
     lacking = [row for row in answer.rows if row["missing"] or (row["expected_count"] or 0) > row["arrived_count"]]
     scale = Scale(0.0, 1.0)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Sources",
         says=f"{len(lacking)} of {len(answer.rows)} sources lack something."
@@ -54,9 +54,9 @@ def _source_row(row: AnswerRow, scale: Scale) -> ChartRow:
     )
 
 
-def draw_judged(answer: Answer) -> RowChart:
+def draw_judged(answer: Answer) -> TableChart:
     """Draws everything above a limit in the window: failing and warning."""
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Above a limit in this window",
         says="Failing first; a warning fails once it has lasted long enough."
@@ -81,10 +81,10 @@ def draw_judged(answer: Answer) -> RowChart:
     )
 
 
-def draw_quarantine(answer: Answer) -> RowChart:
+def draw_quarantine(answer: Answer) -> TableChart:
     """Input that was refused or is suspect, by reason."""
     count = sum(row["place_count"] for row in answer.rows)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Quarantine",
         says=f"{format_count(count)} places in the input were refused or are suspect."
@@ -107,10 +107,10 @@ def draw_quarantine(answer: Answer) -> RowChart:
     )
 
 
-def draw_abstentions(answer: Answer) -> RowChart:
+def draw_abstentions(answer: Answer) -> TableChart:
     """Draws the subjects that were not judged, and why."""
     count = sum(row["subject_count"] for row in answer.rows)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Abstentions",
         says=f"{format_count(count)} subjects were not judged." if count else "Every subject was judged.",

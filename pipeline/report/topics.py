@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
 from pipeline.report.answers import Answer, AnswerRow
 from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, RowChart, Scale, scale_over
+from pipeline.report.marks import ChartRow, Legend, Scale, TableChart, scale_over
 
 NAME_LENGTH = 60
 _STEPS = 8
@@ -49,7 +49,7 @@ class HeatMap:
     steps: tuple[str, ...]
 
 
-def draw_topics(answer: Answer, broker: int) -> RowChart | None:
+def draw_topics(answer: Answer, broker: int) -> TableChart | None:
     """Draws what each topic adds to the broker's excess or takes from it; None without traffic."""
     total = sum(row["size_bytes"] for row in answer.rows)
     if not total:
@@ -71,7 +71,7 @@ def draw_topics(answer: Answer, broker: int) -> RowChart | None:
         for row, share in zip(both, shares, strict=True)
     ]
     rest = len(answer.rows) - len(both)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title=f"Topics that make broker {broker} what it is",
         says="What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes; over all topics "
@@ -127,13 +127,13 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> HeatCell:
     )
 
 
-def draw_hot_keys(answer: Answer) -> RowChart | None:
+def draw_hot_keys(answer: Answer) -> TableChart | None:
     """The heaviest keys by their pseudonyms; None where keys were not read."""
     if not answer.rows:
         return None
     heavy = [row for row in answer.rows if row["is_heavy"]]
     scale = scale_over([row["topic_ratio"] for row in answer.rows])
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Heaviest keys",
         says=f"{len(heavy)} of them hold more than a partition's part of their topic: no hash spreads these."

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_ratio
 from pipeline.report.answers import Answer, AnswerRow
 from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, Mark, RowChart, Scale, scale_over
+from pipeline.report.marks import ChartRow, Legend, Mark, Scale, TableChart, scale_over
 from pipeline.report.topics import NAME_LENGTH
 
 _TRUSTED = "trusted"
@@ -25,7 +25,7 @@ def with_range(value: float | None, low: float | None, high: float | None, write
     )
 
 
-def draw_advice(answer: Answer) -> RowChart | None:
+def draw_advice(answer: Answer) -> TableChart | None:
     """Draws recommendations with the predicted share ratio; None where there are none."""
     if not answer.rows:
         return None
@@ -51,7 +51,7 @@ def draw_advice(answer: Answer) -> RowChart | None:
                 note=row["text"].replace("`", ""),
             )
         )
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="What to do, and what each action would bring",
         says="Share over fair share of the broker, had the window's traffic met the action; best first.",
@@ -62,7 +62,7 @@ def draw_advice(answer: Answer) -> RowChart | None:
     )
 
 
-def draw_promises(answer: Answer) -> RowChart | None:
+def draw_promises(answer: Answer) -> TableChart | None:
     """Draws earlier advice: promised beside actual, and the score of its kind; None where there was none."""
     if not answer.rows:
         return None
@@ -70,7 +70,7 @@ def draw_promises(answer: Answer) -> RowChart | None:
     scale = scale_over([row[name] for row in answer.rows for name in names])
     counts = Counter(row["outcome"] for row in answer.rows)
     done = counts["kept"] + counts["broken"]
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="What became of earlier advice",
         says=f"{counts['kept']} of {done} promises that can be judged were kept; {counts['not_carried_out']} were not carried "
@@ -125,7 +125,7 @@ def _ratio_marks(row: AnswerRow, scale: Scale) -> tuple[Mark, ...]:
     )
 
 
-def draw_replay(answer: Answer) -> RowChart | None:
+def draw_replay(answer: Answer) -> TableChart | None:
     """Per topic what was observed, the back-test and each candidate; None where nothing was replayed."""
     if not answer.rows:
         return None
@@ -141,11 +141,11 @@ def draw_replay(answer: Answer) -> RowChart | None:
         rows.append(_candidate_row(row, scale, group))
     trusted = sum(row["trust"] == _TRUSTED for row in answer.rows if row["is_baseline"])
     count = sum(bool(row["is_baseline"]) for row in answer.rows)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Observed, back-test, candidates",
-        says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The setup in use is predicted "
-        f"as well: for {trusted} of {count} topics that back-test can be trusted.",
+        says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The current setup is predicted "
+        f"as well: that back-test can be trusted for {trusted} of {count} topics.",
         columns=("candidate", "highest broker", "keys moved", "p99 latency", "records per batch", "trust"),
         texts=frozenset({5}),
         rows=rows,
@@ -165,7 +165,7 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
         marks.insert(0, scale.point("observed", row["observed_peak"], f"observed {format_ratio(row['observed_peak'])}"))
     return ChartRow(
         cells=(
-            "in use: back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
+            "current setup: back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
             with_range(row["peak"], row["peak_low"], row["peak_high"], format_ratio),
             known(row["keys_moved_ratio"], format_percent),
             with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),
@@ -180,18 +180,18 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
     )
 
 
-def draw_back_tests(answer: Answer) -> RowChart | None:
-    """The setup in use: predicted beside observed, for each topic; None where nothing was predicted."""
+def draw_back_tests(answer: Answer) -> TableChart | None:
+    """The current setup: predicted beside observed, for each topic; None where nothing was predicted."""
     rows = [row for row in answer.rows if row["observed_share"] is not None and row["predicted_share"] is not None]
     if not rows:
         return None
     scale = scale_over([row[name] for row in rows for name in ("observed_share", "predicted_share_high")])
     trusted = sum(bool(row["is_trusted"]) for row in rows)
-    return RowChart(
+    return TableChart(
         answer=answer,
         title="Can these predictions be trusted?",
         says=f"Back-tests of {trusted} of {len(rows)} topics hold: the share of the broker predicted worst is within its bar.",
-        columns=("topic", "predicted", "observed", "error, points", "may be", "partitioner in use", "trusted"),
+        columns=("topic", "predicted", "observed", "error, points", "may be", "current partitioner", "trusted"),
         texts=frozenset({5, 6}),
         rows=[_back_test_row(row, scale) for row in rows],
         legend=_RANGE_LEGEND[:3],

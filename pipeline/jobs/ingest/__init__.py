@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
-from pipeline.jobs.ingest.found import Found, read_input
+from pipeline.jobs.ingest.found import Found, read_run_input
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
 from pipeline.jobs.ingest.windows import (
     commit_windows,
@@ -62,7 +62,7 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
             f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
         )
     ensure_tables(run.warehouse)
-    found_now = read_input(spark, run, reading, metrics, few_rows)
+    found_now = read_run_input(spark, run, reading, metrics, few_rows)
     stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
     expired = {} if run.force else list_expired_windows(run, found_now, stored)
     withdraw_trust(run.warehouse, run.cluster_name, run.windows)

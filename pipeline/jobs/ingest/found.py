@@ -69,7 +69,7 @@ class Found:
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
-def read_input(
+def read_run_input(
     spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading, few_rows: int
 ) -> Found:
     """Reads everything a run reads, in one Spark job.

@@ -39,7 +39,7 @@ _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dump
 _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"crc_ok", "flaw"})
 
 
-class DumpedLogs(NamedTuple):
+class DumpedTree(NamedTuple):
     """Logs found in dump texts: a tree whose segments refer to their text, and the end of each log."""
 
     tree: LogTree
@@ -54,7 +54,7 @@ class _Segment(NamedTuple):
     end_offset: int
 
 
-def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> DumpedLogs:
+def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> DumpedTree:
     """Everything dumped of partitions of clients, and what is wrong with the rest; texts with the broker they are of."""
     problems: list[Problem] = []
     held: dict[tuple[int, str, TopicPartition], dict[int, _Segment]] = defaultdict(dict)
@@ -94,7 +94,7 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
     )
     replicas.sort(key=lambda held: held[:2])
     tree = LogTree(directories=tuple(found), problems=tuple(problems))
-    return DumpedLogs(tree, tuple(replica for *_, replica in replicas))
+    return DumpedTree(tree, tuple(replica for *_, replica in replicas))
 
 
 def _known(broker_id: int) -> int | None:
@@ -178,7 +178,7 @@ def _read_segment(part: TextPart, dumped: str, broker_id: int, file: DumpedSegme
     path = PurePath(dumped)
     name = SEGMENT_NAME.fullmatch(path.name)
     if name is None:
-        raise InputError(f"{dumped} is no segment: <20 digits>.log is expected")
+        raise InputError(f"{dumped} is not a segment: <20 digits>.log is expected")
     try:
         directory = parse_directory_name(path.parent.name)
     except InputError as error:

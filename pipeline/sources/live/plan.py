@@ -155,7 +155,7 @@ def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRea
     return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
 
 
-def choose_partitions(partitions: Iterable[TopicPartition], rate: float) -> frozenset[TopicPartition]:
+def sample_partitions(partitions: Iterable[TopicPartition], rate: float) -> frozenset[TopicPartition]:
     """The part of each topic's partitions to read, at least one: those with the smallest hashes, the same in every rerun."""
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     for key in partitions:

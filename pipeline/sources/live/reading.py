@@ -15,13 +15,13 @@ from pipeline.sources.live.groups import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import (
     Shortfall,
-    choose_partitions,
     choose_slices,
     join_reads,
     plan_fetches,
+    sample_partitions,
 )
 from pipeline.sources.live.settings import LiveSettings
-from pipeline.sources.live.state import LiveState, describe_failures, read_live_state
+from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 
 
@@ -52,7 +52,7 @@ class LiveReading:
         if self.state is None:
             return (Problem(path=path, reason=self.unreachable),)
         short = [Problem(path=s.name, reason=s.reason, severity="suspect") for s in self.shortfalls]
-        return (*describe_failures(self.state, path), *short)
+        return (*describe_unanswered(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
         """Availability of a window: brokers that answered and partitions that were read whole.
@@ -109,7 +109,7 @@ def _with_plan(
     fetched: frozenset[TopicPartition] = frozenset()
     slices: tuple[TimeWindow, ...] = ()
     if source.read == "record_batches":
-        fetched = choose_partitions(state.in_scope, source.sampling.partitions)
+        fetched = sample_partitions(state.in_scope, source.sampling.partitions)
         rate = source.sampling.time
         slices = (spanning(windows),) if rate == 1 else choose_slices(windows, rate, cluster=question.name)
     lateness_ms = milliseconds_of(source.lateness) if source.sampling.time == 1 else 0

@@ -103,7 +103,7 @@ def read_live_state(
     )
 
 
-def describe_failures(state: LiveState, name: str) -> list[Problem]:
+def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
     """Describes unanswered requests as problems of the source; `name` stands for the file."""
     found = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
     found += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]

@@ -55,7 +55,7 @@ class _Window:
         )
 
 
-class KeyWindows:
+class WindowKeyCounter:
     """Counts keys chunk after chunk; a window's keys are let go once its last batch is read.
 
     Args:
@@ -154,7 +154,7 @@ def _key_columns(
         "count_error": counts.count_error - counts.max_count_error,
         "size_error_bytes": counts.size_error_bytes - counts.max_size_error_bytes,
         "is_empty": np.diff(ends) == 0,
-        **hash_columns(counts.keys),
+        **make_hash_columns(counts.keys),
     }
     if is_clear:
         columns["clear_key"] = counts.keys.cast(pa.binary())
@@ -177,7 +177,7 @@ def _cell_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> lis
     return rows
 
 
-def hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
+def make_hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
     """Hashes of keys (large binary without nulls), as columns of `silver.key_hashes`; NULL where a key has none."""
     hashes = {column: hash_keys(keys, name) for name, column in HASH_COLUMNS.items()}
     return {

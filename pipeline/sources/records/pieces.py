@@ -74,7 +74,7 @@ class ReadTask(Protocol):
         """Reads it."""
 
 
-def run_task(task: ReadTask) -> Iterator[Piece]:
+def run_read_task(task: ReadTask) -> Iterator[Piece]:
     """Runs a task, its small pieces joined to large ones."""
     return join_pieces(task.run())
 

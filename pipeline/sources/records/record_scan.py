@@ -26,7 +26,7 @@ from pipeline.sources.files.segment_plan import SegmentRead, pack
 from pipeline.sources.records.aborted_batches import find_aborted
 from pipeline.sources.records.arrival_chunks import ArrivalChunks, time_batches
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
-from pipeline.sources.records.key_rows import KeyWindows, WindowKeys, make_key_rows
+from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, scan_segment
@@ -153,7 +153,7 @@ def scan_records(
     `starts`, from `ScanSettings.choose_windows`, and `times`, from `time_batches`, are of exactly the chunks' batches; no
     arrivals are packed without `times`.
     """
-    keys = KeyWindows(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
+    keys = WindowKeyCounter(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
     arrivals = None if times is None else ArrivalChunks(log, settings, times)
     for scan in scans:
         if arrivals is not None:

@@ -19,7 +19,7 @@ from pyspark import RDD, StorageLevel
 from pyspark.sql import SparkSession
 
 from pipeline.engine import HeldValues, InProcess, choose_engine, held_by_executors
-from pipeline.sources.records.pieces import SCHEMAS, Kind, Piece, ReadTask, run_task
+from pipeline.sources.records.pieces import SCHEMAS, Kind, Piece, ReadTask, run_read_task
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -119,7 +119,9 @@ def scan(spark: SparkSession, plan: Callable[[int], Sequence[ReadTask]], *, few:
             return Scan(HeldValues(held), few=_MOST_ROWS)
     least = spark.sparkContext.defaultParallelism
     tasks = plan(least)
-    read = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).flatMap(run_task).persist(StorageLevel.DISK_ONLY)
+    read = (
+        spark.sparkContext.parallelize(tasks, max(1, len(tasks))).flatMap(run_read_task).persist(StorageLevel.DISK_ONLY)
+    )
     return Scan(read, few=few, parallelism=least)
 
 
@@ -128,7 +130,7 @@ def read_few(tasks: Sequence[ReadTask], most_rows: int) -> list[Piece] | None:
     counts: Counter[Kind] = Counter()
 
     def read(task: ReadTask) -> Iterator[Piece]:
-        for piece in run_task(task):
+        for piece in run_read_task(task):
             counts[piece.kind] += piece.row_count
             if counts[piece.kind] > most_rows:
                 raise _TooManyRowsError

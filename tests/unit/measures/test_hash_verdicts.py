@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from pipeline.measures.hash_verdicts import Explained, bound_chance, judge_hash
+from pipeline.measures.hash_verdicts import Explained, bound_match_chance, judge_hash
 
 JAVA, CRC, NONE = "java-compatible", "librdkafka-consistent", "sarama-hash"
 
@@ -48,8 +48,8 @@ def test_verdicts(explained, verdict, best, tied):
 def test_the_bound_lies_above_the_binomial_tail(explained, keys, partitions):
     chance = 1 / partitions
     tail = sum(comb(keys, n) * chance**n * (1 - chance) ** (keys - n) for n in range(explained, keys + 1))
-    assert tail <= bound_chance(explained, keys, chance) * (1 + 1e-12)
-    assert bound_chance(explained, keys, chance) < 100 * tail
+    assert tail <= bound_match_chance(explained, keys, chance) * (1 + 1e-12)
+    assert bound_match_chance(explained, keys, chance) < 100 * tail
 
 
 def test_the_reason_names_what_the_count_cannot_separate():

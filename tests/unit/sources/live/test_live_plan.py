@@ -15,10 +15,10 @@ from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import PAGE_PARTITIONS
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import (
-    choose_partitions,
     choose_slices,
     join_reads,
     pack_fetches,
+    sample_partitions,
     split,
 )
 from pipeline.sources.records.event_time import TOLERANCE_MS
@@ -106,10 +106,10 @@ def test_questions_about_a_hundred_thousand_partitions_go_out_in_pages():
 
 def test_a_sample_is_the_same_every_time_and_leaves_no_topic_out():
     keys = [TopicPartition(topic, p) for topic in ("a", "b") for p in range(10)] + [TopicPartition("c", 0)]
-    chosen = choose_partitions(keys, 0.3)
-    assert chosen == choose_partitions(reversed(keys), 0.3)
+    chosen = sample_partitions(keys, 0.3)
+    assert chosen == sample_partitions(reversed(keys), 0.3)
     assert {topic: sum(key.topic == topic for key in chosen) for topic in "abc"} == {"a": 3, "b": 3, "c": 1}
-    assert choose_partitions(keys, 1.0) == set(keys)
+    assert sample_partitions(keys, 1.0) == set(keys)
     windows = [TimeWindow(60_000 * i, 60_000 * (i + 1)) for i in range(50)]
     slices = choose_slices(windows, 0.1, cluster="demo")
     assert slices == choose_slices(windows, 0.1, cluster="demo") != choose_slices(windows, 0.1, cluster="other")

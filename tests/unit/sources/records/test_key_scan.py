@@ -23,7 +23,7 @@ from pipeline.partitioners.hashes import HashName, hash_key
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, load_strategy
-from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, hash_columns
+from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, make_hash_columns
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
 from pipeline.sources.records.scan_settings import ScanSettings, ensure_secret, read_secret
@@ -226,8 +226,8 @@ def test_a_strategy_of_another_version_is_not_asked():
 
 def test_few_keys_and_many_are_hashed_alike():
     keys = [b"", b"\xff\xfe", *(b"key-%d" % i for i in range(3000))]
-    many = hash_columns(pa.array(keys, pa.large_binary()))
-    few = hash_columns(pa.array(keys[:50], pa.large_binary()))
+    many = make_hash_columns(pa.array(keys, pa.large_binary()))
+    few = make_hash_columns(pa.array(keys[:50], pa.large_binary()))
     assert {name: column.to_pylist()[:50] for name, column in many.items()} == {
         n: c.to_pylist() for n, c in few.items()
     }
