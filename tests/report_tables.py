@@ -178,7 +178,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             client_id=pl.lit(client), throttle_time_avg_ms=pl.lit(12.0), queue_time_avg_ms=pl.lit(7.0),
             buffer_blocked_ratio=pl.lit(0.03), retry_rate_per_s=pl.lit(1.25), error_rate_per_s=pl.lit(0.5),
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     idle = {"request_handler_idle_ratio": 0.7, "network_processor_idle_ratio": 0.8}
     write_rows(
         warehouse, "silver.broker_metrics", brokers.with_columns(**{name: pl.lit(part) for name, part in idle.items()})
@@ -211,7 +211,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             predicted_share=pl.lit(0.38), predicted_share_low=pl.lit(0.36), predicted_share_high=pl.lit(0.41),
             share_error_points=pl.lit(2.0), share_bar_points=pl.lit(1.5), is_trusted=pl.lit(value=False), trust=pl.lit("not trustworthy: ") + pl.col("topic"),
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     write_rows(
         warehouse,
         "gold.recommendations",
@@ -220,7 +220,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             share_ratio=pl.lit(1.5), predicted_ratio=pl.lit(1.05), predicted_ratio_low=pl.lit(1.0), predicted_ratio_high=pl.lit(1.1),
             is_enough=pl.lit(value=True), text=pl.lit("why: ") + pl.col("topic"),
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     write_rows(
         warehouse,
         "gold.promises",
@@ -231,7 +231,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             without_ratio=pl.lit(1.4), actual_ratio=pl.lit(1.08), outcome=pl.lit("kept"), reason=pl.lit("why: ") + pl.col("topic"),
             kept_count=pl.lit(1),
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     status = pl.DataFrame(
         {
             "source": ["log_directories", "producer_metrics"],
@@ -259,7 +259,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
             rule=pl.lit("topic_peak"), subject=pl.lit("topic ") + pl.col("topic"), limit_value=pl.lit(2.0),
             verdict=pl.lit("not_enough_traffic"), reason=pl.lit("too little: ") + pl.col("topic"),
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def write_what_metrics_need(warehouse):
@@ -276,6 +276,6 @@ def write_what_metrics_need(warehouse):
         "gold.incidents": {
             "incident_id": "K-2", "state": ["new", "resolved"], "rule": "throttled", "subject": "broker 2", "limit_value": 1.0,
         },
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     for name, columns in rows.items():
         write_rows(warehouse, name, pl.DataFrame(columns).with_columns(window_start=newest, since=newest))

@@ -112,12 +112,12 @@ def describe_session(record_count):
     baseline = Baseline(
         *("java-sticky-2.4", "kafka-clients", "3.2.3", "3.0.1 to 3.2"),
         {"linger.ms": Setting("0", Origin.INFERRED)}, 1.0, "", Origin.INFERRED, "made up",
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return ProducerSession(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
         keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, judged_bytes_by_broker={}, bytes_by_slot=np.zeros(SLOTS, np.int64), batch_count=0, baseline=baseline, compression=None,
         timestamp_type="CreateTime", counts={}, sampling_rate=1.0,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def simulate(spark, run, record_count):
@@ -184,7 +184,7 @@ def main():
     figures = {
         "records": record_count, "candidates": len(runs), "seeds": arguments.seeds, "seconds": seconds, "simulated_records_per_s": rate,
         "alone_records_per_s": alone, "ratio_per_core": rate / CORES / alone, "peak_memory_mib": memory.most >> 20,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     print_figures([("replay of synthetic arrivals", figures)], as_json=arguments.json)
 
 

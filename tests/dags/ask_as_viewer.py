@@ -50,13 +50,13 @@ def ask(bag, window, hostile, note):
         run_id = ran["health"]["run_id"]
         values = {"dag_id": "health", "dag_run_id": run_id, "run_id": run_id, "task_id": "score_health",
                   "xcom_key": "return_value", "connection_id": "team", "variable_key": "team", "pool_name": "default_pool",
-                  "section": "api", "option": "secret_key", "map_index": "-1", "file_token": dag["file_token"]}  # fmt: skip
+                  "section": "api", "option": "secret_key", "map_index": "-1", "file_token": dag["file_token"]}  # fmt: skip  # fields of a value, several a line
         bodies = {
             **{f"/api/v2/{name}": delete(key) for name, key in (("connections", "team"), ("variables", "team"), ("pools", "x"))},
             "/api/v2/dags/{dag_id}/dagRuns": delete(run_id),
             "/api/v2/dags/{dag_id}/clearDagRuns": {"dag_runs": [{"dag_run_id": run_id}], "dry_run": False},
             "/api/v2/connections/enqueue-test": {"connection_id": "team", "conn_type": "smtp"},
-        }  # fmt: skip
+        }  # fmt: skip  # a route a line
 
         def fill(path):
             return re.sub(r"{(\w+)(?::\w+)?}", lambda found: quote(values.get(found[1], "1"), safe=""), path)

@@ -24,7 +24,7 @@ def test_a_healthy_run_names_the_windows_that_it_is_about(count, windows):
         )
         for minute in range(count)
         for broker in (1, 2)
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     assert describe_health(verdicts, RUN) == (
         f"cluster prod: healthy, no broker fails in {windows} "
         "(to fail, a broker has to be above its share in 3 of 4 windows)"
@@ -38,7 +38,7 @@ def shares(*percents):
             share=percent / 300, expected_share=1 / 3, share_ratio=percent / 100, effective_unit_count=10_000.0,
         )
         for broker, percent in enumerate(percents, start=1)
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     return judge_broker_share(loads, Gate(), window_ms=60_000)
 
 
@@ -61,7 +61,7 @@ def test_a_broker_above_its_limit_in_too_few_windows_is_not_called_healthy():
 def test_shares_are_known_where_only_metrics_are_missing():
     status = SourceStatus(
         window_start_ms=0, source="prometheus", expected_count=120, arrived_count=0, missing=None, newest_ms=None, as_of_ms=0
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     silent = "  1970-01-01T00:00:00Z prometheus brought nothing: 120 were expected"
     missing = judge_sources([status], max_age_ms=1)
     assert describe_health([*shares(143, 80, 77), *missing], RUN).splitlines() == [
@@ -71,6 +71,6 @@ def test_shares_are_known_where_only_metrics_are_missing():
         ABOVE,
     ]
     assert describe_health(missing, RUN).splitlines() == [
-        "cluster prod: the pipeline is blind, health is not known",
+        "cluster prod: health is not known, data is missing",
         silent,
     ]

@@ -319,7 +319,7 @@ def blind_source(run):
     missing = SourceStatus(
         window_start_ms=MINUTE_0_MS, source="live_cluster", expected_count=3, arrived_count=2, missing=None,
         newest_ms=MINUTE_0_MS, as_of_ms=MINUTE_0_MS,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return judge_sources([missing], max_age_ms=60_000)
 
 
@@ -329,14 +329,14 @@ def broken_rule(severity):
             window_start_ms=MINUTE_0_MS, rule="leaderless", subject="topic orders", value=2.0, limit_value=1.0,
             chance_value=None, is_above=True, above_count=2, verdict="fail", reason="2 partitions", k=2, severity=severity,
         ),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def measured_twice(run):
     one = RuleMeasure(
         window_start_ms=run.windows[0].start_ms, rule="leaderless", subject="topic orders", topic="orders", value=0.0,
         detail="",
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     run.replace(RULE_MEASURES, [one, one], run.windows)
     return ()
 

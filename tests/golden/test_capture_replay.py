@@ -84,7 +84,7 @@ def read_minute(folder: Path, start_ms: int) -> list[NodeMetrics]:
         at_ms: {(name, int(node)): float(value) for name, node, value in NODE.findall((folder / f"{at_ms}.prom").read_text())}
         for at_ms in times
         if first <= at_ms < start_ms + MINUTE_MS
-    }  # fmt: skip
+    }  # fmt: skip  # a page a line
     last = max(pages)
     found = []
     for node in BROKERS:
@@ -104,7 +104,7 @@ def predict(recorded: Recorded, start_ms: int, end_ms: int, candidate: Candidate
     session = GroupSession(
         traffic.producer_id, traffic.producer_epoch, None, len(traffic), is_keyed=False, baseline=topic.baseline,
         compression=None,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     group = SessionGroup(0, start_ms, (session,), (GroupTopic(IN_USE, "", BROKERS),), models)
     arrivals = prepare_arrivals(group, [traffic])
     planned = lay_out(group, arrivals, candidate)

@@ -65,9 +65,11 @@ BATCH_TIMES = ("kafka-go", "KafkaJS")
 def test_a_client_is_named_by_what_it_does_or_not_at_all(run):
     client = run.setting.client
     traffic, batches, _ = record_session(
-        make_scenario(run), 1,
-        producer_id=1 if client.startswith(WITH_IDS) else -1, has_batch_times=client.startswith(BATCH_TIMES),
-    )  # fmt: skip
+        make_scenario(run),
+        1,
+        producer_id=1 if client.startswith(WITH_IDS) else -1,
+        has_batch_times=client.startswith(BATCH_TIMES),
+    )
     found = identify_baseline(traffic, batches, len(LEADERS))
     names = NAMES[client]
     assert found.strategy in (names if isinstance(names, tuple) else (names,))

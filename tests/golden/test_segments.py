@@ -91,7 +91,7 @@ def format_batches(scan):
     flags = zip(
         scan.rows, scan.codec, scan.timestamp_type, scan.is_transactional, scan.is_control, scan.has_delete_horizon,
         strict=True,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     for row, codec, kind, is_transactional, is_control, has_horizon in flags:
         last_sequence = (
             -1 if row["base_sequence"] < 0 else row["base_sequence"] + row["last_offset"] - row["base_offset"]

@@ -77,7 +77,7 @@ def alertmanager(tmp_path_factory):
         command = [
             PROGRAM, f"--config.file={folder}/c.yml", f"--storage.path={folder}/data",
             f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
-        ]  # fmt: skip
+        ]  # fmt: skip  # options, several a line
         process = start_program("alertmanager", command, folder / "log")
         try:
             wait_until(lambda: is_listening(port), "open port", process)
@@ -118,8 +118,10 @@ def test_an_incident_fires_until_it_is_resolved(alertmanager, run):
 def test_a_silence_holds_mail_back_and_the_outbox_says_so(alertmanager, run):
     silence = alertmanager.silence(name="subject", value="source_21")
     assert report(run, change(21), change(22)) == [
-        ("alertmanager", "K-00000021"), ("alertmanager", "K-00000022"), ("mail", "K-00000022"),
-    ]  # fmt: skip
+        ("alertmanager", "K-00000021"),
+        ("alertmanager", "K-00000022"),
+        ("mail", "K-00000022"),
+    ]
     assert alertmanager.subjects()["source_21"]["status"]["state"] == "suppressed"
     (held,) = undelivered(run.warehouse)
     assert held.is_silenced

@@ -47,7 +47,7 @@ def prometheus(tmp_path_factory):
     programs = {
         node: [PROGRAMS["node-exporter"], "--collector.disable-defaults", "--collector.textfile", f"--collector.textfile.directory={folder}/text"],
         gateway: [PROGRAMS["pushgateway"]],
-    }  # fmt: skip
+    }  # fmt: skip  # a program a line
     document = {
         "warehouse": "warehouse",
         "outbox": "outbox",
@@ -79,7 +79,9 @@ def prometheus(tmp_path_factory):
 
 def test_promtool_has_nothing_to_say(prometheus):
     _, file = prometheus
-    done = subprocess.run(["promtool", "check", "metrics"], input=file.read_text(), capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=file.read_text(), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -92,7 +94,7 @@ def test_both_ways_lead_to_the_same_series(prometheus):
         found[job] = {
             (*sorted((k, v) for k, v in row["metric"].items() if k not in ("job", "instance", "exported_job")), row["value"][1])
             for row in rows
-        }  # fmt: skip
+        }  # fmt: skip  # a series a line
     assert found["node"] == found["gateway"]
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     assert len(found["node"]) == len(lines)

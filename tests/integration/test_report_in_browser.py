@@ -124,8 +124,10 @@ def test_no_name_acts_and_nothing_is_fetched(open_page):
 
 def test_the_policy_stops_a_script_that_got_in(open_page):
     page, said = open_page()
-    page.evaluate("() => { const a = document.createElement('p'); a.setAttribute('onclick', \"document.title='pwned'\"); "
-                  "a.id = 'bait'; a.textContent = 'bait'; document.body.append(a) }")  # fmt: skip
+    page.evaluate(
+        "() => { const a = document.createElement('p'); a.setAttribute('onclick', \"document.title='pwned'\"); "
+        "a.id = 'bait'; a.textContent = 'bait'; document.body.append(a) }"
+    )
     page.click("#bait")
     assert page.title() != "pwned"
     assert any("Content Security Policy" in text for text in said)

@@ -58,7 +58,7 @@ def _list_keyless():
     scenario = make_scenario(
         *("java-sticky-2.4",), version="3.2.3", config=config, seconds=SECONDS, leaders=LEADERS, delays_ms={1: 5},
         value_bytes=len(VALUE), rate_per_s=RATE_PER_S, pattern="steady",
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     trace = simulate(scenario, 1, traces=True).record_trace
     trace = trace.take(np.lexsort((trace["batch_number"], trace["partition"])))
     partition, batch = (trace[name].to_numpy() for name in ("partition", "batch_number"))

@@ -67,7 +67,7 @@ class Producer:
                 producer_epoch=0 if idempotent else -1, leader_epoch=leader_epoch,
                 base_sequence=self._sequences[each.partition] if idempotent else -1,
                 max_timestamp_ms=each.at_ms if attributes & LOG_APPEND_TIME else None,
-            )  # fmt: skip
+            )  # fmt: skip  # fields of a value, several a line
             self._sequences[each.partition] += len(records)
             log.next_offset = records[-1].offset + 1
         return self
@@ -77,7 +77,7 @@ class Producer:
         for log in self.logs.values():
             log.content += make_marker(
                 log.next_offset, commit=commit, producer_id=self._producer_id, timestamp_ms=at_ms
-            )  # fmt: skip
+            )
             log.next_offset += 1
 
 

@@ -24,7 +24,7 @@ NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
     "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
     "latency_lines", "room", "waiting", "advice", "promises", "replay", "back_tests", "sources", "abstentions", "quarantine",
-}  # fmt: skip
+}  # fmt: skip  # names, several a line
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_a_topic_made_anew_since_the_run_before_is_told_where_offsets_are_looked
         window_start_ms=0,
         topic="again", topic_id=partition.topic_id, partition=0, leader_id=0, leader_epoch=partition.leader_epoch,
         log_start_offset=0, log_end_offset=300, size_bytes=40_000,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     with connect(live_source(cluster)) as connection:
         state = read_live_state(connection, topics=["again"])
         _, missing = read_offset_traffic(connection, state, [span_of(cluster)], state.in_scope, [earlier])

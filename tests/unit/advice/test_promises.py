@@ -30,7 +30,7 @@ def session(producer_id, *, linger="0", source="inferred, 0 to 3", epoch=0, coun
     return {
         "producer_id": producer_id, "producer_epoch": epoch, "record_count": count, "strategy": "java-builtin", "confidence": 1.0,
         "settings": [("linger.ms", linger)], "setting_sources": [("linger.ms", source)], **more,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def window(minute, loads, *, leaders=(1, 2, 3), others=(0, 0, 0), keyed=(), chance_ratio=1.0, **more):

@@ -144,7 +144,7 @@ def config(tmp_path_factory):
             is_in_sync=pl.lit(value=True), size_bytes=pl.lit(1_000),
         )
         for at in range(2)
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     write_rows(config.warehouse, "bronze.cluster_state", pl.concat(rows))
     return folder / "partition-health.yaml"
 

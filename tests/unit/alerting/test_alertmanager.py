@@ -62,7 +62,7 @@ def test_an_alert_is_named_by_its_rule_and_says_where_to_look():
     assert alert["labels"] == {
         "alertname": "PartitionHealthBrokerShare", "cluster": evidence.cluster, "rule": "broker_share",
         "subject": "broker 1", "broker": "1", "severity": "warning", "team": "kafka",
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     assert alert["generatorURL"] == alert["annotations"]["report"] == "https://r/x.html"
     assert "endsAt" not in alert
     assert alert["startsAt"].startswith("2026-11-21T09:0")

@@ -15,7 +15,7 @@ LEFT = new_promise(
     carried_out_ratio=0.0, corrected_ratio=None, corrected_ratio_low=None, corrected_ratio_high=None,
     predicted_ratio=1.2, predicted_ratio_low=1.2, predicted_ratio_high=1.2,
     outcome="not_carried_out", reason="nothing of it is done",
-)  # fmt: skip
+)  # fmt: skip  # fields of a value, several a line
 
 
 def test_what_was_done_is_told_with_what_was_said_and_what_it_is():

@@ -33,7 +33,7 @@ def make_session(rows: list[tuple[int, int]], batches: list[tuple[int, int, int,
         topic="t", topic_id="", producer_id=1, producer_epoch=0, start_ms=0, elapsed_ms=at_ms,
         body_bytes=np.full(len(rows), 98, np.int32), partition=partition,
         key_index=np.full(len(rows), NO_KEY, np.int32), keys=np.zeros(0, np.int64),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return traffic, SessionBatches(where, where, first, last, count, 61 + 100 * count)
 
 
@@ -44,7 +44,7 @@ def test_the_simulated_strategy_is_found(known, pattern, linger):
     scenario = make_scenario(
         strategy, client=client, version=version, config={"linger.ms": linger}, pattern=pattern, seconds=6,
         leaders=LEADERS, delays_ms={1: 20.0},
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     traffic, batches, _ = record_session(scenario, 3)
     cells, least_bytes = collect_bins(traffic, batches), int(batches.size_bytes.max())
     found = weigh_rules(cells, len(LEADERS), least_bytes=least_bytes).rank(is_idempotent=client == JAVA)

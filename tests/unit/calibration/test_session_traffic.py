@@ -29,7 +29,7 @@ def make_rows():
                     "gap_ms": [5] * count, "body_bytes": [10 * number + minute] * count, "partition": [number] * count,
                     "key_index": [-1] * count, "keys": [],
                 }
-            )  # fmt: skip
+            )  # fmt: skip  # fields of a value, several a line
     return rows
 
 

@@ -24,7 +24,7 @@ def make_session(counts, *, batch_bytes, record_ratio, body_bytes=198, codec="lz
     traffic = SessionTraffic(
         topic="t", topic_id="", producer_id=7, producer_epoch=0, start_ms=0, elapsed_ms=np.arange(total, dtype=np.int32),
         body_bytes=np.full(total, body_bytes, np.int32), partition=whole, key_index=whole - 1, keys=np.zeros(0, np.int64),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     none = np.zeros(len(counts), np.int64)
     sizes = 61 + batch_bytes + np.round(record_ratio * (body_bytes + 2) * counts).astype(np.int64)
     return traffic, SessionBatches(none, none, none, none, counts, sizes, codec)

@@ -84,7 +84,7 @@ def test_a_candidate_that_cannot_be_is_named(tmp_path):
     inputs = ReplayInputs(
         paths=(Path("logs"),), sources=(), candidates=({"name": "a", "brokers": {1: {"delay": 5}}},), seeds=3, topics=(),
         span=TimeWindow(0, 60_000), window_ms=60_000, as_of_ms=60_000,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     with pytest.raises(ConfigError, match=r"candidates\.0\.brokers\.1\.delay"):
         inputs.configure(tmp_path)
 
@@ -116,7 +116,7 @@ def test_a_window_before_is_read_for_what_averages_hold_of_it(tmp_path, window, 
     arguments = argparse.Namespace(
         paths=[tmp_path], metrics=[str(tmp_path)] if has_metrics else [], candidates=None, seeds=1, topics=[],
         window=f"{start}/{window}" if window else None,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     inputs = read_inputs(arguments)
     assert inputs.read_span == TimeWindow(inputs.span.start_ms - 60_000 * before_minutes, inputs.span.end_ms)
 
@@ -133,11 +133,11 @@ def test_the_text_has_a_table_per_topic():
         "back_test_error": {
             "bytes_share_max_pp": 1.0, "bytes_share_bar_pp": 1.5, "records_per_batch_ratio": 1.0, "latency_avg_ratio": None,
         },
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     unknown = {
         **result, "candidate": "sarama", "is_baseline": False, "is_as_in_use": False, "trust": "not trustworthy: keys alone",
         "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": none}],
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     text = format_replay({"window": "w", "results": [result, unknown], "notes": ["a note"]})
     lines = text.splitlines()
     assert lines[2] == "orders: 1,000 records, w, 5 seeds, shares of bytes in the log"

@@ -34,14 +34,14 @@ def describe(log_shares):
                 recorded_log_share=log_share and 0.14,
             )
             for broker_id in (1, 2)
-        ]  # fmt: skip
+        ]  # fmt: skip  # fields of a value, several a line
         rows[REPLAY_RESULTS].append(
             row_of(REPLAY_RESULTS, candidate=candidate, partition=0, log_share=log_share, **sizes)
         )
     run = SimpleNamespace(
         rows=lambda table, _: rows.get(table, []), windows=(), span=TimeWindow(0, 60_000), window_ms=60_000,
         config=SimpleNamespace(candidates=()),
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return describe_replay(run)["results"]
 
 

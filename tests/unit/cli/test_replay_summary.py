@@ -65,21 +65,21 @@ def share(topic, candidate, broker_id, recorded, predicted, *, minute=0):
     return {
         **place(topic, minute), "candidate": candidate, "broker_id": broker_id, "recorded_log_share": recorded,
         "log_share": median, "log_share_low": low, "log_share_high": high,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def compared(topic, candidate, *, minute=0, keyless=100, seeds=10, is_as_in_use=False):
     return {
         **place(topic, minute), "candidate": candidate, "seed_count": seeds, "keyless_record_count": keyless,
         "is_as_in_use": is_as_in_use,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def back_test(topic, *, trusted=True, error=0.9, minute=0):
     return {
         **place(topic, minute), "partitioner": "java-sticky-2.4", "client": "kafka-clients 3.2.3",
         "share_error_points": error, "is_trusted": trusted,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def test_shares_are_those_of_the_broker_and_window_of_the_largest_one():
@@ -106,15 +106,15 @@ def test_shares_are_those_of_the_broker_and_window_of_the_largest_one():
         "Broker 1's share of a topic's bytes, %, in the window from 09:41 UTC (its largest of orders);",
         "bytes in the log; predicted: the median of 10 seeds, and where nine of ten real runs should be.",
         "",
-        "                    orders               payments",
-        "partitioner in use  java-sticky-2.4      java-sticky-2.4",
-        "client in use       kafka-clients 3.2.3  kafka-clients 3.2.3",
-        "observed            75.7                 34.0",
-        "in use, predicted   76.6 (75.9-77.1)     33.6 (30.3-34.9)",
-        "client 3            as in use            -",
-        "client 4            35.8 (34.7-36.8)     as in use",
-        "back-test           0.9 points off       -",
-        "trusted             yes                  no",
+        "                     orders               payments",
+        "current partitioner  java-sticky-2.4      java-sticky-2.4",
+        "current client       kafka-clients 3.2.3  kafka-clients 3.2.3",
+        "observed             75.7                 34.0",
+        "current, predicted   76.6 (75.9-77.1)     33.6 (30.3-34.9)",
+        "client 3             same as current      -",
+        "client 4             35.8 (34.7-36.8)     same as current",
+        "back-test            0.9 points off       -",
+        "trusted              yes                  no",
     ]
 
 

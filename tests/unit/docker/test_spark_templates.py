@@ -65,7 +65,7 @@ def test_the_pod_starts_the_backend_of_executors_with_the_arguments_that_it_take
     (container,) = pod["spec"]["containers"]
     conf = load_template("kubernetes").spark.conf
     assert container["name"] == conf["spark.kubernetes.executor.podTemplateContainerName"]
-    assert any(Path(conf["spark.kubernetes.executor.podTemplateFile"]).is_relative_to(mount["mountPath"]) for mount in container["volumeMounts"])  # fmt: skip
+    assert any(Path(conf["spark.kubernetes.executor.podTemplateFile"]).is_relative_to(mount["mountPath"]) for mount in container["volumeMounts"])  # fmt: skip  # one condition
     command = container["command"][-1]
     assert BACKEND.replace("/", ".") in command
     taken = read_classes("kubernetes", BACKEND)

@@ -45,7 +45,7 @@ def record(run, **others):
         records=run.cells[:, CELL_RECORDS], sizes=run.cells[:, CELL_BYTES], batches=run.cells[:, CELL_BATCHES],
         log_sizes=log_sizes, broker_log_sizes=dict(enumerate(log_sizes.tolist())), keyless_count=run.sent_count,
         **others,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def outcome_of(simulated):
@@ -53,7 +53,7 @@ def outcome_of(simulated):
     outcome = CandidateOutcome(
         name=IN_USE, keys=None, runs=simulated, partitioner="java-sticky-2.4", reason="", is_as_in_use=False,
         assumptions=(), has_keyless=True,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return ReplayedTopic(0, simulated.recorded, (), [outcome], None, None, Concerns()), outcome
 
 

@@ -95,7 +95,7 @@ DRAWN = {
     },
     "abstentions": {"subjects": of("subject_count")},
     "quarantine": {"places": of("place_count")},
-}  # fmt: skip
+}  # fmt: skip  # a chart a line
 """Of each chart with rows the columns of numbers, and the values that stand behind a cell."""
 LINES = {"share_lines", "latency_lines"}
 OTHERS = {"verdicts", "incidents", "partitions"}
@@ -221,7 +221,7 @@ def test_the_causes_are_those_of_the_broker_shown(page, answers):
         "fair share": "expected_share", "leaders": "leaders_term", "topic mix": "topic_mix_term",
         "partition skew": "partition_skew_term", "· heavy keys": "heavy_keys_term", "· hash luck": "hash_luck_term",
         "· neither": "remainder_term", "its share": "share",
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     drawn = {texts["term"]: texts["points"] for texts in drawn_rows(chart_of(page, "causes"))}
     assert set(drawn) == set(names)
     for term, text in drawn.items():

@@ -243,7 +243,7 @@ def test_quotas_are_measured_of_clients_and_brokers():
     times = [
         {"window_start": hour(0), "broker_id": broker, "stage": stage, "time_mean_ms": mean}
         for broker, stage, mean in ((0, "throttle", 12.0), (0, "total", 99.0), (1, "throttle", None), (None, "throttle", 5.0))
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     tables = {"silver.producer_nodes": nodes, "silver.broker_request_times": times}
     found = measured("throttled", tables)
     assert values(found) == {(0, "client app"): 80.4, (0, r"client evil\r\nBcc: x"): 0.0, (0, "broker 0"): 12.0}

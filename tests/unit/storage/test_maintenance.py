@@ -43,7 +43,9 @@ def warehouse(tmp_path):
                 "topic": "t",
                 "partition": 0,
             }
-            write_deltalake(table_path(tmp_path, CONSUMER_GROUPS), rows_of(CONSUMER_GROUPS, [row], run_id="r"), mode="append")  # fmt: skip
+            write_deltalake(
+                table_path(tmp_path, CONSUMER_GROUPS), rows_of(CONSUMER_GROUPS, [row], run_id="r"), mode="append"
+            )
     return tmp_path
 
 

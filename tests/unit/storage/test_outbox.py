@@ -26,7 +26,7 @@ def queue(warehouse, *message_ids):
             "queued_at": NOON, "attempt_count": 0,
         }
         for minute, message_id in enumerate(message_ids)
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r"), warehouse, ALERT_OUTBOX, insert_only=True)
 
 

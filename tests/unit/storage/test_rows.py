@@ -39,7 +39,7 @@ def rows(*data, cluster="c", run_id="a"):
             for minute, broker, size in data
         ],
         run_id=run_id,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def stored(warehouse, **which):

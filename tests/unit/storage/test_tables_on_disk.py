@@ -67,7 +67,7 @@ def test_a_warehouse_of_the_first_version_gets_the_new_columns_and_keeps_its_row
         (FIRST, dataclasses.replace(FIRST, columns=(*FIRST.columns[:2], Column(name="text", type="bigint", doc="."))), "text is .*string.* on disk"),
     ],
     ids=["older program", "new column NOT NULL", "other type"],
-)  # fmt: skip
+)  # fmt: skip  # a table: a case a line
 def test_a_table_that_differs_in_more_than_added_columns_is_refused(tmp_path, on_disk, declared, reason):
     ensure_tables(tmp_path, [on_disk])
     with pytest.raises(TableMismatchError, match=reason):

@@ -90,7 +90,7 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     status = {
         "cluster": "c", "window_start": start[0], "window_end": start[1], "source": "log_directories", "arrived_count": 3,
         "row_count": 5, "problem_count": 0, "as_of": start[3], "source_expired": False, "table_versions": {"silver.t": 1},
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
     replace_rows(rows_of(WINDOW_STATUS, [status], run_id="r"), tmp_path, WINDOW_STATUS, cluster="c", windows=W)
     assert committed_windows(tmp_path, "c") == {W[0]}
     assert committed_windows(tmp_path, "c", W[1:]) == committed_windows(tmp_path, "other") == frozenset()
@@ -112,7 +112,7 @@ def commit(warehouse, *windows):
             "table_versions": {},
         }
         for window in windows
-    ]  # fmt: skip
+    ]  # fmt: skip  # fields of a value, several a line
     replace_rows(rows_of(WINDOW_STATUS, status, run_id="r"), warehouse, WINDOW_STATUS, cluster="c", windows=windows)
 
 
@@ -152,7 +152,7 @@ def status(minute, **versions):
         "cluster": "c", "window_start": start, "window_end": end, "source": "log_directories", "arrived_count": 3,
         "row_count": 5, "problem_count": 0, "as_of": end, "source_expired": False, "is_trusted": True,
         "table_versions": versions,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 @pytest.fixture

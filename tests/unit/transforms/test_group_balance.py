@@ -17,7 +17,7 @@ def described(minute, topic, partition, lag, member):
     return {
         "window_start": start, "observed_at": at, "group_id": "g", "topic": topic, "partition": partition,
         "lag_count": lag, "member_id": member,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def loaded(topic, *sizes):
@@ -36,7 +36,7 @@ def test_a_hot_partition_bounds_what_more_members_give():
     assert (row["busiest_ratio"], row["useful_member_count"]) == (0.8, 2)
     assert dict(row["busiest_ratio_under"]) == {
         "range": 0.8, "roundrobin": 0.75, "sticky": 0.8, "cooperative-sticky": 0.8, "uniform": 0.8,
-    }  # fmt: skip
+    }  # fmt: skip  # fields of a value, several a line
 
 
 def test_assignors_differ_where_topics_are_many():
@@ -45,8 +45,10 @@ def test_assignors_differ_where_topics_are_many():
     rows.append(described(0, "c", 0, 0, "z"))
     found = measure_groups(rows, [*loaded("a", 9, 1), *loaded("b", 9, 1), *loaded("c", 1)], START).to_pylist()
     assert [(row["topic"], row["member_count"], row["idle_member_count"]) for row in found] == [
-        ("a", 2, 1), ("b", 2, 1), ("c", 1, 2),
-    ]  # fmt: skip
+        ("a", 2, 1),
+        ("b", 2, 1),
+        ("c", 1, 2),
+    ]
     assert [row["busiest_ratio"] for row in found] == [0.9, 0.9, 1.0]
     assert [row["useful_member_count"] for row in found] == [2, 2, 1]
 

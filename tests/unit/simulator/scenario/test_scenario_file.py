@@ -155,7 +155,7 @@ WRONG = [
     ("a: [", "s.yaml:1:5: not YAML: expected the node content, but found '<stream end>'"),
     ("a:\n\tb", "s.yaml:2:1: not YAML: found character '\\t' that cannot start any token"),
     ("a: b: c", "s.yaml:1:5: not YAML: mapping values are not allowed here"),
-]  # fmt: skip
+]  # fmt: skip  # a table: a case a line
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
