@@ -20,7 +20,7 @@ INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ing
 """Committed windows of `bronze` and `silver`; partitioned by the window's start."""
 
 REPLAYED = Asset(name="partition_health_replayed", uri="x-partition-health://replayed")
-"""Windows whose replay is over, whether it went well or not; partitioned by the window's start."""
+"""Windows whose replay is over, whether it succeeded or not; partitioned by the window's start."""
 
 JUDGED = Asset(name="partition_health_judged", uri="x-partition-health://judged")
 """Windows that were judged, for DAGs of others: its events carry the verdict; partitioned by the window's start."""
@@ -32,7 +32,9 @@ RETRY_POLICY = ExceptionRetryPolicy(
             action=RetryAction.RETRY,
             reason="worth another try",
         ),
-        RetryRule(exception=PipelineError, action=RetryAction.FAIL, reason="bad data or configuration does not heal"),
+        RetryRule(
+            exception=PipelineError, action=RetryAction.FAIL, reason="bad data or configuration: a retry does not help"
+        ),
     ]
 )
 """Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""

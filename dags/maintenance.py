@@ -1,6 +1,6 @@
 """Maintenance, once a day: compacts closed dates, removes files no table version within the retention refers to.
 
-With `mail.daily` it also sends one mail about all clusters: which are well, which are not, of which nothing is known.
+With `mail.daily` it also sends one mail about all clusters: which are healthy, which have incidents, which were not judged.
 
 **Triage.** Nothing depends on it: tables stay correct without it, they only grow and slow down. A failure is
 infrastructure (a disk, another writer); clear the task to rerun. Vacuum keeps a week, so that readers and time travel

@@ -1,4 +1,4 @@
-"""Replay: recorded keys through the strategy in use and every candidate, and which hash placed them.
+"""Replay: recorded keys through the current strategy and every candidate, and which hash placed them.
 
 **When it runs.** For every window `ingest` has committed (same partition key), and it also takes up earlier committed
 windows never replayed before. A range of windows in one run:

@@ -129,7 +129,7 @@ def hand_over_clusters(
     every = range(len(config.clusters))
     done, failed = (_merge(ti.xcom_pull(task_ids=task_id, key=key, map_indexes=every)) for key in (EVENT, FAILURE))
     missing = {
-        name: failed.get(name, "an error of no kind of ours, a time limit, or killed: see its log")
+        name: failed.get(name, "an unexpected error, a time limit, or killed: see its log")
         for name in names
         if name not in done
     }

@@ -224,7 +224,7 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
     sources = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
     if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
-        return "\n".join([f"{cluster}: the pipeline is blind, health is not known", *sources, *events])
+        return "\n".join([f"{cluster}: health is not known, data is missing", *sources, *events])
     gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
     judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
@@ -233,7 +233,7 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
         said = f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})"
     if sources:
-        said = f"not every source arrived; by the others {said}"
+        said = f"not every source is complete; judged by the others: {said}"
     return "\n".join([f"{cluster}: {said}", *sources, *_lines(above[-_MOST_EVENTS:]), *events])
 
 

@@ -86,7 +86,7 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
         traffic=PARTITION_TRAFFIC,
     )
     topics = rows["topic"].to_pylist()
-    # and the one in use
+    # and the current setup
     counts = {topic: 1 + sum(candidate.fits(topic) for candidate in run.config.candidates) for topic in set(topics)}
     expected = pa.array([counts[topic] for topic in topics], pa.int64())
     seeds = pa.array([run.config.replay.seeds] * len(topics), pa.int64())

@@ -15,7 +15,7 @@ TRUSTED = "trusted"
 
 
 def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
-    """Title, cost and caveat of a candidate; None where it is no advice, such as another family's client.
+    """Title, cost and caveat of a candidate; None where it is not advice, such as another family's client.
 
     `comparison`: its row of `gold.scenario_comparison`, or nothing.
     """
@@ -72,7 +72,7 @@ def _is_built_in_java(client: str) -> bool:
 def describe_partitioner(topic: str, partitioner: str) -> str:
     """The partitioner that a topic's producers use, in a sentence.
 
-    `partitioner`: strategy in use, by its name in the registry.
+    `partitioner`: current strategy, by its name in the registry.
     """
     known = STRATEGIES[partitioner].described if partitioner in STRATEGIES else ""
     used = f"{known} ({partitioner})" if known else f"the partitioner {partitioner}"

@@ -16,7 +16,7 @@ from pipeline.model.recommendation import Recommendation
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, int]  # topic and partition
 _SURE = (
-    0.8  # confidence from which an inferred strategy is taken for the one in use; 0.9 is the most for the built-in one
+    0.8  # confidence from which an inferred strategy counts as the current one; 0.9 is the most for the built-in one
 )
 
 
@@ -55,7 +55,7 @@ class CarriedOut(NamedTuple):
 
 
 def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
-    """Lists the replicas a plan asks for by partition, the leader first; empty where the advice is no plan."""
+    """Lists the replicas a plan asks for by partition, the leader first; empty where the advice is not a plan."""
     if advice.reassignment_json is not None:
         return parse_reassignment(advice.reassignment_json)
     if advice.election_json is None:

@@ -160,4 +160,4 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     try:
         return json.loads(content) if content else None
     except ValueError as error:
-        raise DeliveryError(f"{name}: the answer is no JSON") from error
+        raise DeliveryError(f"{name}: the answer is not JSON") from error

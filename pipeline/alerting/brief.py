@@ -57,7 +57,7 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     (share, ratio), fair, change = evidence.share, evidence.broker.expected_share, evidence.change
     shares = f"{format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would be fair"
     if not change.is_open:
-        headline = f"Broker {evidence.broker_id} is well again: {shares} ({format_ratio(ratio)})"
+        headline = f"Broker {evidence.broker_id} recovered: {shares} ({format_ratio(ratio)})"
         return Brief(headline=headline, facts=_over(evidence))
     facts = [("Since", f"{_since(evidence)}, in {evidence.above_count} of the last {evidence.gate.n} windows")]
     if cause := name_cause(evidence):
@@ -91,15 +91,15 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
     source = format_name(evidence.change.subject)
     if not evidence.change.is_open:
         *over, _ = _over(evidence)
-        do = ("Do", f"to have the windows in between judged: {evidence.command('run')} --window {evidence.span}")
-        return Brief(headline=f"Source {source} arrives again", facts=(*over, do))
+        do = ("Do", f"judge the windows in between: {evidence.command('run')} --window {evidence.span}")
+        return Brief(headline=f"Source {source} is complete again", facts=(*over, do))
     effect = (
         "brokers' shares of these windows are not judged"
         if is_record_source(evidence.change.subject)
         else "shares are judged without it; what it alone reports is unknown"
     )
     return Brief(
-        headline=f"The pipeline is blind: source {source} does not arrive as expected",
+        headline=f"Source {source} is incomplete or late",
         facts=(
             ("Since", _since(evidence)),
             ("Missing", format_name(evidence.reason, _REASON_LENGTH)),
@@ -114,7 +114,7 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
     subject = format_name(change.subject, 120)
     subject = f"{subject[:1].upper()}{subject[1:]}"
     if not change.is_open:
-        return Brief(headline=f"{subject} is well again: no longer that {rule.meaning}", facts=_over(evidence))
+        return Brief(headline=f"{subject} recovered, no longer: {rule.meaning}", facts=_over(evidence))
     value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
     return Brief(
         headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",

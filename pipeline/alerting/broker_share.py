@@ -113,7 +113,7 @@ def _headline_resolved(evidence: BrokerShareEvidence) -> str:
     (share, ratio), span, k = evidence.share, evidence.span, evidence.gate.k
     peak = evidence.change.peak_value
     return (
-        f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} is well again: "
+        f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} recovered: "
         f"{format_percent(share, 1)} of the bytes produced, where {format_percent(evidence.broker.expected_share, 1)} "
         f"is fair ({format_ratio(ratio)}), and below {format_ratio(evidence.gate.resolves_at)} for "
         f"{_format_windows(k)}{' in a row' if k > 1 else ''}. The incident began at {format_clock(span.start_ms)}"
@@ -189,7 +189,7 @@ def _trend_section(evidence: BrokerShareEvidence) -> MailSection | None:
         failing_spans=[evidence.span],
     )
     return MailSection(
-        title="How it came" if evidence.change.is_open else "How it went",
+        title="Shares over time",
         text=(f"Broker {evidence.broker_id}, share over fair share by window: {', '.join(ratios)}.",),
         picture=Picture(name="shares_over_windows", png=png, alt="Shares of all brokers over these windows"),
     )
@@ -281,7 +281,7 @@ def _confidence_section(evidence: BrokerShareEvidence) -> MailSection:
         brought = ", ".join(f"{source} {format_count(here)} of {format_count(of)}" for source, here, of in counts)
         said.append(f"{'Not all' if lacking else 'Everything'} that was expected arrived: {brought}.")
     said.append(
-        f"A broker fails when it is above limit, floor and chance in {gate.k} of {gate.n} windows, and is well again "
+        f"A broker fails when it is above limit, floor and chance in {gate.k} of {gate.n} windows, and recovers "
         f"after {_format_windows(gate.k)} below {format_ratio(gate.resolves_at)}."
     )
     return MailSection(title="How sure this is", text=(" ".join(said),))

@@ -1,4 +1,4 @@
-"""One mail a day about all clusters: which are well, which are not, and of which nothing is known."""
+"""One mail a day about all clusters: which are healthy, which have incidents, which were not judged."""
 
 from __future__ import annotations
 

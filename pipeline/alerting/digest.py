@@ -29,7 +29,7 @@ _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3}
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    """A mail about many changes of one window: the gravest first, all of them as a file."""
+    """A mail about many changes of one window: the most severe first, all of them as a file."""
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
@@ -55,16 +55,16 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
             facts=(
                 ("Since", f"the window from {since}"),
                 ("What", counted),
-                ("Gravest", f"{format_name(ordered[0].subject)}, {ordered[0].rule.replace('_', ' ')}"),
+                ("Most severe", f"{format_name(ordered[0].subject)}, {ordered[0].rule.replace('_', ' ')}"),
                 ("Why", "so many at once usually have one cause"),
-                ("Do first", "look for a broker that is down, a reassignment, a source that does not arrive"),
+                ("Do first", "look for a broker that is down, a reassignment, a source without data"),
             ),
             sections=sections,
         ),
         title=f"{name} · {count} changes",
         headline=(
             f"{count} incidents of cluster {name} changed in the window from {since}: {counted}. So many at once usually "
-            "have one cause: a broker that is down, a reassignment, a source that does not arrive. The gravest is "
+            "have one cause: a broker that is down, a reassignment, a source without data. The most severe is "
             f"{format_name(ordered[0].subject)}."
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
@@ -105,7 +105,7 @@ def _table_section(ordered: Sequence[IncidentChange]) -> MailSection:
         rows=rows,
         note=f"{format_count(left)} more are in the attached incidents.csv." if left else "",
     )
-    return MailSection(title="The gravest first", table=table)
+    return MailSection(title="Most severe first", table=table)
 
 
 def _csv(ordered: Sequence[IncidentChange]) -> str:

@@ -127,7 +127,7 @@ class BrokerShareEvidence(IncidentEvidence):
     chance_ratio: float | None  # ratio that chance alone exceeds once in a thousand windows
     latency: ProduceLatency | None = None
     earlier: tuple[BrokerLoad, ...] = ()  # every broker of windows before this one
-    # strategy in use by topic, as far as the replay knows it
+    # current strategy by topic, as far as the replay knows it
     partitioners: Mapping[str, str] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()  # heaviest keys on partitions that the broker leads
     recommendations: tuple[Recommendation, ...] = ()  # what to do, by rank

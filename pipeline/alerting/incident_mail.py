@@ -19,7 +19,12 @@ STATES = {
     "worse": "This incident is worse than last reported.",
     "continuing": "Already reported; still ongoing.",
 }
-_SOURCE_BADGES = {"new": "BLIND", "worse": "BLINDER", "continuing": "STILL BLIND", "resolved": "SEES AGAIN"}
+_SOURCE_BADGES = {
+    "new": "DATA MISSING",
+    "worse": "MORE DATA MISSING",
+    "continuing": "DATA STILL MISSING",
+    "resolved": "DATA COMPLETE",
+}
 _REASON_LIMIT = 600
 _LINK_LIMIT = 1_000
 _MUTE_MS = 7 * 86_400_000
@@ -108,9 +113,9 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         headline = f"{what}, since {since}: {meaning}. {reason}. {STATES[change.state]}"
         sections.insert(0, MailSection(title="What to do", text=(rule.advice,)))
     else:
-        meaning = f"no longer that {rule.meaning}"
+        meaning = f"no longer: {rule.meaning}"
         lasted = format_span(evidence.window.end_ms - change.since_ms)
-        headline = f"{what} is well again: {meaning}. It began at {since} and took {lasted}. {reason}."
+        headline = f"{what} recovered, {meaning}. It began at {since} and took {lasted}. {reason}."
     badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     return describe_incident(
         evidence,
@@ -124,21 +129,21 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
 
 
 def describe_source(evidence: IncidentEvidence) -> Content:
-    """A mail about a source that does not arrive, or does again; the incident's subject is the source kind."""
+    """A mail about a source that is incomplete or late, or no longer; the incident's subject is the source kind."""
     change, cluster = evidence.change, format_name(evidence.cluster)
     since, badge = format_clock(change.since_ms), _SOURCE_BADGES[change.state]
     missing = change.value if change.is_open else change.peak_value
     sections: tuple[MailSection, ...] = ()
     if change.is_open:
-        subject_line = f"[{badge}] the pipeline is blind on cluster {cluster} since {since}: {change.subject}"
+        subject_line = f"[{badge}] cluster {cluster}: source {change.subject} has been incomplete or late since {since}"
         consequence = (
             "Brokers' shares of these windows are not judged: their health is unknown, not good."
             if is_record_source(change.subject)
             else "Shares are judged without it; what it alone reports (such as latency) is unknown."
         )
         headline = (
-            f"The pipeline is blind on cluster {cluster} since {since}: source {change.subject} did not arrive as "
-            f"expected. {consequence} {STATES[change.state]}"
+            f"Source {change.subject} of cluster {cluster} has been incomplete or late since {since}. {consequence} "
+            f"{STATES[change.state]}"
         )
         doctor = f"`{evidence.command('doctor')}` tries every source and says why one cannot be reached."
         sections = (
@@ -147,11 +152,13 @@ def describe_source(evidence: IncidentEvidence) -> Content:
             MailSection(title="The rows behind this", code=source_status_query(evidence)),
         )
     else:
-        subject_line = f"[{badge}] cluster {cluster}: {change.subject} arrives again, blind since {since}"
+        subject_line = (
+            f"[{badge}] cluster {cluster}: source {change.subject} is complete again; data was missing since {since}"
+        )
         headline = (
-            f"Source {change.subject} of cluster {cluster} arrives again, whole and in time. The pipeline was blind "
-            f"from {since}, {format_span(evidence.window.end_ms - change.since_ms)} in all. Windows in between stay "
-            "unjudged unless they are run again."
+            f"Source {change.subject} of cluster {cluster} is complete and on time again. Data was missing since {since}, "
+            f"for {format_span(evidence.window.end_ms - change.since_ms)}. The windows in between stay unjudged unless they are "
+            "run again."
         )
     label = "of what was expected is missing"
     return describe_incident(

@@ -24,13 +24,13 @@ _SIGPIPE_EXIT_CODE = 141
 
 
 COMMANDS = {
-    "init": "from an address to a verdict: writes the configuration of a cluster and runs one window",
+    "init": "writes the configuration of a running cluster and runs one window",
     "run": "the whole pipeline without Airflow: ingest, gates, health, mails",
     "collect": "reads this broker's disks into a landing folder, for a run elsewhere",
     "inspect": "what is in these logs: segments, partitions, brokers, problems",
     "partition": "which partition each client would choose for a key",
     "simulate": "what another producer version or setting would do: shares, batches, latencies",
-    "replay": "recorded traffic through the partitioner in use, as a back-test, and each candidate",
+    "replay": "replays recorded traffic through the current setup (the back-test) and each candidate",
     "what-if": "shares and head-room with brokers added, lost or resized, busier topics, or a reassignment done",
     "report": "the report: one HTML file about a window and the days before it",
     "mute": "mutes an incident, a broker or a cluster until a date",

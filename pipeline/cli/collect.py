@@ -24,7 +24,7 @@ from pipeline.sources.collected.stored_folder import StoredFolder
 _MB = 1_000_000
 _DESCRIPTION = """\
 Reads what is new in a broker's own log directories, from where it last stopped, and writes what a run needs of it to a
-landing folder: batches, sums by key id, arrivals, leaders. A source of kind `collected` takes it up. Uses the deployment's
+landing folder: batches, sums by key id, arrivals, leaders. A source of kind `collected` reads it. Uses the deployment's
 configuration (window, keys, topics) and secret. Writes nothing beside the logs; call it as often as windows end.
 """
 
@@ -37,9 +37,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_config_option(parser)
     parser.add_argument("--cluster", metavar="NAME", help="of the configuration; needed where it has several")
     parser.add_argument("--host", default="", metavar="NAME", help="this host's folder; else its brokers' ids")
-    parser.add_argument("--rate", type=float, default=50, metavar="MB", help="read at most so many MB/s (default 50)")
+    parser.add_argument("--rate", type=float, default=50, metavar="MB", help="read at most this many MB/s (default 50)")
     parser.add_argument(
-        "--keep", type=parse_duration, default=timedelta(days=7), metavar="TIME", help="keep parts so long (P7D)"
+        "--keep",
+        type=parse_duration,
+        default=timedelta(days=7),
+        metavar="TIME",
+        help="delete parts after this time (default P7D)",
     )
     parser.add_argument("--as-of", type=parse_instant, metavar="TIME", help="now, for recordings")
     add_json_option(parser)
@@ -92,5 +96,5 @@ def _as_text(done: CollectorReport) -> str:
     per_gb = f", {1e9 * written / done.read_bytes / 1e6:.2f} MB per GB" if done.read_bytes else ""
     lines.append(f"{written:,} bytes written{per_gb}")
     lines += [f"  {size:>12,}  {kind}" for kind, size in sorted(done.written_bytes.items())]
-    lines += [f"{done.problem_count} problems; the run that takes this up names them"] if done.problem_count else []
+    lines += [f"{done.problem_count} problems; the run that reads them lists them"] if done.problem_count else []
     return "\n".join(lines) + "\n"

@@ -147,7 +147,7 @@ def _outbox(config: PipelineConfig) -> Finding:
     left = [message for message in undelivered(config.warehouse) if not message.is_silenced]
     given_up = sum(message.given_up_at_ms is not None for message in left)
     found = f"{len(left)} messages undelivered, {given_up} of them given up" if left else "everything is delivered"
-    advice = "partition-health outbox says why; --retry all takes them up again" if given_up else ""
+    advice = "partition-health outbox says why; --retry all tries them again" if given_up else ""
     return Finding(name="alerts", is_ok=not given_up, found=found, advice=advice)
 
 
@@ -210,7 +210,7 @@ def _folder(name: str, folder: Path) -> Finding:
     except OSError as error:
         advice = "choose another folder in the configuration, or correct its owner or disk"
         return Finding(name=name, is_ok=False, found=f"{nearest} takes no files: {error.strerror}", advice=advice)
-    return Finding(name=name, is_ok=True, found=f"{folder}{'' if nearest == folder else ' (will be made)'}")
+    return Finding(name=name, is_ok=True, found=f"{folder}{'' if nearest == folder else ' (will be created)'}")
 
 
 def _airflow() -> Finding:

@@ -20,7 +20,7 @@ from pipeline.sources.source import Source, sources_of
 
 _DESCRIPTION = """\
 Writes a configuration for a running cluster, and runs one window: tries the brokers and Prometheus as `doctor` does, writes
-nothing if they do not serve, never overwrites a file. On a terminal it asks for what no option gives, and opens the report.
+nothing if they do not answer, never overwrites a file. On a terminal it asks for what no option gives, and opens the report.
 """
 _HEAD = """\
 # partition-health: which broker carries more than its share, and why. `partition-health config` prints every setting,

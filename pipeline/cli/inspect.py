@@ -20,7 +20,7 @@ from pipeline.sources.records.segment_summary import summarise_partition
 
 _EPOCH_MS = re.compile(r"[0-9]{1,18}")
 _DESCRIPTION = """\
-Says what is in Kafka logs, without a broker: a row per segment, totals per topic-partition and broker, and whatever is
+Shows what is in Kafka logs, without a broker: a row per segment, totals per topic-partition and broker, and whatever is
 wrong. PATH is a segment file, a partition directory, a log directory, or a tree that holds several brokers.
 Exits with 0 where anything was usable (problems are listed), with 3 where nothing was.
 """
@@ -34,11 +34,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--deep", action="store_true", help="decode records: keys, values, headers, most frequent keys")
     parser.add_argument("--verify", action="store_true", help="compare the indexes with the logs")
-    parser.add_argument("--offset", type=int, metavar="N", help="show the way to the batch that holds this offset")
+    parser.add_argument(
+        "--offset", type=int, metavar="N", help="look up the batch that holds this offset, step by step"
+    )
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help="show the way to the first record at or after: epoch ms, or ISO 8601 (UTC by default)",
+        help="look up the first record at or after: epoch ms, or ISO 8601 (UTC by default)",
     )
     add_json_option(parser)
 

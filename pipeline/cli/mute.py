@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--subject", default=_ANYTHING, metavar="PATTERN", help="only subjects like this one: 'broker 4'"
     )
     parser.add_argument("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")
-    parser.add_argument("--lift", action="store_true", help="take back what was muted for the incident or patterns")
+    parser.add_argument("--lift", action="store_true", help="remove the mute of the incident or patterns")
     add_config_option(parser)
     add_json_option(parser)
 

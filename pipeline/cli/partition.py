@@ -26,7 +26,7 @@ from pipeline.partitioners.strategy import Strategy, check_partition_count, choo
 ALL = "all"
 _DESCRIPTION = """\
 KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
-record without a key; -- goes before keys that begin with a dash. "-" in place of a partition: it is not a function of
+record without a key; -- goes before keys that begin with a dash. "-" in place of a partition: it does not depend on
 the key.
 """
 _CHECKED_KEYS = 1000

@@ -1,4 +1,4 @@
-"""`replay`: recorded traffic through the partitioner in use, as a back-test, and through each candidate."""
+"""`replay`: replays recorded traffic through the current setup (the back-test) and each candidate."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pipeline.cli.replay_inputs import ReplayInputs
 
 _DESCRIPTION = """\
-Reads log directories, finds out what the producers use, and replays their traffic: through that (a back-test against
-what was observed) and through every candidate. Nothing is kept. PATH is a log directory or a tree that holds several
+Reads log directories, infers the producers' partitioner and settings, and replays their traffic through this current
+setup (a back-test against what was observed) and through every candidate. Stores nothing. PATH is a log directory or a tree that holds several
 brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges.
 """
 _MOST_SEEDS = 1_000

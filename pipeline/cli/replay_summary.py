@@ -106,14 +106,14 @@ def _format_topics(
     tested = [tests.get(topic, {}) for topic in topics]
     used = [cells[*topic, IN_USE] for topic in topics]
     rows = [
-        ["partitioner in use", *(test.get("partitioner") or _NONE for test in tested)],
-        ["client in use", *(test.get("client") or _NONE for test in tested)],
+        ["current partitioner", *(test.get("partitioner") or _NONE for test in tested)],
+        ["current client", *(test.get("client") or _NONE for test in tested)],
         ["observed", *(_percent(row["recorded_log_share"]) for row in used)],
-        ["in use, predicted", *(_range(row) for row in used)],
+        ["current, predicted", *(_range(row) for row in used)],
     ]
     for candidate in sorted({row["candidate"] for row in here} - {IN_USE}):
         found = [
-            _NONE if row is None else "as in use" if compared[*topic, candidate]["is_as_in_use"] else _range(row)
+            _NONE if row is None else "same as current" if compared[*topic, candidate]["is_as_in_use"] else _range(row)
             for topic in topics
             for row in [cells.get((*topic, candidate))]
         ]

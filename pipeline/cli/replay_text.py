@@ -50,7 +50,7 @@ def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:
     shares = {one["broker_id"]: one["predicted_bytes_share"] for one in result["brokers"]}
     name = f"back-test: {result['partitioner'] or 'not known'}" if result["is_baseline"] else result["candidate"]
     if result["is_as_in_use"] and not result["is_baseline"]:
-        name += " (as in use)"
+        name += " (same as current)"
     return [
         name,
         *(_spread(shares.get(broker)) for broker in brokers),

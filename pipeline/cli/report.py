@@ -19,8 +19,8 @@ from pipeline.report.writing import write_report
 from pipeline.runs import plan_runs
 
 _DESCRIPTION = """\
-Writes the report: is anything wrong, since when, what to do; brokers, topics, keys, latency, the replay, and what all of it
-rests on. It reads the tables and changes nothing. Every run of the DAG `health` writes one too.
+Writes the report: what is wrong, since when, what to do; brokers, topics, keys, latency, the replay, and the data
+behind all of it. It reads the tables and changes nothing. Every run of the DAG `health` writes one too.
 """
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pipeline.simulator.summary import VariantSummary
 
 _DESCRIPTION = """\
-SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds: printed
-are medians, and the range from 5 % to 95 % of the seeds. Figures are labelled: published by others, measured on real
+SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
+medians, and the range from 5 % to 95 % of the seeds. Figures are labelled: published by others, measured on real
 clients and brokers here, or simulated.
 """
 _MOST_SEEDS = 100_000

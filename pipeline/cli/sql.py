@@ -44,7 +44,7 @@ _QUERY = re.compile(r"[\s(]*(select|with|from|values)\b", re.IGNORECASE)
 _OF_FILES = re.compile(r"@|\bas\s+of\b|_metadata\b|\binput_file|\btable_changes|\bdelta\b", re.IGNORECASE)
 """What asks for an earlier version of a table or for its files."""
 _DESCRIPTION = """\
-Runs one statement, or opens a shell; statements piped in are run one after the other. Tables answer by their names,
+Runs one statement, or opens a shell; statements piped in are run one after the other. Tables are known by their names,
 such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
 queries run: nothing is written, and no file outside the tables is read.
 """

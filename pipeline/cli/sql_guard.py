@@ -1,7 +1,7 @@
 """Guard of `sql`: it runs queries over the tables, writes nothing, runs no program and reads no other file.
 
 References:
-    Spark parses `INSERT OVERWRITE DIRECTORY` and `SELECT TRANSFORM ... USING 'program'` as plans that are no commands, so
+    Spark parses `INSERT OVERWRITE DIRECTORY` and `SELECT TRANSFORM ... USING 'program'` as plans that are not commands, so
     the kinds of plan that may stand at the top are listed. Paths in place of tables (``text.`/etc/passwd` ``) are refused
     by `spark.sql.runSQLOnFiles`, `delta.` ones included; `reflect` and its kin call any static method of the JVM.
 """

@@ -46,9 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--grow", metavar="TOPIC=FACTOR", type=_factor(str), help="a topic with more traffic, or less", **several
     )
     parser.add_argument("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
-    parser.add_argument("--plan", metavar="FILE", type=Path, help="writes the reassignment that makes it even again")
     parser.add_argument(
-        "--max-moved", metavar="SIZE", type=_size, help="what that may copy, such as 500GiB (default: max_moved_bytes)"
+        "--plan", metavar="FILE", type=Path, help="write the reassignment that evens the load out to FILE"
+    )
+    parser.add_argument(
+        "--max-moved",
+        metavar="SIZE",
+        type=_size,
+        help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
@@ -222,6 +227,6 @@ def _as_text(document: dict[str, Any], then: PlacedCluster, plan: ReassignmentPl
     else:
         lines.append(
             f"The plan moves {len(plan.moves)} partitions and copies {copies}; the highest broker is then at "
-            f"{format_ratio(plan.peak_ratio)}, where {format_ratio(target)} is even enough."
+            f"{format_ratio(plan.peak_ratio)}, the aim is {format_ratio(target)}."
         )
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"

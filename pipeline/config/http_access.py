@@ -130,7 +130,7 @@ def check_url(url: str) -> str:
     if parts.username or parts.password:
         raise ValueError(f"the URL of {parts.hostname} holds a user or password: use access.basic_auth")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{url!r} is no URL of http or https")
+        raise ValueError(f"{url!r} is not an http or https URL")
     return url
 
 
@@ -148,5 +148,5 @@ class PrometheusServer(Section):
 
     @property
     def interval_ms(self) -> int:
-        """Distance of two points."""
+        """Time between two points."""
         return milliseconds_of(self.step)

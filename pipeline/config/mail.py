@@ -126,9 +126,9 @@ class Mail(Section):
         webhooks: Where copies of mails are posted.
         alertmanagers: Alertmanagers that get incidents as alerts.
         digest_above: More changes than that in one window of a cluster share one message.
-        daily: One mail a day to `to`, about all clusters: which are well, which are not, of which nothing is known.
+        daily: One mail a day to `to`, about all clusters: which are healthy, which have incidents, which were not judged.
         mutes: File with what is muted, and until when; `partition-health mute` writes it.
-        tell_within: Windows that ended longer before the run's now notify nobody, unless asked to: backfills stay silent.
+        tell_within: Windows that ended longer before the run notify nobody unless `--notify` is given, so backfills stay silent.
         give_up_after: A message that cannot be delivered for that long is given up, with a note.
     """
 

@@ -39,8 +39,8 @@ class Cluster(Section):
     Attributes:
         sources: Where its data comes from; records from one kind of source, which a live cluster may complete.
         as_of: Now, where the data is a recording: the end of its last window.
-        topics: Patterns of topics to look at; all without any.
-        partitioners: Strategy in use by topic pattern, the first that fits; elsewhere it is read from the data.
+        topics: Patterns of topics to read; all by default.
+        partitioners: Current strategy by topic pattern, the first that fits; elsewhere it is inferred from the data.
         capacity: Weight of a broker by id; 1 where it is not named.
         producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
         owner: Who looks after the cluster: in mails, and as owner of the DAGs.
@@ -48,7 +48,7 @@ class Cluster(Section):
         time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
         gate: Limits of the broker share rule.
         rules: Limits of further rules by name, field by field over the default ones.
-        disk_bytes: What a broker's disks hold, by id, where no source reports it.
+        disk_bytes: Capacity of a broker's disks by id, where no source reports it.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
         batch_size_bytes: `batch.size` of producers, where no source reports it.
@@ -136,7 +136,7 @@ class PipelineConfig(Section):
         report: Where the HTML report is written, and over which period.
         metrics: Where measures go as metrics for Prometheus.
         retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry,
-            and in the tables that incidents stand on, for ever. `keys.retention` holds for hashes of keys.
+            and in the tables that incidents are computed from, for ever. `keys.retention` holds for hashes of keys.
         sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged,
             and the one after it replayed.
     """

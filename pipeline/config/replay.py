@@ -14,8 +14,8 @@ class CandidateBroker(Section):
     """A broker as it would be.
 
     Attributes:
-        delay_ms: How long it would hold every response, in place of the delay found.
-        capacity: How fast it would be, as a multiple of the speed found.
+        delay_ms: Delay of its responses, in place of the one found.
+        capacity: Its speed, as a multiple of the one found.
     """
 
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
@@ -26,9 +26,9 @@ class Candidate(Section):
     """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
 
     Attributes:
-        name: What its results are called.
-        partitioner: Strategy, as `partition-health partition --strategies` lists them; without it the one in use, or
-            what `client` and `config` say.
+        name: Name of its results.
+        partitioner: Strategy, as `partition-health partition --strategies` lists them; by default the
+            current one, or what `client` and `config` say.
         client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It
             sets the defaults; settings that were given to the producer stay. Without it the session's own version.
         config: Settings by Kafka's names, over the session's own.
@@ -60,7 +60,7 @@ class Candidate(Section):
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 
-IN_USE = "in-use"  # the candidate that stands for the setup in use, replayed like any other
+IN_USE = "in-use"  # the candidate that stands for the current setup, replayed like any other
 _LINGER_5 = {"linger.ms": "5"}
 
 DEFAULT_CANDIDATES = (
@@ -78,7 +78,7 @@ DEFAULT_CANDIDATES = (
     Candidate(name="twice-the-partitions", partitions="x2"),
 )
 """The Java client's partitioners before and after 3.3, up and down, with the producer's own linger and with the 5 ms of
-4.0; what other families of clients do by default; the setup in use on twice the partitions."""
+4.0; what other families of clients do by default; the current setup on twice the partitions."""
 
 
 class Replay(Section):

@@ -47,16 +47,16 @@ class Gate(Section):
 
     Attributes:
         limit_ratio: Share ratio from which a broker carries too much.
-        resolve_ratio: Ratio below which it counts as well again; halfway to even by default.
-        floor_bytes_per_s: Bytes per second below which no load is worth a word.
+        resolve_ratio: Ratio below which it recovers; by default halfway between 1 and the limit.
+        floor_bytes_per_s: Bytes per second below which a broker's load never fails.
         chance_level: False alarms allowed per window.
-        k: Windows above that make a failure ...
-        n: ... among this many.
-        hash_luck: What a broker is that only the luck of its keys takes to the limit: `fail` judges it like any other and the
-            mail names the cause; `warn` never makes an incident of it.
-        worsens_by: An open incident is reported again at so many times the largest value reported.
+        k: A broker fails above its limit in this many windows ...
+        n: ... of the last this many.
+        hash_luck: For a broker that only hash luck takes to its limit: `fail` judges it like any other, and the mail names the
+            cause; `warn` never makes an incident of it.
+        worsens_by: An open incident is reported again at this multiple of the largest value reported.
         repeat: It is also reported again after this time.
-        owner: Who looks after it; the cluster's owner where empty.
+        owner: Who is responsible; the cluster's owner where empty.
         topics: Overrides by pattern such as `orders*`, the first that fits the topic that adds most to the broker's excess.
     """
 
@@ -83,7 +83,7 @@ class Gate(Section):
     def of_topic(self, topic: str) -> Gate:
         """The gate as it is for brokers whose excess comes most from a topic ("" for none).
 
-        Under a limit of its own a broker is well again halfway to even.
+        Under a limit of its own a broker recovers halfway between 1 and that limit.
         """
         override = find_pattern(self.topics, topic)
         if override is None:
@@ -98,7 +98,7 @@ class Gate(Section):
 
     @property
     def resolves_at(self) -> float:
-        """Ratio below which a failing broker counts as well again: halfway to even unless configured."""
+        """Ratio below which a failing broker recovers: halfway between 1 and the limit unless configured."""
         return self.resolve_ratio if self.resolve_ratio is not None else _halfway(self.limit_ratio)
 
     @property
@@ -112,7 +112,7 @@ class RuleOverride(Section):
     """Limits for some topics; keys not given stay.
 
     Attributes:
-        limit: From here on a window is above.
+        limit: Value from which a window is above.
         severity: `critical`, `warning` or `off`.
     """
 
@@ -125,8 +125,8 @@ class RuleSettings(Section):
     """Settings of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
 
     Attributes:
-        limit: From here on a window is above (`disk_hours_to_full`: down to here).
-        severity: `critical` makes incidents and fails the gate, `warning` makes verdicts alone, `off` is not judged.
+        limit: Value from which a window is above (`disk_hours_to_full`: from which down).
+        severity: `critical` makes incidents and fails the gate, `warning` only makes verdicts, `off` is not judged.
     """
 
     limit: float = Field(ge=0)

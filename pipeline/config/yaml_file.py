@@ -92,7 +92,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Reads a file; `ConfigError` where it cannot be read, or is no YAML."""
+    """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -104,7 +104,7 @@ def parse_yaml(text: str, name: str) -> YamlFile:
     """Parses a document; anchors and merge keys are resolved.
 
     Raises:
-        ConfigError: It is no YAML, has a key twice, or an alias that contains itself.
+        ConfigError: It is not YAML, has a key twice, or an alias that contains itself.
     """
     loader: _Loader | None = None
     try:

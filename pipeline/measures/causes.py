@@ -17,7 +17,7 @@ light keys, records without a key or without a name for it) and H, L, R their su
               + the remainder   (R_p - R/P) + (L_p - L/P - luck_p): batching, a partitioner's defect, slow-broker feedback
 
 Hash luck is `L_p - L/P` cut at `z (L/P) sqrt((P - 1) / N_eff)`, N_eff the effective number of light keys and z the normal
-quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is no luck.
+quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is not luck.
 """
 
 from __future__ import annotations

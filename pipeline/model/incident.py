@@ -1,4 +1,4 @@
-"""An incident: the same rule broken by the same subject, window after window, until it is well again."""
+"""An incident: the same rule broken by the same subject, window after window, until it recovers."""
 
 from __future__ import annotations
 

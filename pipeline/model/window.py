@@ -21,7 +21,7 @@ def parse_duration(text: str) -> timedelta:
     """Reads an ISO 8601 duration of days, hours, minutes and seconds.
 
     Raises:
-        ConfigError: if the text is no such duration or is zero.
+        ConfigError: if the text is not such a duration or is zero.
 
     >>> parse_duration("P1DT30M")
     datetime.timedelta(days=1, seconds=1800)
@@ -41,7 +41,7 @@ def parse_instant(text: str) -> datetime:
     """Reads an ISO 8601 instant or date; without an offset it is UTC.
 
     Raises:
-        ConfigError: if the text is no instant.
+        ConfigError: if the text is not an instant.
 
     >>> parse_instant("2026-11-21T09:00:00+01:00").isoformat()
     '2026-11-21T08:00:00+00:00'
@@ -65,7 +65,7 @@ def format_instant(instant_ms: int) -> str:
 
 LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, which dates can hold. A producer may write any int64: what lies beyond, or below 0,
-is no instant."""
+is not an instant."""
 
 
 def known_instant_of(instant_ms: int | None) -> datetime | None:

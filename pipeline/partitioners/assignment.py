@@ -20,7 +20,7 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
 
     Raises:
         ConfigError: There is no partition.
-        InputError: The column is not of binary or string, or a user's function returned what is no partition.
+        InputError: The column is not of binary or string, or a user's function returned what is not a partition.
     """
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))

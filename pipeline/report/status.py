@@ -83,7 +83,7 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
         headline = f"No incident, but above the limit in this window: {', '.join(v.subject for v in above)}"
         facts += [(v.subject.capitalize(), format_name(v.reason, _REASON_LENGTH)) for v in above]
     elif judged and all(v.verdict == "not_enough_traffic" for v in judged):
-        headline = "Nothing is wrong, as far as so little traffic shows"
+        headline = "Nothing is wrong, but there is too little traffic to judge"
     return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
 
 
@@ -99,7 +99,7 @@ def _describe(evidence: IncidentEvidence) -> Status:
     is_blind = evidence.change.rule == SOURCE_ARRIVAL
     return Status(
         tone="unknown" if is_blind else "alarm",
-        badge="BLIND" if is_blind else "FAIL",
+        badge="DATA MISSING" if is_blind else "FAIL",
         headline=brief.headline,
         facts=brief.facts,
         broker=evidence.broker_id if isinstance(evidence, BrokerShareEvidence) else None,

@@ -15,7 +15,7 @@ FORECAST_RULE = "share_forecast"
 def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """The highest share ratio that a broker will have within a week, by the low end of its range.
 
-    Where no back-test deserves a warning, it is measured and not judged.
+    Where no back-test is good enough for a warning, it is measured and not judged.
     """
     highest: dict[tuple[int, str], Row] = {}
     for row in given.rows(FORECAST, 0):
@@ -47,7 +47,7 @@ FORECAST_RULES = (
         meaning="a broker will carry more than its share within a week",
         advice="Look at which topics are busy at that hour, and move leaders or replicas before it.",
         doc="highest share ratio of the next seven days by the low end of its range (`gold.forecast`), where the back-test "
-        "deserves a warning; the limit is `gate.limit_ratio` unless it is given",
+        "is good enough for a warning; the limit is `gate.limit_ratio` unless it is given",
         format=format_ratio,
     ),
 )

@@ -51,7 +51,7 @@ class Rule:
 
     name: str  # key in the configuration, and in tables
     measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields its measures, under its name
-    limit: float  # from here on a window is above, by default
+    limit: float  # value from which a window is above, by default
     k: int = 2  # windows above that make a failure ..
     n: int = 3  # ... among this many; by default.
     meaning: str  # what is wrong beyond the limit, as a mail says it
@@ -60,7 +60,7 @@ class Rule:
     format: Callable[[float], str] = format_count  # writes a value of the measure
     is_falling: bool = False  # small values are bad: a window is above at the limit or under it
     needs_all_records: bool = False  # not judged where records are missing or a reassignment runs
-    severity: str = "warning"  # `critical` makes incidents, `warning` makes verdicts alone; by default
+    severity: str = "warning"  # `critical` makes incidents, `warning` only makes verdicts; by default
 
 
 def measure_topic_by_rule(

@@ -43,12 +43,12 @@ def find_delta_jars(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[s
         Paths: those of `DELTA_JARS`, or the five jars of `io.delta`.
 
     Raises:
-        ConfigError: if a path in `DELTA_JARS` is no file, or the packages cannot be resolved.
+        ConfigError: if a path in `DELTA_JARS` is not a file, or the packages cannot be resolved.
     """
     given = delta_jars()
     for path in given:
         if "://" not in path and not Path(path).is_file():
-            raise ConfigError(f"DELTA_JARS names {path}, which is no file")
+            raise ConfigError(f"DELTA_JARS names {path}, which is not a file")
     return given or _resolved(cache, java, conf)
 
 

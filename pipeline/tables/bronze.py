@@ -70,7 +70,7 @@ CLUSTER_STATE = Table(
     columns=(
         *DATED_WINDOW,
         *PARTITION_COLUMNS,
-        timestamp("observed_at", "Of which moment this is; NULL if unknown.", nullable=True, volatile=True),
+        timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         bigint("replica_id", "Broker that holds the replica."),
         bigint("replica_position", "Place in the replica list; 0 is the preferred leader."),
         bigint("leader_id", "Leader at the window's end; -1 for none or unknown."),
@@ -123,7 +123,7 @@ BROKERS = Table(
         *DATED_WINDOW,
         BROKER_ID,
         string("rack", "Rack, where the broker has one.", nullable=True),
-        timestamp("observed_at", "Of which moment this is; NULL if unknown.", nullable=True, volatile=True),
+        timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         boolean("is_fenced", "Fenced at the window's end: registered, not serving; NULL if not said.", nullable=True),
         bigint("away_ms", "How long it was out of the cluster; NULL if unknown.", nullable=True),
         bigint(

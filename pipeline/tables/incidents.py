@@ -52,7 +52,7 @@ ALERT_OUTBOX = Table(
         ),
         timestamp("window_start", "Window that brought the state."),
         string("subject_line", "Mail subject."),
-        string("recipients", "Addresses, comma-separated; '' where it is no mail."),
+        string("recipients", "Addresses, comma-separated; '' where it is not a mail."),
         Column(
             "payload",
             "binary",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pipeline.tables.columns import bigint, bigint_range, boolean, double, double_range, string
 from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
 
-CANDIDATE = string("candidate", "Name in the configuration; `in-use` for the strategy in use, replayed like any other.")
-IS_BASELINE = boolean("is_baseline", "The candidate is the setup in use: its rows test the replay.")
+CANDIDATE = string("candidate", "Name in the configuration; `in-use` is the current setup, replayed like any other.")
+IS_BASELINE = boolean("is_baseline", "The candidate is the current setup: its rows test the replay.")
 
 SCENARIO_COMPARISON = Table(
     name="gold.scenario_comparison",
@@ -18,9 +18,11 @@ SCENARIO_COMPARISON = Table(
         CANDIDATE,
         IS_BASELINE,
         *TOPIC_COLUMNS,
-        string("baseline", "Strategy in use; `as recorded` where none is known."),
+        string("baseline", "Current strategy; `as recorded` where none is known."),
         string("baseline_source", "How it is known: `configuration`, `hash verdict`, `batches` (by shape), `none`."),
-        string("partitioner", "Strategy of the candidate; NULL where in use but unknown.", nullable=True),
+        string(
+            "partitioner", "Strategy of the candidate; NULL where it is the current one and not known.", nullable=True
+        ),
         bigint("baseline_partition_count", "Partitions of the topic in the window.", "partitions"),
         bigint("partition_count", "Under the candidate.", "partitions"),
         bigint("record_count", "Data records of the topic.", "records"),
@@ -108,7 +110,7 @@ SCENARIO_COMPARISON = Table(
         *double_range("latency_p99_ms", "The same, what 99 % of the records stay within.", "ms"),
         boolean(
             "is_as_in_use",
-            "Partitioner and settings are those in use, so the runs are those of `in-use`; NULL if not simulated.",
+            "Partitioner and settings are the current ones, so the runs are those of `in-use`; NULL if not simulated.",
             nullable=True,
         ),
         string("trust", "`trusted`, or `not trustworthy:` and why; by back-test and candidate.", nullable=True),
@@ -125,12 +127,12 @@ BACK_TESTS = Table(
     columns=(
         *WINDOW,
         *TOPIC_COLUMNS,
-        string("partitioner", "Strategy in use, replayed; of the producer that sent most, or NULL.", nullable=True),
+        string("partitioner", "Current strategy, replayed; of the producer that sent most, or NULL.", nullable=True),
         string("partitioner_source", "How it is known: `configured`, `inferred` or `none`."),
         string("client", "Client and version that were simulated; '' for none."),
         double(
             "confidence",
-            "Chance that it is the strategy in use, 1 if configured; variants that look alike share it.",
+            "Probability that this is the current strategy, 1 if configured; variants that look alike share it.",
             "ratio",
         ),
         string("runner_up", "The strategy that comes next; '' for none."),

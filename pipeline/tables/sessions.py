@@ -30,13 +30,13 @@ PRODUCER_SESSIONS = Table(
         string("traffic_pattern", "How records lie within a millisecond: `burst` or `steady`."),
         string(
             "strategy",
-            "Partitioner in use, as `partition-health partition --strategies` lists it; NULL where unknown.",
+            "Its partitioner, as `partition-health partition --strategies` lists it; NULL where unknown.",
             nullable=True,
         ),
         string("source", "How it is known: `configured`, `inferred` from the batches, or `none`."),
         double(
             "confidence",
-            "Chance that it is the strategy in use, 1 if configured; variants that look alike share it.",
+            "Probability that this is its strategy, 1 if configured; variants that look alike share it.",
             "ratio",
             nullable=False,
         ),

@@ -36,7 +36,7 @@ def with_increases(
         counters: Columns that only rise while a process lives.
         subject: Columns that name what counts.
         window_ms: Length of a window.
-        interval_ms: Configured distance of two samples, by `source`; others have no gaps.
+        interval_ms: Configured time between two samples, by `source`; others have no gaps.
 
     Returns:
         The rows, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of the
@@ -101,7 +101,7 @@ def _before(column: str, subject: Sequence[str]) -> pl.Expr:
 
 
 def _gap_limit_ms(interval_ms: Mapping[str, int]) -> pl.Expr:
-    """The longest interval of a sample's source that is no gap; NULL for a source without one."""
+    """The longest interval of a sample's source that is not a gap; NULL for a source without one."""
     limits = {source: GAP_INTERVALS * distance_ms for source, distance_ms in interval_ms.items()}
     if not limits:
         return pl.lit(None, pl.Int64)
@@ -124,7 +124,7 @@ class SampleSettings:
 
     span: TimeWindow  # windows wanted; samples before serve only as predecessors
     window_ms: int  # length of a window
-    interval_ms: Mapping[str, int]  # distance of two samples, by source; sources without one have no gaps
+    interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
     has_brokers: bool = False  # brokers' metrics are summarised too
 
     @property

@@ -66,7 +66,7 @@ def test_events_name_the_clusters_that_were_done(ran):
     events = results["health"]["events"]["partition_health_judged"]
     judged = {name: event["verdict"] for name, event in events.items()}
     assert judged == {"well": "ok", "away": "fail", "damaged": "none", "lost": "none"}
-    assert "the pipeline is blind" in events["away"]["summary"]
+    assert "health is not known" in events["away"]["summary"]
 
 
 def test_one_mail_tells_of_all_that_failed(ran):

@@ -138,7 +138,7 @@ def test_aborted_transactions():
         return [problem.reason for problem in check_transaction_index("x", index, scan)]
 
     assert check(9, 1, 3) == []
-    assert check(9, 1, 2) == ["offset 2 is no marker of producer 9"]
-    assert check(8, 1, 3) == ["offset 3 is no marker of producer 8"]
+    assert check(9, 1, 2) == ["offset 2 is not a marker of producer 9"]
+    assert check(8, 1, 3) == ["offset 3 is not a marker of producer 8"]
     assert check(9, 5, 3) == ["first offset 5 after the last, 3"]
     assert check(9, 1, 700) == []  # in another segment, or compacted away

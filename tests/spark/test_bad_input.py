@@ -144,4 +144,4 @@ def test_the_problems_are_counted_per_source_and_per_file(damaged):
         for row in stored(warehouse, "bronze.log_segments", "path", "problem_count")
     }
     assert {name for name, count in counts.items() if count} == {"clicks-1", "codec-gzip-2"}
-    assert "devices-3" not in counts  # a pointer is no segment
+    assert "devices-3" not in counts  # a pointer is not a segment

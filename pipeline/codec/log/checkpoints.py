@@ -80,7 +80,7 @@ def parse_meta_properties(data: bytes, *, path: Path | str | None = None) -> Met
     """Parses the owner of a log directory; ids the file lacks are None (early ZooKeeper brokers wrote no `cluster.id`).
 
     Raises:
-        InputError: Not properties, an id that is no number, or a version other than 0 and 1.
+        InputError: Not properties, an id that is not a number, or a version other than 0 and 1.
     """
     properties: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(_split_lines(data, path), start=1):
@@ -161,7 +161,7 @@ def _read_entries(data: bytes, path: Path | str | None) -> list[tuple[int, str]]
 
 
 def _split_lines(data: bytes, path: Path | str | None) -> list[str]:
-    # not str.splitlines: it also splits at form feeds and other bytes that are no line ends to Java
+    # not str.splitlines: it also splits at form feeds and other bytes that are not line ends to Java
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -80,7 +80,8 @@ def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan
     is_marker = _take(scan.is_control, batch, 0).astype(np.bool_)
     is_owner = _take(scan.rows["producer_id"], batch, -1) == index.producer_id
     found.add(
-        is_held & ~(is_marker & is_owner), lambda i: f"offset {last[i]} is no marker of producer {index.producer_id[i]}"
+        is_held & ~(is_marker & is_owner),
+        lambda i: f"offset {last[i]} is not a marker of producer {index.producer_id[i]}",
     )
     return found.limited()
 

@@ -31,7 +31,7 @@ def read_small(path: Path | str, most_bytes: int = MOST_SMALL_BYTES) -> bytes:
     """The bytes of a file that is small wherever a broker or a tool wrote it; what is added meanwhile is left out.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or is larger.
+        OSError: It cannot be read, is not a regular file, or is larger.
     """
     with open_regular(path) as file:
         size_bytes = os.fstat(file.fileno()).st_size

@@ -49,7 +49,7 @@ class Exposition:
     # instants that lines carry themselves, by index of the sample; exporters rarely write them
     timestamps_ms: dict[int, int]
     bad_lines: tuple[BadLine, ...]  # a torn page keeps the rest
-    sample_count: int  # samples of any name, wanted or not: a page without one is no page
+    sample_count: int  # samples of any name, wanted or not: a page without one is not a page
     is_torn: bool  # whether the page ends within a line: then series may be missing that the exporter has
 
 
@@ -91,7 +91,7 @@ class ExpositionReader:
             try:
                 value = float(value_text)
             except ValueError:
-                page.bad_lines.append(BadLine(number, "the value is no number"))
+                page.bad_lines.append(BadLine(number, "the value is not a number"))
                 continue
             page.take(number, place, value)
         is_torn = bool(torn) and not page.is_open_metrics
@@ -117,18 +117,18 @@ class ExpositionReader:
             return
         found = _LINE.fullmatch(stripped)
         if found is None:
-            page.bad_lines.append(BadLine(number, "a line that is no sample"))
+            page.bad_lines.append(BadLine(number, "a line that is not a sample"))
             return
         try:
             value = float(found["value"])
             timestamp = None if found["timestamp"] is None else float(found["timestamp"])
         except ValueError:  # whose words are the line's
-            page.bad_lines.append(BadLine(number, "a line that is no sample: value or timestamp is no number"))
+            page.bad_lines.append(BadLine(number, "a line that is not a sample: value or timestamp is not a number"))
             return
         try:
             place = self._place_of(found["series"].rstrip(), found["name"], found["labels"] or "")
         except ValueError as error:
-            page.bad_lines.append(BadLine(number, f"a line that is no sample: {error}"))
+            page.bad_lines.append(BadLine(number, f"a line that is not a sample: {error}"))
             return
         if page.take(number, place, value) and timestamp is not None:
             page.timestamps_ms[len(page.series) - 1] = round(timestamp * (1000 if page.is_open_metrics else 1))

@@ -128,7 +128,7 @@ class MetricText(NamedTuple):
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
     """Gives a scraped series its canonical name.
 
-    None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is no Produce.
+    None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is not a Produce.
 
     >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
     'kafka_server_brokertopicmetrics_bytesin_total'

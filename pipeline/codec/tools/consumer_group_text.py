@@ -33,7 +33,7 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
         try:
             rows.append(_parse_member(columns))
         except _NotANumberError as error:
-            raise InputError(f"a line whose {error} is no number", path=path, position=number) from None
+            raise InputError(f"a line whose {error} is not a number", path=path, position=number) from None
     return tuple(rows)
 
 
@@ -65,7 +65,7 @@ def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, s
 
 
 def _match_columns(header: list[str], words: list[str]) -> dict[str, str] | None:
-    """Words by column; None for a line that is no row (a warning between tables)."""
+    """Words by column; None for a line that is not a row (a warning between tables)."""
     if len(words) < len(header) or words[0] in {"Warning:", "Error:"}:
         return None
     last = " ".join(words[len(header) - 1 :])

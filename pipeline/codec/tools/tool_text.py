@@ -2,7 +2,7 @@
 
 `kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
 
-Lines that are no data (log output, warnings) are passed over; a line that looks like data and does not parse is refused
+Lines that are not data (log output, warnings) are passed over; a line that looks like data and does not parse is refused
 with its number.
 
 References:

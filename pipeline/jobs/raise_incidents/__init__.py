@@ -110,7 +110,7 @@ def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequenc
 
 
 def _policy(run: RunContext, rule: str) -> IncidentPolicy:
-    """A source is well again in the first window it arrives whole, further rules after k windows within their limit."""
+    """A source recovers in the first window in which it is complete, further rules after k windows within their limit."""
     gate = run.cluster.gate
     repeat_ms = milliseconds_of(gate.repeat)
     if rule == SOURCE_ARRIVAL:
@@ -130,7 +130,7 @@ def _policy(run: RunContext, rule: str) -> IncidentPolicy:
 
 def _note(change: IncidentChange) -> str:
     if change.rule == SOURCE_ARRIVAL:
-        what = "the pipeline is blind" if change.state == "new" else "the pipeline sees again"
-        return f"incident {change.incident_id} {change.state}: {what}, source {change.subject}"
+        what = "incomplete or late" if change.is_open else "complete again"
+        return f"incident {change.incident_id} {change.state}: source {change.subject} is {what}"
     value = "" if change.value is None else f", {format_measure(change.rule, change.value)}"
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"

@@ -1,6 +1,6 @@
 """Java's string hash with `abs`: Spring Cloud Stream, and the broker that coordinates a consumer group.
 
-Spring's selector takes any object: of a byte array it takes the identity, which is no function of the bytes. The
+Spring's selector takes any object: of a byte array it takes the identity, which is not a function of the bytes. The
 partition is set on the record, so that no Kafka partitioner is asked. spring-kafka has no rule of its own (Java's).
 
 References:

@@ -50,7 +50,7 @@ STRATEGIES = (
         name="kafkajs-uint8array",
         uses=(Use("DefaultPartitioner, keys as Uint8Array"),),
         form=KeyForm.DECIMALS,
-        differs="a byte array that is no Buffer is turned into text such as 1,2,3 before it is hashed",
+        differs="a byte array that is not a Buffer is turned into text such as 1,2,3 before it is hashed",
     ),
     _PLATFORMATIC,
     replace(

@@ -32,7 +32,7 @@ class ExporterUrls(PageFolder):
         producers: URL by client folder.
         brokers: URL by broker id.
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
-        interval: Distance of two runs.
+        interval: Time between two runs.
     """
 
     rank = 110
@@ -121,7 +121,7 @@ class ExporterUrls(PageFolder):
 def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
     """Reads an exporter's page and keeps it as `<folder>/<epoch ms>.prom`.
 
-    Raises `InputError` where it cannot be read or is no page of metrics, `OSError` where it cannot be kept.
+    Raises `InputError` where it cannot be read or is not a page of metrics, `OSError` where it cannot be kept.
     """
     from pipeline.sources.metrics.http_text import shown
 

@@ -25,7 +25,7 @@ class LibrdkafkaStatistics(MetricTexts):
 
     @property
     def interval_ms(self) -> int:
-        """Distance of two objects."""
+        """Time between two objects."""
         return milliseconds_of(self.interval)
 
     @classmethod

@@ -41,7 +41,7 @@ class LiveCluster(RecordSource, LiveSettings):
         sampling: What part of the records to read.
         internal_topics: Read `__consumer_offsets` and its like too: they are load of brokers.
         lateness: How long after a window its late records are looked for.
-        read_timeout: How long a reading may stand still before what is left of it is given up.
+        read_timeout: How long a read may make no progress before the rest of it is given up.
     """
 
     is_only_one = True

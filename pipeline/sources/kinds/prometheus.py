@@ -17,7 +17,7 @@ class Prometheus(PrometheusServer, MetricSource):
 
     Attributes:
         url: Base address; `/api/v1/query_range` is appended.
-        step: Distance of the points asked for; the scrape interval is the best choice.
+        step: Time between two points; the scrape interval is the best choice.
         queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
         selector: Label matchers put into every generated query, such as `cluster="prod"`.
         access: How the server is read.

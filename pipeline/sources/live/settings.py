@@ -161,5 +161,5 @@ class LiveSettings(Section):
         for address in addresses:
             host, colon, port = address.rpartition(":")
             if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-                raise ValueError(f"{address!r} is no host:port")
+                raise ValueError(f"{address!r} is not host:port")
         return addresses

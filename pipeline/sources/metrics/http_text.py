@@ -103,7 +103,7 @@ class HttpReader:
         allowed = {target.netloc.decode(), target.host} & set(self._access.redirects_to)
         where = f"redirected to {shown(str(target))}"
         if target.scheme not in {"http", "https"}:
-            raise InputError(f"{where}, which is no web address: refused", path=shown(url))
+            raise InputError(f"{where}, which is not a web address: refused", path=shown(url))
         if not same and not allowed:
             reason = f"{where}, another server: refused; if that is right, name its host in access.redirects_to"
             raise InputError(reason, path=shown(url))
@@ -159,7 +159,7 @@ def _unreachable(url: str, error: httpx.TransportError, timeout_s: float) -> Inp
     elif isinstance(cause, ConnectionRefusedError):
         reason = "connection refused: nothing listens there; start the server or correct host and port"
     elif isinstance(error, httpx.RemoteProtocolError):
-        reason = f"the answer broke off or is no HTTP ({error}): is it https rather than http, or did the server die?"
+        reason = f"the answer broke off or is not HTTP ({error}): is it https rather than http, or did the server die?"
     else:
         reason = f"not reached: {error or type(error).__name__}"
     return InputError(reason, path=shown(url))

@@ -51,7 +51,7 @@ class MetricPage:
 def discover_pages(
     root: Path, source: str, kind: type[PageReader]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists the pages under a root, by instance and instant; a file whose name is no instant is a problem."""
+    """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not root.is_dir():
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages, problems = [], []
@@ -60,7 +60,7 @@ def discover_pages(
             instance, at_ms = path.parent.name, int(path.stem)
             pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))
         else:
-            problems.append(Problem(path=str(path), reason="the file name is no instant: expected <epoch ms>.prom"))
+            problems.append(Problem(path=str(path), reason="the file name is not an instant: expected <epoch ms>.prom"))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
 
 

@@ -136,7 +136,7 @@ class MetricSource(Source):
 
     @property
     def interval_ms(self) -> int | None:
-        """Distance of two samples of an instance; None where nothing is expected."""
+        """Time between two samples of an instance; None where nothing is expected."""
         return None
 
     @abstractmethod
@@ -183,7 +183,7 @@ class PageFolder(MetricSource):
 
     @property
     def interval_ms(self) -> int:
-        """Distance of two pages."""
+        """Time between two pages."""
         return milliseconds_of(self.interval)
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
@@ -279,7 +279,7 @@ def name_metric_sources(cluster: Cluster) -> dict[str, MetricSource]:
 
 
 def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
-    """Configured distance of two samples, by source name."""
+    """Configured time between two samples, by source name."""
     named = name_metric_sources(cluster)
     return {name: source.interval_ms for name, source in named.items() if source.interval_ms is not None}
 

@@ -36,7 +36,7 @@ def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
 
 
 def read_markers(file: BinaryIO, headers: HeaderScan) -> NDArray[np.int64]:
-    """By batch the type of its marker, 0 abort, 1 commit; -1 for a batch that is no such marker.
+    """By batch the type of its marker, 0 abort, 1 commit; -1 for a batch that is not such a marker.
 
     They are read one by one: a map of the file would end the process where a broker truncates it.
     """

@@ -73,7 +73,7 @@ def test_shares_by_two_addresses_are_shares_by_the_disks(by_command):
 def test_no_report_and_no_mail_holds_the_planted_secret(by_command):
     folder, printed = by_command
     mails = read_mails(folder / "outbox")
-    assert any("blind on cluster half-blind" in part for parts in mails.values() for part in parts)
+    assert any("[DATA MISSING] cluster half-blind" in part for parts in mails.values() for part in parts)
     assert "half-blind" in printed
     assert SECRET not in printed
     assert places_of(SECRET, folder, folder / "warehouse") == []

@@ -25,7 +25,7 @@ def change(rule, value, limit):
     )
 
 
-def test_the_gravest_come_first_by_how_far_they_are_beyond_their_limits_each_in_its_unit():
+def test_the_most_severe_come_first_by_how_far_they_are_beyond_their_limits_each_in_its_unit():
     """A source's limit is 0: any lack is beyond it without bound. 12 h of 48 are four times beyond, 3 of 1 three times."""
     content = describe_digest("demo", [change(*told) for told in NEW + MORE])
     (table,) = [section.table for section in content.sections if section.table]
@@ -37,4 +37,4 @@ def test_the_gravest_come_first_by_how_far_they_are_beyond_their_limits_each_in_
         ("K-broker_share", "1.50x", "1.20x"),
         ("K-topic_peak", "", "2.00x"),
     ]
-    assert "The gravest is source arrival." in content.headline
+    assert "The most severe is source arrival." in content.headline

@@ -41,7 +41,7 @@ SAID_WHEN_NEW = [
     "Owner: platform team.",
 ]
 SAID_WHEN_RESOLVED = [
-    "Broker 1 of cluster demo is well again: 34.0 % of the bytes produced, where 33.3 % is fair (1.02x)",
+    "Broker 1 of cluster demo recovered: 34.0 % of the bytes produced, where 33.3 % is fair (1.02x)",
     "below 1.10x for 3 windows in a row",
     "The incident began at 2026-11-21 09:04 UTC and peaked at 1.65x.",
     "It is resolved as of 2026-11-21 09:11 UTC, 7 minutes later.",
@@ -79,7 +79,7 @@ ANSWERS_WHEN_NEW = [
     "Details details.html, attached",
 ]
 ANSWERS_WHEN_RESOLVED = [
-    "Broker 1 is well again: 34.0 % of the bytes, 33.3 % would be fair (1.02x)",
+    "Broker 1 recovered: 34.0 % of the bytes, 33.3 % would be fair (1.02x)",
     "Over since 2026-11-21 09:11 UTC",
     "Began 2026-11-21 09:04 UTC (7 minutes)",
     "At most 1.65x, limit 1.20x",

@@ -200,7 +200,7 @@ def test_a_mute_that_ended_lets_an_open_incident_be_told(tmp_path):
     raise_incidents.run(run, [judged(minute, is_blind=True) for minute in range(3)])
 
     (row,) = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
-    assert (row["state"], row["subject_line"].partition("]")[0]) == ("continuing", "[STILL BLIND")
+    assert (row["state"], row["subject_line"].partition("]")[0]) == ("continuing", "[DATA STILL MISSING")
 
 
 def test_mutes_that_cannot_be_read_mute_nothing_and_say_so(tmp_path):

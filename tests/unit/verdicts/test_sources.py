@@ -112,11 +112,11 @@ def test_the_mails_say_since_when_and_what_is_missing():
         owner="platform",
     )
     mail = render_message(describe_source(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
-    assert "the pipeline is blind on cluster prod since" in mail.subject_line
+    assert "has been incomplete or late since" in mail.subject_line
     text = mail.payload.decode()
     assert "broker 2" in text
     assert "not judged" in text
     over = dataclasses.replace(evidence, change=resolved)
     answer = render_message(describe_source(over), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
-    assert "SEES AGAIN" in answer.subject_line
+    assert "DATA COMPLETE" in answer.subject_line
     assert mail.message_id in answer.payload.decode()

@@ -83,7 +83,7 @@ def test_lines_that_are_no_sample_cost_themselves_only():
     assert page.values.tolist() == [2.0]
     assert [line.number for line in page.bad_lines] == [2, 3, 4, 5, 6]
     page = reader.read("good many\n")
-    assert (page.series.tolist(), [line.reason for line in page.bad_lines]) == ([], ["the value is no number"])
+    assert (page.series.tolist(), [line.reason for line in page.bad_lines]) == ([], ["the value is not a number"])
 
 
 def test_of_two_samples_of_a_series_the_first_counts():

@@ -123,7 +123,7 @@ def test_groups():
     ("text", "reason"),
     [
         ("Consumer group 'x' has no active members.\n", "no table with a column CURRENT-OFFSET"),
-        (GROUPS.replace(" 39 ", " many "), "a line whose CURRENT-OFFSET is no number$"),
+        (GROUPS.replace(" 39 ", " many "), "a line whose CURRENT-OFFSET is not a number$"),
     ],
 )
 def test_broken_groups(text, reason):

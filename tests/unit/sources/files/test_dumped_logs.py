@@ -88,7 +88,7 @@ def test_a_segment_dumped_twice_is_there_once(tmp_path):
     [
         ("", None, "no `Dumping` line"),
         ("x\nDumping 00000000000000000000.log\n", 2, "does not name topic and partition"),
-        ("Dumping /d/t-0/x.log\n", 1, "is no segment"),
+        ("Dumping /d/t-0/x.log\n", 1, "is not a segment"),
         (dump("/d/t-1/00000000000000000000.log", (0, True)) + "what is this\n", 4, "not a line of kafka-dump-log"),
         (
             dump("/d/t-1/00000000000000000000.log").rstrip() + "\nbaseOffset: 1 magic: 2 compresscodec: none\n",
