@@ -43,7 +43,7 @@ class Cluster(Section):
         partitioners: Current strategy by topic pattern, the first that fits; elsewhere it is inferred from the data.
         capacity: Weight of a broker by id; 1 where it is not named.
         producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
-        owner: Who looks after the cluster: in mails, and as owner of the DAGs.
+        owner: Who is responsible for the cluster: in mails, and as owner of the DAGs.
         mail_to: Who gets its mails; `mail.to` where empty.
         time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
         gate: Limits of the broker share rule.

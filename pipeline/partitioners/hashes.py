@@ -1,4 +1,4 @@
-"""The hash functions of Kafka's clients in plain Python: the reference that the kernels are held against.
+"""The hash functions of Kafka's clients in plain Python: the reference that the kernels are compared with.
 
 Every function takes the bytes of a key (or a text) and returns an unsigned 32-bit value. What a client makes of the
 top bit is a matter of `masks`; Java prints the same value as a signed int (`masks.to_signed`).

@@ -69,7 +69,7 @@ def publish_metrics(run: RunContext) -> tuple[str, ...]:
         if config.pushgateway is not None:
             _push(registry, config.pushgateway, run.cluster_name)
     except (OSError, PipelineError, httpx.HTTPError) as error:
-        notes.append(f"the metrics could not be handed over: {error}")
+        notes.append(f"the metrics could not be published: {error}")
     return tuple(notes)
 
 

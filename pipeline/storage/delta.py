@@ -118,7 +118,7 @@ def replace_spread_rows(
             with StorageErrors(path, NOT_DURABLE):
                 sync_commits(path, after=before, to=version)
             return version
-    raise StorageConflictError(f"{table.name}: other writers came first {_ATTEMPTS} times") from conflict
+    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times") from conflict
 
 
 def _replace_remote(

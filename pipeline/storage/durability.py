@@ -25,7 +25,7 @@ from pipeline.errors import PipelineError, StorageError
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 ON_REMOTE = "see whether the object store answers, then run again"
-NOT_DURABLE = "the commit may not survive a power cut: mend the disk, then run again"
+NOT_DURABLE = "the commit may not survive a power cut: repair the disk, then run again"
 _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600

@@ -22,7 +22,7 @@ def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
     Raises:
         StorageError: The folder or the lock cannot be made, as on a file system that is read-only.
     """
-    with StorageErrors(folder, "make room or mend the folder, then run again"):
+    with StorageErrors(folder, "free space or repair the folder, then run again"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / f".{name}").open("w")
     with lock as held:

@@ -174,7 +174,7 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
         on_disk = take_table(path)
         before = on_disk.version()
         try:
-            with StorageErrors(path, "nothing was committed: make room or mend the folder, then run again"):
+            with StorageErrors(path, "nothing was committed: free space or repair the folder, then run again"):
                 write(on_disk)
         except CommitFailedError as error:
             conflict = error
@@ -184,7 +184,7 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
                 sync_commits(path, after=before, to=on_disk.version())
             keep_table(path, on_disk)
             return on_disk.version()
-    raise StorageConflictError(f"{table.name}: other writers came first {ATTEMPTS} times") from conflict
+    raise StorageConflictError(f"{table.name}: other writers committed first {ATTEMPTS} times") from conflict
 
 
 def _refuse_rows_elsewhere(rows: pa.Table, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> None:

@@ -91,7 +91,7 @@ def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[
 
 def _ensure(warehouse: Folder, table: Table) -> bool:
     path = table_path(warehouse, table)
-    with StorageErrors(path, "make room or mend the folder, then run again"):
+    with StorageErrors(path, "free space or repair the folder, then run again"):
         return _ensure_at(path, table)
 
 

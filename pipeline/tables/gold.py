@@ -130,7 +130,7 @@ VERDICTS = Table(
         string("rule", "Rule, such as `broker_share`."),
         string("subject", "What was judged, such as `broker 1`."),
         double("value", "The measure: for `broker_share` the share ratio."),
-        double("limit_value", "Limit the measure was held against.", nullable=False),
+        double("limit_value", "Limit that the measure was compared with.", nullable=False),
         double("chance_value", "Value that chance alone reaches once in a thousand windows."),
         boolean("is_above", "The window alone is above limit, floor and chance."),
         bigint("above_count", "Windows above among the last n, this one included.", "windows"),

@@ -71,7 +71,7 @@ ALERT_OUTBOX = Table(
             nullable=True,
             volatile=True,
         ),
-        timestamp("delivered_at", "When it was handed over; NULL while pending.", nullable=True, volatile=True),
+        timestamp("delivered_at", "When it was delivered; NULL while pending.", nullable=True, volatile=True),
         string(
             "delivered_to",
             "`smtp://host:port`, `webhook NAME`, `Alertmanager NAME` or a file's path.",

@@ -27,7 +27,7 @@ SCENARIO_COMPARISON = Table(
         bigint("partition_count", "Under the candidate.", "partitions"),
         bigint("record_count", "Data records of the topic.", "records"),
         bigint("size_bytes", "Their bytes as encoded, before compression."),
-        bigint("key_count", "Distinct keys that have a name.", "keys"),
+        bigint("key_count", "Distinct keys that have an id.", "keys"),
         bigint("keyed_record_count", "Records of these keys.", "records"),
         bigint("keyed_size_bytes", "Bytes of these keys."),
         bigint("keyless_record_count", "Records without a key.", "records"),
@@ -38,7 +38,7 @@ SCENARIO_COMPARISON = Table(
         ),
         bigint(
             "unknown_record_count",
-            "Records that may lie anywhere under the candidate: keys without a name or hashes, unreadable batches, partitions that are gone. They make the ranges.",
+            "Records that may lie anywhere under the candidate: keys without an id or hashes, unreadable batches, partitions that are gone. They make the ranges.",
             "records",
             nullable=True,
         ),
@@ -283,7 +283,7 @@ HASH_VERDICTS = Table(
         bigint("record_count", "Their records.", "records"),
         bigint(
             "unjudged_record_count",
-            "Records without a key, with an empty one, without a name or hashes, or unreadable.",
+            "Records without a key, with an empty one, without an id or hashes, or unreadable.",
             "records",
         ),
         Column(

@@ -1,3 +1,3 @@
-"""Measures held against the limits of the configuration: verdicts, window by window. No IO."""
+"""Measures compared with the limits of the configuration: verdicts, window by window. No IO."""
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         try:
             if file is not None:
                 if file.complaints:
-                    said = f"{file.complaints[0].strip()} ({len(file.complaints):,} lines of complaint)"
+                    said = f"{file.complaints[0].strip()} ({len(file.complaints):,} error lines)"
                     problems.append(
                         Problem(path=part.path, position=line, reason=f"the tool says: {said}", severity="suspect")
                     )

@@ -49,7 +49,7 @@ class ExporterUrls(PageFolder):
     def _producer_urls(cls, urls: dict[str, str]) -> dict[str, str]:
         for name, url in urls.items():
             if not name or name.startswith(".") or "/" in name:
-                raise ValueError(f"{name!r} names a folder: letters, digits, - and _ serve")
+                raise ValueError(f"{name!r} names a folder: letters, digits, - and _ are allowed")
             check_url(url)
         return urls
 
@@ -66,7 +66,7 @@ class ExporterUrls(PageFolder):
             raise ValueError("no URL: give producers or brokers")
         both = ", ".join(sorted({*self.producers} & {str(broker_id) for broker_id in self.brokers}))
         if both:
-            raise ValueError(f"{both}: a client and a broker would share a folder, it stands there twice")
+            raise ValueError(f"{both}: a client and a broker would share a folder, it is listed twice")
         return self
 
     @property
@@ -129,7 +129,7 @@ def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
     if answer.content_type == "text/html" or re.match(r"\s*<(!doctype|html)", answer.text, re.IGNORECASE):
         raise InputError("an HTML page where metrics were expected: is /metrics missing from the URL?", path=shown(url))
     if answer.content_type == "application/openmetrics-text" and not answer.text.rstrip().endswith("# EOF"):
-        raise InputError("half a page: OpenMetrics without its # EOF", path=shown(url))
+        raise InputError("a truncated page: OpenMetrics without its # EOF", path=shown(url))
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{now_ms}.partial"
     partial.write_text(answer.text, encoding="utf-8")

@@ -159,7 +159,7 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
         yield (
             f"its leader changed since the run before (broker {earlier.leader_id}, now {partition.leader_id}): "
-            "who bore which part is not known"
+            "which of them carried which part is not known"
         )
     elif size_bytes is not None and _has_shrunk(key, state, earlier, size_bytes) and not key.topic.startswith("__"):
         # Kafka's own topics are compacted all the time, and are little load: they are estimated by what they hold.

@@ -24,9 +24,9 @@ MAX_REDIRECTS = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _ADVICE = {
-    400: "the server did not understand the request: see its words",
+    400: "the server did not understand the request: see its message",
     401: "correct access.basic_auth or access.bearer_token_variable, or give one",
-    403: "let this identity read metrics, or use another",
+    403: "allow this user to read metrics, or use another",
     404: "correct the URL: the server has nothing there",
     429: "the server asks for fewer requests: run less often or raise its limit",
 }
@@ -108,7 +108,7 @@ class HttpReader:
             reason = f"{where}, another server: refused; if that is right, name its host in access.redirects_to"
             raise InputError(reason, path=shown(url))
         if not same and (self._access.basic_auth or self._access.bearer_token_variable):
-            raise InputError(f"{where}, and an identity is not handed on: give that URL itself", path=shown(url))
+            raise InputError(f"{where}, and credentials are not sent there: configure that URL itself", path=shown(url))
 
     def _read_body(self, url: str, answer: httpx.Response) -> str:
         size, parts = 0, []

@@ -264,7 +264,7 @@ def test_a_full_disk_repeats_one_message_once_however_many_runs_it_lasts(config,
         sender.communicate(timeout=600)
 
     assert limits == resource.getrlimit(resource.RLIMIT_FSIZE)
-    assert all("alert_outbox" in answer and "make room" in answer for answer in answers)
+    assert all("alert_outbox" in answer and "free space" in answer for answer in answers)
     assert in_the_meantime == message_ids(mailbox)[:1]
     assert last == "done\n"
     assert sorted(Counter(message_ids(mailbox)).values()) == [1, 2]

@@ -104,14 +104,14 @@ def test_clusters_of_any_name_have_a_file_of_their_own(publish, tmp_path, name):
 def test_what_cannot_be_handed_over_is_a_note(publish, tmp_path):
     (tmp_path / "metrics").touch()
     (note,) = publish()
-    assert note.startswith("the metrics could not be handed over: ")
+    assert note.startswith("the metrics could not be published: ")
 
 
 def test_a_gateway_that_is_away_is_a_note_and_the_file_is_there(publish, tmp_path):
     with socket.socket() as bound:  # bound and not listening: refused
         bound.bind(("127.0.0.1", 0))
         (note,) = publish(pushgateway={"url": f"http://127.0.0.1:{bound.getsockname()[1]}"})
-    assert note.startswith("the metrics could not be handed over: ")
+    assert note.startswith("the metrics could not be published: ")
     assert samples(tmp_path)
 
 

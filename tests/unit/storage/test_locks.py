@@ -44,7 +44,7 @@ def test_one_process_holds_a_lock_and_a_kill_frees_it_for_the_next(tmp_path):
 def test_a_folder_that_cannot_hold_a_lock_is_an_error_of_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(StorageError, match=r"file: .*make room or mend the folder"),
+        pytest.raises(StorageError, match=r"file: .*free space or repair the folder"),
         holding(tmp_path / "file", "lock", wait=True),
     ):
         pass

@@ -35,7 +35,7 @@ def refusal(url, pauses=None, **access):
     ("answer", "words"),
     [
         (Answer("who?", 401), ["HTTP 401", "access.basic_auth", "who?"]),
-        (Answer("no", 403), ["HTTP 403", "let this identity read"]),
+        (Answer("no", 403), ["HTTP 403", "allow this user to read"]),
         (Answer("", 404), ["HTTP 404", "correct the URL"]),
         (Answer("<html>oops</html>", 400, {"Content-Type": "text/html"}), ["HTTP 400"]),
         (Answer(b"\xff\xfe"), ["not UTF-8"]),
