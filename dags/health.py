@@ -29,12 +29,7 @@ from pipeline.config_file import load_config
 
 _CONFIG = load_config()
 
-with DAG(
-    dag_id="health",
-    schedule=PartitionedAssetTimetable(assets=REPLAYED),
-    doc_md=__doc__,
-    **dag_settings(),
-) as dag:
+with DAG(dag_id="health", schedule=PartitionedAssetTimetable(assets=REPLAYED), doc_md=__doc__, **dag_settings()) as dag:
 
     @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
     def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:

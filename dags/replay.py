@@ -26,12 +26,7 @@ from pipeline.config_file import load_config
 
 _CONFIG = load_config()
 
-with DAG(
-    dag_id="replay",
-    schedule=PartitionedAssetTimetable(assets=INGESTED),
-    doc_md=__doc__,
-    **dag_settings(),
-) as dag:
+with DAG(dag_id="replay", schedule=PartitionedAssetTimetable(assets=INGESTED), doc_md=__doc__, **dag_settings()) as dag:
 
     @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
     def replay(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:

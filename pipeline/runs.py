@@ -111,12 +111,7 @@ class RunContext:
         return tuple(replace(self, windows=windows) for windows in stretches)
 
     def load(
-        self,
-        table: Table,
-        windows: Sequence[TimeWindow] | None = None,
-        columns: Sequence[str] = (),
-        *,
-        where: str = "",
+        self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = (), *, where: str = ""
     ) -> pa.Table:
         """The cluster's rows of a table; of all windows by default, with all columns; `where` is further SQL."""
         if windows is not None and not windows:
@@ -206,13 +201,7 @@ def plan_runs(
     first = windows[0].start_ms // milliseconds_of(config.window) % len(names)
     return tuple(
         RunContext(
-            config=config,
-            cluster_name=name,
-            windows=windows,
-            run_id=run_id,
-            now_ms=now_ms,
-            force=force,
-            notify=notify,
+            config=config, cluster_name=name, windows=windows, run_id=run_id, now_ms=now_ms, force=force, notify=notify
         )
         for name in (*names[first:], *names[:first])
     )

@@ -42,11 +42,7 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
             f"{row.rank}. {row.title[:1].upper()}{row.title[1:]}. {row.text}" for row in shown[:_MOST_EXPLAINED]
         ),
         table=MailTable(
-            columns=(
-                *number_columns(""),
-                MailColumn("action"),
-                *number_columns("share after", "ratio", "copies"),
-            ),
+            columns=(*number_columns(""), MailColumn("action"), *number_columns("share after", "ratio", "copies")),
             rows=rows,
             marked=enough if len(enough) < len(shown) else frozenset({0}),
             note=f"{verdict} Shares are those of this window's traffic{files}.",

@@ -43,10 +43,7 @@ def _since(evidence: IncidentEvidence) -> str:
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
     """Describes the end of an incident and its peak."""
     change = evidence.change
-    facts = [
-        ("Over", f"since {format_clock(evidence.window.end_ms)}"),
-        ("Began", _since(evidence)),
-    ]
+    facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)
         facts.append(("At most", f"{format_measure(change.rule, change.peak_value)}, limit {limit}"))

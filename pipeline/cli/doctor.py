@@ -236,11 +236,7 @@ def _airflow_version() -> str | None:
 def as_text(finding: Finding) -> str:
     """A finding as lines of a terminal: what was found, and what to do."""
     wrap = partial(
-        textwrap.fill,
-        width=text_width(110),
-        subsequent_indent=" " * 9,
-        break_long_words=False,
-        break_on_hyphens=False,
+        textwrap.fill, width=text_width(110), subsequent_indent=" " * 9, break_long_words=False, break_on_hyphens=False
     )
     mark, verdict = ("ok  ", "ok") if finding.is_ok else ("FAIL", "fail")
     found = wrap(f"{mark}  {finding.name}: {finding.found}").removeprefix(mark)

@@ -38,9 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--offset", type=int, metavar="N", help="look up the batch that holds this offset, step by step"
     )
     parser.add_argument(
-        "--at",
-        metavar="TIME",
-        help="look up the first record at or after: epoch ms, or ISO 8601 (UTC by default)",
+        "--at", metavar="TIME", help="look up the first record at or after: epoch ms, or ISO 8601 (UTC by default)"
     )
     add_json_option(parser)
 

@@ -20,16 +20,8 @@ from pipeline.report.marks import ChartRow, Legend, Mark, MarkKind, Scale, Table
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
 NONE = "\N{EN DASH}"
-_TERMS = (
-    ("leaders_term", "leaders"),
-    ("topic_mix_term", "topic mix"),
-    ("partition_skew_term", "partition skew"),
-)
-_PARTS = (
-    ("heavy_keys_term", "heavy keys"),
-    ("hash_luck_term", "hash luck"),
-    ("remainder_term", "neither"),
-)
+_TERMS = (("leaders_term", "leaders"), ("topic_mix_term", "topic mix"), ("partition_skew_term", "partition skew"))
+_PARTS = (("heavy_keys_term", "heavy keys"), ("hash_luck_term", "hash luck"), ("remainder_term", "neither"))
 
 
 def known(value: float | None, write: Callable[[float], str]) -> str:

@@ -107,9 +107,7 @@ TOPIC_RULES = (
     Rule(
         name="lagging_replicas",
         measure=measure_column(
-            TOPIC_HEALTH,
-            "lagging_replica_count",
-            "{lagging_replica_count:,} replicas are out of the in-sync set",
+            TOPIC_HEALTH, "lagging_replica_count", "{lagging_replica_count:,} replicas are out of the in-sync set"
         ),
         limit=1,
         meaning="replicas are out of the in-sync set",

@@ -27,13 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
-from pipeline.model.cluster import (
-    ClusterHistory,
-    ConsumerGroupMember,
-    DirectorySpace,
-    PartitionState,
-    ReplicaState,
-)
+from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, DirectorySpace, PartitionState, ReplicaState
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree

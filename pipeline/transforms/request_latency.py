@@ -46,8 +46,7 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     nodes = read_node_values(samples).filter(~pl.col("is_librdkafka")).select(*_SUBJECT, *_VALUES)
     waits = read_client_values(samples).select(*_CLIENT, "observed_at_ms", "queue_time_avg", "queue_time_max")
     sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(
-        pl.lit(None, pl.Int64).alias("broker_id"),
-        pl.col("request_total", "byte_total").sum(),
+        pl.lit(None, pl.Int64).alias("broker_id"), pl.col("request_total", "byte_total").sum()
     )
     queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"]).rename(
         {"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"}

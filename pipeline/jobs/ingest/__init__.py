@@ -17,12 +17,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
 from pipeline.jobs.ingest.found import Found, read_run_input
 from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
-from pipeline.jobs.ingest.windows import (
-    commit_windows,
-    describe_kept,
-    find_newest_window,
-    list_expired_windows,
-)
+from pipeline.jobs.ingest.windows import commit_windows, describe_kept, find_newest_window, list_expired_windows
 from pipeline.jobs.ingest.writing import write_metrics
 from pipeline.model.window import TimeWindow
 from pipeline.runs import JobReport, RunContext

@@ -136,11 +136,7 @@ def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[Segm
 
 
 def _plan_tasks(
-    reading: ClusterReading,
-    metrics: MetricReading,
-    reads: tuple[SegmentRead, ...],
-    settings: ScanSettings,
-    least: int,
+    reading: ClusterReading, metrics: MetricReading, reads: tuple[SegmentRead, ...], settings: ScanSettings, least: int
 ) -> list[ReadTask]:
     leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
     tasks: list[ReadTask] = []

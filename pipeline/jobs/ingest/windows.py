@@ -52,11 +52,7 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 
 
 def commit_windows(
-    run: RunContext,
-    found: Found,
-    stored: StoredWindows,
-    expired: dict[str, set[TimeWindow]],
-    versions: dict[str, int],
+    run: RunContext, found: Found, stored: StoredWindows, expired: dict[str, set[TimeWindow]], versions: dict[str, int]
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)

@@ -43,11 +43,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     opened = open_before(load_open(run, first_ms), first_ms)
     history = load_history(run, first_ms, opened)
     changes = fold_verdicts(
-        verdicts,
-        cluster=run.cluster_name,
-        policy_of=partial(_policy, run),
-        open_incidents=opened,
-        history=history,
+        verdicts, cluster=run.cluster_name, policy_of=partial(_policy, run), open_incidents=opened, history=history
     )
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()

@@ -41,10 +41,7 @@ _BUILT_IN = replace(
     uses=(Use("partitioner.class=null", since="3.3", is_default=True),),
     source="internals.BuiltInPartitioner, KIP-794",
     keyless=Keyless(
-        "sticky by bytes, busy partitions less often",
-        simulated=_NEEDS_QUEUES,
-        placement="BUILT_IN",
-        is_adaptive=True,
+        "sticky by bytes, busy partitions less often", simulated=_NEEDS_QUEUES, placement="BUILT_IN", is_adaptive=True
     ),
 )
 _STICKY = Keyless(

@@ -25,14 +25,7 @@ from pipeline.model.cluster import CLUSTER_METADATA, ClusterState
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
-from pipeline.sources.collected.manifest import (
-    CollectedAs,
-    HostState,
-    Manifest,
-    Part,
-    read_manifest,
-    write_manifest,
-)
+from pipeline.sources.collected.manifest import CollectedAs, HostState, Manifest, Part, read_manifest, write_manifest
 from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, read_partition
 from pipeline.sources.collected.reading import NEEDS_KEYS
 from pipeline.sources.collected.stored_folder import StoredFolder

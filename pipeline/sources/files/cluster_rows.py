@@ -118,9 +118,7 @@ def iter_broker_rows(
 
 
 def disk_columns(
-    replicas: Iterable[ReplicaState],
-    spaces: Mapping[int, Mapping[str, DirectorySpace]],
-    relative: Callable[[str], str],
+    replicas: Iterable[ReplicaState], spaces: Mapping[int, Mapping[str, DirectorySpace]], relative: Callable[[str], str]
 ) -> dict[int, DiskColumns]:
     """`log_dir_bytes`, `log_dir_total_bytes` and `log_dir_usable_bytes` by log directory, by broker.
 

@@ -87,10 +87,7 @@ def scan_range(
         scans.append(own.rows)
     rows = np.concatenate(scans) if scans else np.empty(0, HEADER_ROW)
     headers = HeaderScan(
-        rows=rows,
-        problems=limit_problems(read.path, problems),
-        valid_bytes=stream_bytes,
-        file_bytes=stream_bytes,
+        rows=rows, problems=limit_problems(read.path, problems), valid_bytes=stream_bytes, file_bytes=stream_bytes
     )
     return ScannedRange(
         scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),

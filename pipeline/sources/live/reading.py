@@ -13,13 +13,7 @@ from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.groups import ask_groups
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
-from pipeline.sources.live.plan import (
-    Shortfall,
-    choose_slices,
-    join_reads,
-    plan_fetches,
-    sample_partitions,
-)
+from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, plan_fetches, sample_partitions
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability

@@ -197,11 +197,5 @@ def _rows(
 
 def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:
     return [
-        Problem(
-            path=page.path,
-            position=line.number,
-            reason=line.reason,
-            severity=line.severity,
-        )
-        for line in bad_lines
+        Problem(path=page.path, position=line.number, reason=line.reason, severity=line.severity) for line in bad_lines
     ]

@@ -61,8 +61,7 @@ FAMILIES = (
         '|FailedProduceRequests|TotalProduceRequests)PerSec"',
     ),
     MetricFamily(
-        f"kafka_network_requestmetrics_({_STAGES})timems",
-        matchers='request="Produce",quantile=~"0.50|0.5|0.99"',
+        f"kafka_network_requestmetrics_({_STAGES})timems", matchers='request="Produce",quantile=~"0.50|0.5|0.99"'
     ),
     MetricFamily(
         f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'
@@ -76,13 +75,12 @@ FAMILIES = (
         "(_percent|percent_count|percent_count_total|percent_oneminuterate)"
     ),
     MetricFamily(
-        "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)",
-        matchers='name="RequestHandlerAvgIdlePercent"',
+        "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)", matchers='name="RequestHandlerAvgIdlePercent"'
     ),
     MetricFamily("kafka_network_socketserver_networkprocessoravgidle_?percent"),
     MetricFamily("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
     MetricFamily(
-        "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)",
+        "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)"
     ),
     MetricFamily(
         "kafka_server_ReplicaManager_Value",

@@ -110,10 +110,7 @@ def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
     checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
         (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
         (segment.time_index_path, lambda path: check_time_index(path, read_time_index(path, base_offset), scan)),
-        (
-            segment.txn_index_path,
-            lambda path: check_transaction_index(path, read_transaction_index(Path(path)), scan),
-        ),
+        (segment.txn_index_path, lambda path: check_transaction_index(path, read_transaction_index(Path(path)), scan)),
     )
     for path, check in checks:
         if path is not None:
