@@ -65,7 +65,7 @@ def test_shares_are_known_where_only_metrics_are_missing():
     silent = "  1970-01-01T00:00:00Z prometheus brought nothing: 120 were expected"
     missing = judge_sources([status], max_age_ms=1)
     assert describe_health([*shares(143, 80, 77), *missing], RUN).splitlines() == [
-        "cluster prod: not every source arrived; by the others no incident, but above the limit in this window: "
+        "cluster prod: not every source is complete; judged by the others: no incident, but above the limit in this window: "
         "broker 1 (an incident needs that in 3 of 4 windows)",
         silent,
         ABOVE,
