@@ -26,7 +26,7 @@ def test_every_setting_has_a_meaning(settings):
     [
         ("window", "duration", '"PT1H"', "Length of a window"),
         ("warehouse", "path", "required", "Delta tables"),
-        ("clusters.NAME.gate.k", "integer", "3", "Windows above"),
+        ("clusters.NAME.gate.k", "integer", "3", "in this many windows"),
         ("clusters.NAME.gate.topics.NAME.limit_ratio", "number | null", "null", "Share ratio from which"),
         ("clusters.NAME.sources[]{live_cluster}.client.sasl.mechanism", "", "null", "How to log in"),
         ("mail.smtp.ca_file", "path | null", "null", "PEM file of the authority"),

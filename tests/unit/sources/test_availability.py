@@ -224,7 +224,7 @@ def test_pages_are_found_by_instance_and_instant(tmp_path):
         (tmp_path / name).touch()
     pages, problems = discover_pages(tmp_path, "producer_metrics", ProducerMetrics)
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
-    assert [(Path(p.path).name, "no instant" in p.reason) for p in problems] == [("late.prom", True)]
+    assert [(Path(p.path).name, "not an instant" in p.reason) for p in problems] == [("late.prom", True)]
     assert [p.reason for p in discover_pages(tmp_path / "none", "x", ProducerMetrics)[1]] == [
         "no such directory: no scrapes were read"
     ]

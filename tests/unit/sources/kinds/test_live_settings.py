@@ -41,7 +41,7 @@ def test_settings_by_kafkas_names_and_files_beside_the_configuration(tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"bootstrap_servers": "b1"}, "no host:port"),
+        ({"bootstrap_servers": "b1"}, "is not host:port"),
         ({"bootstrap_servers": ""}, "bootstrap_servers"),
         ({"client": {"security.protocol": "SASL_SSL"}}, "sasl.mechanism"),
         ({"client": {"sasl.mechanism": "PLAIN"}}, "security.protocol is PLAINTEXT"),

@@ -45,7 +45,7 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
     ("source", "words"),
     [
         ({"kind": "prometheus", "url": f"http://me:{SECRET}@p:9090"}, "access.basic_auth"),
-        ({"kind": "prometheus", "url": "file:///etc/passwd"}, "no URL of http"),
+        ({"kind": "prometheus", "url": "file:///etc/passwd"}, "is not an http or https URL"),
         ({"kind": "prometheus", "url": "http://p", "step": "30s"}, "is not a duration"),
         (
             {"kind": "producer_metrics", "path": "p", "interval": "5s"},

@@ -47,7 +47,7 @@ def test_settings_that_are_whole(settings):
         ({**OAUTH, "sasl.mechanism": "PLAIN"}, "token.endpoint.url goes with"),
         ({**OAUTH, "sasl.username": None}, "needs sasl.mechanism, sasl.username"),
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "http://login.example.org/token"}, "sent in clear"),
-        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "login.example.org"}, "is no URL"),
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "login.example.org"}, "is not an http or https URL"),
         ({**OAUTH, "security.protocol": "SSL"}, "sasl.* is set, but security.protocol is SSL"),
     ],
 )

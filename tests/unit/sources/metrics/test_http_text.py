@@ -42,7 +42,7 @@ def refusal(url, pauses=None, **access):
         (Answer(PAGE, cut=5), ["broke off"]),
         (Answer(b"0" * 5000), ["more than 4,096 bytes"]),
         (Answer(gzip.compress(b"0" * 50_000_000), headers={"Content-Encoding": "gzip"}), ["more than 4,096 bytes"]),
-        (Answer(status=302, headers={"Location": "file:///etc/passwd"}), ["file://", "no web address"]),
+        (Answer(status=302, headers={"Location": "file:///etc/passwd"}), ["file://", "not a web address"]),
         (Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}), ["169.254.169.254", "refused"]),
         (Answer(status=302, headers={"Location": "/metrics"}), ["more than 3 redirects"]),
     ],
@@ -119,7 +119,7 @@ def test_redirects_go_where_they_are_allowed_and_carry_no_identity(monkeypatch):
             assert host in refusal(f"{site.url}/here")
             assert read(f"{site.url}/here", redirects_to=(host,)) == PAGE
             said = refusal(f"{site.url}/here", redirects_to=(host,), bearer_token_variable="METRICS_SECRET")
-        assert "not handed on" in said
+        assert "credentials are not sent there" in said
         assert all("Authorization" not in headers for _, headers in other.asked)
 
 
