@@ -68,7 +68,7 @@ def by_figure(rows):
 def test_a_prediction_that_is_exact_holds_every_bar():
     """All figures, and each change that is larger than its bar has its sign."""
     before, after = run(), run(shares=(60, 20, 20), records_per_batch=20.0, p99=100.0)
-    rows = by_figure(compare_change(before, after, {"in-use": predicted(), "after": predicted(shares=(60, 20, 20), records_per_batch=20.0, p99=100.0)}))  # fmt: skip
+    rows = by_figure(compare_change(before, after, {"in-use": predicted(), "after": predicted(shares=(60, 20, 20), records_per_batch=20.0, p99=100.0)}))  # fmt: skip  # one call, read as a sentence
 
     assert {row.verdict for row in rows.values()} == {HOLDS}
     assert {name for name, row in rows.items() if row.way} == {
@@ -311,7 +311,7 @@ def test_a_seed_draws_the_same_pairs_again():
     assert pairs == draw_pairs(5) != draw_pairs(6)
     assert [pair.name.removesuffix("-old-new").removesuffix("-new-old") for pair in pairs] == [
         "slow-broker", "bursts", "uneven", "keyed-mix", "two-producers", "lz4", "keyed-librdkafka-java",
-    ]  # fmt: skip
+    ]  # fmt: skip  # names, several a line
     assert sum(pair.name.endswith("-old-new") for pair in pairs) == 3
     for pair in pairs:
         assert decode_pair(encode_pair(pair)) == pair

@@ -29,7 +29,7 @@ def session(producer_id, record_count, baseline):
         key=(START_MS, producer_id, 0, "", ""), topic_window=where, producer_id=producer_id, producer_epoch=0,
         record_count=record_count, keyless_count=record_count, judged_bytes_by_broker={}, baseline=baseline,
         timestamp_type="CreateTime", sampling_rate=1.0, counts={},
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
 
 
 def replay_two(metrics, runs=None):
@@ -42,11 +42,11 @@ def replay_two(metrics, runs=None):
     recording = Recording(
         windows=(TimeWindow(START_MS, START_MS + MINUTE_MS),), window_ms=MINUTE_MS, candidates=CANDIDATES,
         leaders={where: {0: 0, 1: 1, 2: 2}}, brokers={START_MS: (0, 1, 2)},
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     (topic,) = replay_topics(
         recording, keyed={}, sessions=sessions, metrics={one.key: metrics for one in sessions},
         plan=plan_simulations(groups, CANDIDATES, [1]), runs={where: runs or {}},
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     return topic
 
 
