@@ -274,5 +274,5 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
     mail = email.message_from_bytes(queued["payload"])
     assert mail["Subject"].startswith("[DATA MISSING] cluster live: source ")
     text = gates.describe_health(verdicts, run)
-    assert "blind" in text
+    assert "health is not known, data is missing" in text
     assert "healthy, no broker" not in text
