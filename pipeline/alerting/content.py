@@ -92,7 +92,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail: a badge of one word, the brief, small print, files; and the details, which come as files.
+    """A whole mail: a badge of one to three words, the brief, small print, files; and the details, which come as files.
 
     The details are a title, first sentences, two to four numbers, and sections.
 
