@@ -13,7 +13,7 @@ import pytest
 from pipeline.cli.side_by_side import take_steps_apart
 from pipeline.cli.steps import StepReport
 from pipeline.config_file import load_config
-from pipeline.environment import count_steps_at_once
+from pipeline.environment import count_cores, count_steps_at_once
 from pipeline.errors import NothingUsableError
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -69,15 +69,21 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
 
 
 @pytest.mark.parametrize(
-    ("master", "count"), [("local[2]", count_steps_at_once(2)), ("spark://elsewhere:7077", 1), ("yarn", 1)]
+    ("master", "at_once", "count"),
+    [("local[2]", None, count_steps_at_once(2)), ("local[2]", 1, 1), ("spark://elsewhere:7077", None, 1)],
 )
-def test_as_many_at_once_as_the_machine_holds_and_one_on_a_spark_cluster(config, master, count):
+def test_as_many_at_once_as_the_machine_holds_and_one_on_a_spark_cluster(config, master, at_once, count):
     config = config.model_copy(update={"spark": config.spark.model_copy(update={"master": master})})
     runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
-    taken = take_steps_apart([runs["short"], runs["last"]], (one_step,))
+    taken = take_steps_apart([runs["short"], runs["last"]], (one_step,), at_once=at_once)
     next(taken)
     assert len(active_children()) == count
     assert len([*taken]) == 1
+
+
+def test_no_more_at_once_than_clusters_and_cores():
+    assert [count_steps_at_once(clusters) for clusters in (0, 1)] == [1, 1]
+    assert count_steps_at_once(1_000_000) <= count_cores()
 
 
 @pytest.mark.parametrize(
