@@ -1,4 +1,4 @@
-"""Producer sessions that the simulator made: the setup in use is known, so that it can be looked for."""
+"""Producer sessions that the simulator made: the current setup is known, so that it can be looked for."""
 
 from __future__ import annotations
 

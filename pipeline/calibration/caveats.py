@@ -32,8 +32,8 @@ class Caveat(Enum):
     """Assumptions, and reasons not to trust a prediction; the texts are stored in the tables."""
 
     # The keyed replay
-    NOT_REPLAYABLE = "the strategy in use is not known, so it cannot be replayed on another partition count"
-    KEYS_AS_RECORDED = "no known strategy explains the recorded keys: the partitioner in use stands as recorded"
+    NOT_REPLAYABLE = "the current strategy is not known, so it cannot be replayed on another partition count"
+    KEYS_AS_RECORDED = "no known strategy explains the recorded keys: the current partitioner stands as recorded"
     EMPTY_KEY_STAYS = "an empty key stays where it was: strategies of this family differ over it"
     KEYLESS_STAYS = "records without a key stay where they were"
     SPREAD_EVENLY = "records whose key has no name, no hash or no partition any more are spread evenly"
@@ -107,7 +107,7 @@ class Caveat(Enum):
     )
     PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: the one in use is {in_use}"
     # The back-test
-    NOT_PREDICTED = "the setup in use could not be replayed"
+    NOT_PREDICTED = "the current setup could not be replayed"
     P99_TOO_LONG = "the 99th percentile of latency is predicted above {predicted:.0f} ms, but no record took longer than {longest:.0f} ms"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"

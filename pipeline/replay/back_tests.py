@@ -1,4 +1,4 @@
-"""The back-test: the setup in use, predicted like any candidate, next to what was observed; and whether that is near enough."""
+"""The back-test: the current setup, predicted like any candidate, next to what was observed; and whether that is near enough."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def back_test(
     *,
     longest_ms: float | None = None,
 ) -> Row:
-    """The row of `gold.back_tests`; `simulated` is the setup in use, predicted, or None where it could not be.
+    """The row of `gold.back_tests`; `simulated` is the current setup, predicted, or None where it could not be.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
     no record took longer than `longest_ms`, or None.

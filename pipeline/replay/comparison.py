@@ -1,4 +1,4 @@
-"""A candidate next to the setup in use, for one topic in one window: the row of `gold.scenario_comparison`."""
+"""A candidate next to the current setup, for one topic in one window: the row of `gold.scenario_comparison`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:
 
 
 def _describe_baseline(topic: ReplayedTopic, *, by_keys: bool) -> Row:
-    """The setup in use: of keys where there are only such, else of the producer that sent most."""
+    """The current setup: of keys where there are only such, else of the producer that sent most."""
     known = [session for session in topic.sessions if session.baseline.strategy is not None]
     if topic.keyed is not None and (by_keys or not topic.recorded.keyless_count or not known):
         return {"baseline": topic.keyed.outcomes[IN_USE].strategy, "baseline_source": topic.keyed.baseline_source}
@@ -159,7 +159,7 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
 
 
 def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> str:
-    """Trust in the setup in use, as tested, and doubt about the candidate's own runs."""
+    """Trust in the current setup, as tested, and doubt about the candidate's own runs."""
     if outcome.runs is not None:
         doubt = "" if outcome.is_baseline else join_statements(doubt_width(outcome.runs))
         if not doubt or Trust.of(tested) == Trust.DOUBTED:
@@ -171,7 +171,7 @@ def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str
 
 
 def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Statement]:
-    """A back-test speaks for the partitioner in use, another one is predicted by its code alone; and not for quantiles."""
+    """A back-test speaks for the current partitioner, another one is predicted by its code alone; and not for quantiles."""
     if outcome.runs is not None:
         yield from name_untested(topic.latency_avg_ms, topic.longest_ms if outcome.is_baseline else None)
     in_use = sorted({session.baseline.strategy for session in topic.sessions if session.baseline.strategy})

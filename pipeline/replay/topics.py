@@ -29,13 +29,13 @@ class CandidateOutcome:
     runs: SimulatedTopic | None  # its simulated runs; None where it cannot be simulated, for a reason
     partitioner: str | None  # strategy that was simulated, of several that of the session with most records; or None
     reason: str
-    is_as_in_use: bool  # its runs are those of the setup in use
+    is_as_in_use: bool  # its runs are those of the current setup
     assumptions: tuple[Statement, ...]
     has_keyless: bool
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is the setup in use."""
+        """Whether it is the current setup."""
         return self.name == IN_USE
 
     @property
@@ -46,7 +46,7 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window; outcomes begin with the setup in use, then follow the candidates' order.
+    """Everything about a topic in a window; outcomes begin with the current setup, then follow the candidates' order.
 
     `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
     no record took longer than `longest_ms`, as far as they are known, or None.

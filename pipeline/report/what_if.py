@@ -165,7 +165,7 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
         marks.insert(0, scale.point("observed", row["observed_peak"], f"observed {format_ratio(row['observed_peak'])}"))
     return ChartRow(
         cells=(
-            "current setup: back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
+            "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
             with_range(row["peak"], row["peak_low"], row["peak_high"], format_ratio),
             known(row["keys_moved_ratio"], format_percent),
             with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),

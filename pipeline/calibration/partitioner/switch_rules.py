@@ -58,8 +58,8 @@ class SwitchRule(StrEnum):
     BYTES = "after batch.size bytes"
     TIME = "after a time"
     RANDOM = "random for every record"
-    ROUND_ROBIN = "in turn"
-    ROUND_ROBIN_HALF = "in turn, some passed over"
+    ROUND_ROBIN = "round robin"
+    ROUND_ROBIN_HALF = "round robin, some partitions left out"
 
 
 _PRIORS = {

@@ -1,4 +1,4 @@
-"""Finds delays and variants from batches alone: simulates the setup in use until its batches match the recorded ones.
+"""Finds delays and variants from batches alone: simulates the current setup until its batches match the recorded ones.
 
 Records per batch and the share of each broker decide; a delay is taken from them only where the misfit has a clear minimum.
 From the log alone that is often not so: a broker that was saturated shows full batches under any delay.

@@ -1,4 +1,4 @@
-"""Finds delays that metrics leave open: simulates the setup in use until requests take as long as recorded.
+"""Finds delays that metrics leave open: simulates the current setup until requests take as long as recorded.
 
 With metrics the mean latency of requests decides: it rises with the delay, whatever the load. Without, the records per
 batch and the share of each broker do (`batch_fit`).
@@ -63,7 +63,7 @@ def sharpen_services(
     *,
     spans: Sequence[NodeMetrics] = (),
 ) -> dict[int, ServiceModel]:
-    """Simulates a minute of the setup in use to find the delays that metrics leave open; else models say why not.
+    """Simulates a minute of the current setup to find the delays that metrics leave open; else models say why not.
 
     `topics` are of one session in a window of epoch milliseconds, the one with most records first; `models`, of all
     brokers, as `fit_services` gives them for the metrics of `nodes`, of which there may be none; `spans` are those

@@ -1,4 +1,4 @@
-"""Replays recorded traffic through the setup in use and every candidate: keys by their hashes, the rest by simulation.
+"""Replays recorded traffic through the current setup and every candidate: keys by their hashes, the rest by simulation.
 
 Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never the records; writes
 `silver.producer_sessions`, `silver.service_models`, `gold.replay_results`, `gold.replay_brokers`,
@@ -81,7 +81,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
 
 
 def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:
-    """A line for all topics: how far predictions of the setup in use are off."""
+    """A line for all topics: how far predictions of the current setup are off."""
     tested = [row for row in rows if row.get("share_error_points") is not None]
     if not tested:
         return ()

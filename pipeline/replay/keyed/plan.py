@@ -39,8 +39,8 @@ class HashColumn:
 class KeyAssignment:
     """One way to assign a topic's keys to partitions."""
 
-    candidate: str  # whose it is; "" where it only serves to identify the strategy in use
-    family: str  # the family assigned by, where the strategy in use is not known before; else ""
+    candidate: str  # whose it is; "" where it only serves to identify the current strategy
+    family: str  # the family assigned by, where the current strategy is not known before; else ""
     strategy: str
     function: KeyFunction | None  # what decides; None for a user's own strategy
     empty_key: KeyRule

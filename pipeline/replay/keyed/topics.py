@@ -26,7 +26,7 @@ _NO_CELLS = np.zeros((0, 2), np.int64)
 
 
 class BaselineSource(StrEnum):
-    """How the strategy in use is known."""
+    """How the current strategy is known."""
 
     CONFIGURATION = "configuration"
     VERDICT = "hash verdict"
@@ -38,7 +38,7 @@ class BaselineSource(StrEnum):
 class KeyedOutcome:
     """A candidate's partitions for a topic's records, by their keys."""
 
-    strategy: str | None  # its name, or `AS_RECORDED`; None where the strategy in use would have to be known
+    strategy: str | None  # its name, or `AS_RECORDED`; None where the current strategy would have to be known
     partition_count: int
     records: Loads
     sizes: Loads
@@ -124,12 +124,12 @@ class KeyedTopic:
 
     @property
     def baseline_source(self) -> BaselineSource:
-        """How the strategy in use is known."""
+        """How the current strategy is known."""
         return self._in_use[1]
 
     @cached_property
     def outcomes(self) -> Mapping[str, KeyedOutcome]:
-        """By name of the candidate, the setup in use first."""
+        """By name of the candidate, the current setup first."""
         in_use, _ = self._in_use
         found = {IN_USE: self._leave() if in_use is None else self._assign(in_use)}
         for number, assignment in enumerate(self.plan.assignments):
@@ -209,7 +209,7 @@ class KeyedTopic:
 
 
 def _not_known(partition_count: int) -> KeyedOutcome:
-    """A candidate that keeps the strategy in use, which is not known."""
+    """A candidate that keeps the current strategy, which is not known."""
     nothing = np.zeros(0, np.int64)
     return KeyedOutcome(
         strategy=None,

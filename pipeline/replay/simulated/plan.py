@@ -186,7 +186,7 @@ class GroupVariant:
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """What a task needs; the setup in use is the first candidate.
+    """What a task needs; the current setup is the first candidate.
 
     `variants` are by group and candidate; None where the candidate is about none of the group's topics.
     """
@@ -210,7 +210,7 @@ class SimulationPlan:
 def plan_simulations(
     groups: Sequence[SessionGroup], candidates: Sequence[Candidate], seeds: Sequence[int]
 ) -> SimulationPlan:
-    """Plans all runs; resolves each candidate once, and the setup in use as one of them."""
+    """Plans all runs; resolves each candidate once, and the current setup as one of them."""
     everyone = (KEEP, *candidates)
     variants = tuple(tuple(_iter_variants(group, everyone)) for group in groups)
     return SimulationPlan(tuple(groups), everyone, variants, tuple(seeds))

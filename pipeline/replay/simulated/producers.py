@@ -16,7 +16,7 @@ from pipeline.simulator.clients.producer_settings import ResolvedProducer, resol
 
 Config = dict[str, str | None]
 
-KEEP = Candidate(name=IN_USE)  # the setup in use, replayed like any candidate
+KEEP = Candidate(name=IN_USE)  # the current setup, replayed like any candidate
 # Of each client, the versions to stand for a strategy that the producer's own version does not have.
 _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
 # Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
@@ -92,7 +92,7 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
         is_other = client != baseline.client
         said = [Caveat.DEFAULTS_OF_CLIENT.say(old=baseline.client, new=client)] if is_other else []
     if strategy is None and candidate.client is None:
-        raise ConfigError(baseline.reason or "the strategy in use is not known")
+        raise ConfigError(baseline.reason or "the current strategy is not known")
     if strategy is not None and not is_simulated(strategy):
         raise ConfigError(f"{strategy} is replayed for keys alone: the simulator does not follow it")
     codec = config.get("compression.type") or config.get("compression.codec") or "none"

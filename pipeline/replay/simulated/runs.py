@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
 without batch headers, the id of the leader (the same in all groups); of the bytes in the log those of odd minutes, on which
-no service model was fitted, where the setup in use was run over several minutes."""
+no service model was fitted, where the current setup was run over several minutes."""
 _SEED_BITS = 62
 _RUN_RECORDS = 20_000  # what laying out a run costs, in records
 
@@ -143,7 +143,7 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
 
 
 def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int, ...]:
-    """When each minute of a run begins, for the setup in use over several minutes."""
+    """When each minute of a run begins, for the current setup over several minutes."""
     last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
     marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
     return marks if planned.is_in_use and len(marks) > 1 else ()
