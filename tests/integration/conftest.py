@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.dags.conftest import capture_slice, described, inbox, ran, ranged
+from tests.dags.conftest import capture_slice, described
 from tests.lab.artifacts import run_download
 from tests.lab.browser import running_chromium
 from tests.spark.conftest import capture, manifest
 
-__all__ = ["axe", "browser", "capture", "capture_slice", "described", "inbox", "manifest", "ran", "ranged"]
+__all__ = ["axe", "browser", "capture", "capture_slice", "described", "manifest"]
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
 """The DAGs under a real scheduler: SQLite, LocalExecutor, `airflow backfill create` over two windows.
 
-Oracle: the one ranged run over the same windows: window by window has to give the same tables and the same mail.
+Oracle: one run over the same windows, by the command: window by window has to give the same tables and the same mail.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from deltalake import DeltaTable
 
 from dags.serve import answers, serve_settings
 from pipeline.config_file import load_config
+from pipeline.jobs import maintain
 from pipeline.model.window import format_instant
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
@@ -24,9 +27,10 @@ from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
-from tests.dags.airflow_process import AIRFLOW
+from tests.dags.airflow_process import AIRFLOW, ROOT
 from tests.lab.process import PATIENCE_S, free_ports
 
+UNHEALTHY = 4  # exit code of `run`
 DAGS_WITH_WINDOWS = 3  # ingest, replay, health
 RUNS = "SELECT dag_id, partition_key, state FROM dag_run"
 TASKS = """
@@ -99,6 +103,18 @@ def backfilled(described, capture_slice, tmp_path_factory):
     return {"tasks": states, "pools": dict(pools), "config": load_config(config)}
 
 
+@pytest.fixture(scope="module")
+def ranged(capture_slice, tmp_path_factory):
+    """The configuration of one run over both windows, without Airflow and Spark, and of maintenance after it."""
+    path = capture_slice.write_config(tmp_path_factory.mktemp("ranged"))
+    command = [sys.executable, "-m", "pipeline", "run", "--config", str(path), "--window", str(capture_slice.span)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == UNHEALTHY, done.stderr[-4000:]
+    config = load_config(path)
+    maintain.run(config, now_ms=time.time_ns() // 1_000_000)
+    return config
+
+
 def _all_over(runs, count):
     """Whether all runs about windows, and those of maintenance, are there and over."""
     by_its_schedule = [dag_id for dag_id, _, _ in runs if dag_id == "maintenance"]
@@ -146,8 +162,7 @@ def test_the_scheduler_made_the_pool_of_one_writer(backfilled):
 
 @pytest.mark.parametrize("table", COMPARED, ids=lambda table: table.name)
 def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged, table):
-    _, ranged_config = ranged
-    assert rows_of(table, backfilled["config"]) == rows_of(table, ranged_config) != []
+    assert rows_of(table, backfilled["config"]) == rows_of(table, ranged) != []
 
 
 def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
@@ -159,11 +174,8 @@ def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
 
 
 def test_and_the_same_incident_and_mail(backfilled, ranged):
-    _, ranged_config = ranged
-    assert rows_of(INCIDENTS, backfilled["config"]) == rows_of(INCIDENTS, ranged_config) != []
-    names = [
-        sorted(p.name for p in config.outbox.glob("*_K-*.eml")) for config in (backfilled["config"], ranged_config)
-    ]
+    assert rows_of(INCIDENTS, backfilled["config"]) == rows_of(INCIDENTS, ranged) != []
+    names = [sorted(p.name for p in config.outbox.glob("*_K-*.eml")) for config in (backfilled["config"], ranged)]
     assert names[0] == names[1]
     assert len(names[0]) == 1
 
