@@ -25,6 +25,7 @@ from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.storage.session import create_session, stop_session
+from tests.lab.process import FRUGAL
 
 BOTH_EXECUTORS = {
     "spark.cores.max": "2",  # without it the next two mean nothing
@@ -32,6 +33,8 @@ BOTH_EXECUTORS = {
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
 }
 """No task starts before both executors, of one core each, are there."""
+FOR_A_MINUTE = " ".join((*FRUGAL, "-XX:ReservedCodeCacheSize=256m"))
+"""Options of JVMs that live for a minute; the first compiler alone reserves 48 MB for code, which a job fills."""
 SEGMENT = ["topic", "partition", "segment_base_offset"]
 
 
@@ -46,7 +49,8 @@ def main():
     config = load_config(Path(sys.argv[1]))
     (run,) = plan_runs(config, TimeWindow.parse(sys.argv[2]), run_id="cluster", now_ms=1)
     config_of_spark = Spark(master="local-cluster[2,1,1024]", driver_memory="1g")
-    spark = create_session(config_of_spark, app_name="cluster", extra_conf=BOTH_EXECUTORS)
+    brief = {f"spark.{side}.extraJavaOptions": FOR_A_MINUTE for side in ("driver", "executor")}
+    spark = create_session(config_of_spark, app_name="cluster", extra_conf=BOTH_EXECUTORS | brief)
     ingest.run(spark, run)
     reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))

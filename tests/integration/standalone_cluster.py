@@ -12,7 +12,7 @@ import pyspark
 
 from pipeline.storage.java import find_java
 from tests.integration.ingest_on_cluster import BOTH_EXECUTORS
-from tests.lab.process import PATIENCE_S
+from tests.lab.process import FRUGAL, PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class StandaloneCluster:
     def _start(self, name, program, *arguments, before=()):
         command = [
             *before,
-            *(str(find_java().home / "bin/java"), "-cp", f"{SPARK_HOME}/jars/*", "-Xmx512m"),
+            *(str(find_java().home / "bin/java"), "-cp", f"{SPARK_HOME}/jars/*", "-Xmx512m", *FRUGAL),
             *(f"org.apache.spark.deploy.{program}", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
             *arguments,
         ]

@@ -23,6 +23,7 @@ from pipeline.storage.jars import find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from tests.integration.ingest_on_cluster import FOR_A_MINUTE
 from tests.integration.standalone_cluster import CONF, ROOT, standalone_cluster
 from tests.spark.capture_runs import differences, plan, stable_columns, stored
 
@@ -58,6 +59,7 @@ def configure(master, folder):
     here = {
         "spark.archives": f"{pack_environment(folder)}#environment",
         **CONF,
+        "spark.executor.extraJavaOptions": FOR_A_MINUTE,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": str(log),
         "spark.eventLog.compress": "false",
@@ -72,7 +74,7 @@ def submit(config, span, master):
     command = ["run", "--no-notify", "--config", str(config), "--window", str(span)]
     done = subprocess.run(
         [ROOT / "docker/spark/submit.sh", *command],
-        env={**os.environ, "JAVA_HOME": str(find_java().home), **variables},
+        env={**os.environ, "JAVA_HOME": str(find_java().home), "JDK_JAVA_OPTIONS": FOR_A_MINUTE, **variables},
         capture_output=True,
         text=True,
         check=False,
