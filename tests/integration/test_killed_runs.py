@@ -1,4 +1,4 @@
-"""`partition-health run` killed at three random moments, then left alone. Oracle: a run that nobody disturbed.
+"""`partition-health run` killed at three random moments, then left alone. Oracle: a run without Spark that nobody disturbed.
 
 A moment is a number of Delta commits since the process started, drawn with a seed: the kills land between tables, not
 in the start of the JVM, which takes half of the time. The process goes with its JVM, as a container does.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.engine import InProcess
 from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
@@ -72,10 +73,10 @@ def part(capture, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark, part, span, tmp_path_factory):
+def undisturbed(part, span, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate=ONE_OF_ONE, keys=keys_of(part))
-    return run_all(spark, plan(config, span), with_replay=True)
+    return run_all(InProcess(), plan(config, span), with_replay=True)
 
 
 def keys_of(part):

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from expectations import gates
 from pipeline.config_file import load_config
+from pipeline.engine import InProcess
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
@@ -72,21 +73,21 @@ class Traffic:
 
 
 class Runs:
-    """Runs of the pipeline over one configuration, and what they left."""
+    """Runs of the pipeline over one configuration, by Spark or without, and what they left."""
 
-    def __init__(self, spark, folder, source):
+    def __init__(self, engine, folder, source):
         lab = {"sources": [source], "topics": list(TOPICS), "freshness": "P1D"}
         off = {"keys": {"mode": "off"}, "replay": {"arrivals": False}}
-        self._spark, self._path = spark, write_configuration(folder, {"lab": lab}, window="PT1M", **off)
+        self._engine, self._path = engine, write_configuration(folder, {"lab": lab}, window="PT1M", **off)
         self.warehouse = load_config(self._path).warehouse
         self.verdicts = {}
 
     def run(self, start_ms, minutes, *, now_ms):
         span = TimeWindow(start_ms + minutes[0] * MINUTE_MS, start_ms + (minutes[-1] + 1) * MINUTE_MS)
         (run,) = plan_runs(load_config(self._path), span, run_id=str(span), now_ms=now_ms)
-        ingest.run(self._spark, run)
-        gates.check_ingested(self._spark, run)
-        score_health.run(self._spark, run, run.windows)
+        ingest.run(self._engine, run)
+        gates.check_ingested(self._engine, run)
+        score_health.run(self._engine, run, run.windows)
         measure_rules.run(run, run.windows)
         for verdict in judge_health.run(run, run.windows):
             minute = (verdict.window_start_ms - start_ms) // MINUTE_MS
@@ -171,7 +172,7 @@ def happened(spark, tmp_path_factory):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "logger": logging.getLogger("lab")})
         start_ms = now_minute() - 10 * MINUTE_MS
         traffic = Traffic(cluster.bootstrap, start_ms)
-        prompt, delayed = Runs(spark, folder / "prompt", live), Runs(spark, folder / "delayed", live)
+        prompt, delayed = (Runs(InProcess(), folder / name, live) for name in ("prompt", "delayed"))
 
         def look(minute):
             prompt.run(start_ms, [minute], now_ms=start_ms + (minute + 1) * MINUTE_MS)
