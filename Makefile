@@ -17,8 +17,8 @@ COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal
 	--generate-hashes --no-annotate --no-header --no-emit-index-url --extra airflow
 # Further arguments for pytest: make test ARGS="-k codec"
 ARGS ?=
-# Side by side: most tests leave a core idle. PROCESSES=0 runs all in one (for a debugger).
-PROCESSES ?= 2
+# Side by side: on two cores two processes leave a third of the time idle. PROCESSES=0 runs all in one (for a debugger).
+PROCESSES ?= 3
 
 .PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
@@ -38,7 +38,7 @@ run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS=-
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/golden $(ARGS)
 
-test: $(READY) ## all tests that need Python and Java only (under 12 minutes)
+test: $(READY) ## all tests that need Python and Java only (under 9 minutes on two cores)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
 
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)

@@ -35,12 +35,12 @@ TOGETHER = (
     "tests/integration/test_reassignment_plans.py",
     "tests/integration/test_serve.py",
     "tests/integration/test_object_store.py",
-    "tests/spark/",
+    ("tests/spark/", "tests/gates/test_data_gates.py"),
     "tests/dags/",
     "tests/gates/",
     "tests/kafka/",
 )
-"""Files, and folders whose tests share what takes long to make: of two processes one runs each, those that take longest first."""
+"""Files, and folders whose tests share what takes long to make: one of the processes runs each, those that take longest first."""
 
 
 def pytest_addoption(parser):
@@ -55,7 +55,7 @@ def pytest_configure(config):
 
 
 def find_together(nodeid):
-    """Place in the order, and the folder or file that has to run in one process."""
+    """Place in the order, and the folder, file or several that have to run in one process."""
     for place, path in enumerate(TOGETHER):
         if nodeid.startswith(path):
             return place, path
