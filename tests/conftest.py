@@ -35,6 +35,8 @@ TOGETHER = (
     "tests/integration/test_reassignment_plans.py",
     "tests/integration/test_serve.py",
     "tests/integration/test_object_store.py",
+    "tests/spark/test_sums_only.py",  # without the session of the others it does without Spark, as a run this small
+    "tests/spark/test_session.py",
     ("tests/spark/", "tests/gates/test_data_gates.py"),
     "tests/dags/",
     "tests/gates/",

@@ -8,7 +8,6 @@ from collections import defaultdict
 import pytest
 
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -58,7 +57,7 @@ def config(watched, tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def logged(watched, config):
+def logged(spark, watched, config):
     """All three clusters ingested, with the password and a wrong one in the environment: everything that was logged."""
     records = []
     handler = logging.Handler(logging.DEBUG)
@@ -71,7 +70,7 @@ def logged(watched, config):
         root.addHandler(handler)
         span = TimeWindow(watched.start_ms, watched.end_ms)
         for run in plan_runs(load_config(config), span, run_id="test", now_ms=watched.end_ms + 10_000):
-            records += ingest.run(InProcess(), run).notes
+            records += ingest.run(spark, run).notes
         root.removeHandler(handler)
     return records
 
