@@ -160,7 +160,7 @@ def test_the_models_error_is_tested_on_pairs_it_was_not_fitted_on():
     )
 
 
-@pytest.mark.parametrize("part", ["00", "01", "02"])
+@pytest.mark.parametrize("part", ["00", "01", "02", "03"])
 def test_ranges_of_a_first_sight_are_read_as_they_were_counted(part):
     """All classes together; three digits are printed, so that some figures seem to lie in a range, or to have none."""
     tally, lines = json.loads((FOLDER / part / TALLY).read_text()), format_ranges([FOLDER / part / SIGHT]).splitlines()

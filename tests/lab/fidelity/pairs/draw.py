@@ -63,13 +63,14 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
     parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
-    parser.add_argument("--ranges", action="store_true", help="only count first sights' figures in their ranges")
+    parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")
     parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
     parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
     arguments = parser.parse_args()
-    if arguments.directions or arguments.ranges:
-        sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
-        print(format_changes(sights) if arguments.directions else format_ranges(sights))
+    sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
+    if arguments.directions or arguments.ranges is not None:
+        wanted = [sight for sight in sights if not arguments.ranges or sight.parent.name in arguments.ranges]
+        print(format_changes(sights) if arguments.directions else format_ranges(wanted))
         return 0
     if arguments.again:
         judge_again(arguments.again, arguments.seeds, arguments.only)
