@@ -30,8 +30,8 @@ class ModelError:
     """What the model is off by besides the seeds' chance, as standard deviations.
 
     With these, nine of ten figures of trusted predictions lie in their ranges: shares and batches of the blind draw's first three
-    parts, latencies of its last one (before it delays were not followed within minutes) and, where delays are steady, of the
-    seven committed pairs. `make draw ARGS=--ranges` and `make fidelity ARGS=--pairs` print what they need.
+    parts, latencies of the third (before it delays were not followed within minutes) and, where delays are steady, of the
+    seven committed pairs. `make draw ARGS="--ranges 00 01 02"` and `make fidelity ARGS=--pairs` print what they need.
     """
 
     share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
@@ -40,10 +40,9 @@ class ModelError:
     unsteady_latency: float  # likewise where they are not: another run meets other ones
 
 
-CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.05, unsteady_latency=0.4)  # calibration saw this setup
-OTHER_ERROR = ModelError(
-    share=0.017, batches=0.08, latency=0.05, unsteady_latency=0.7
-)  # another client or other settings
+CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.05, unsteady_latency=0.4)
+OTHER_ERROR = ModelError(share=0.017, batches=0.08, latency=0.05, unsteady_latency=0.7)
+"""Of the current setup, which calibration saw; of another client or other settings."""
 
 
 @dataclass(frozen=True, eq=False)
