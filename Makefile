@@ -18,7 +18,9 @@ COMPILE = build/setup/uv-*/bin/uv pip compile pyproject.toml --quiet --universal
 # Further arguments for pytest: make test ARGS="-k codec"
 ARGS ?=
 # Side by side: on two cores two processes leave a third of the time idle. PROCESSES=0 runs all in one (for a debugger).
+# Integration tests start brokers, browsers and clusters: on a crowded machine three at once lost leaders and scrapes.
 PROCESSES ?= 3
+INTEGRATION_PROCESSES ?= 2
 
 .PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
@@ -42,7 +44,7 @@ test: $(READY) ## all tests that need Python and Java only (under 9 minutes on t
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
 
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
-	@$(BIN)/python -m pytest -n $(PROCESSES) tests/integration $(ARGS)
+	@$(BIN)/python -m pytest -n $(INTEGRATION_PROCESSES) tests/integration $(ARGS)
 
 mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
 	@$(BIN)/python -m tests.mutants $(ARGS)
