@@ -164,14 +164,10 @@ def test_the_models_error_is_tested_on_pairs_it_was_not_fitted_on():
 def test_ranges_of_a_first_sight_are_read_as_they_were_counted(part):
     """All classes together; three digits are printed, so that some figures seem to lie in a range, or to have none."""
     tally, lines = json.loads((FOLDER / part / TALLY).read_text()), format_ranges([FOLDER / part / SIGHT]).splitlines()
-    for kind, counted, digits in (
-        ("records per batch", "records per batch", 0.08),
-        ("latency p99", "p99", 0),
-        ("shares", "shares", 0.03),
-    ):
+    for kind, digits in (("records per batch", 0.08), ("p99", 0), (SHARES, 0.03)):
         found = [re.findall(r"(\d+) of (\d+) in", line)[0] for line in lines if line.startswith(kind)]
         inside, count = (sum(map(int, column)) for column in zip(*found, strict=True))
-        assert [inside, count] == pytest.approx(tally[counted], rel=digits, abs=0)
+        assert [inside, count] == pytest.approx(tally[kind], rel=digits, abs=0)
 
 
 def test_a_back_test_has_the_narrower_bar():

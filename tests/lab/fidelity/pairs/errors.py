@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.predict import Range
     from tests.lab.fidelity.pairs.tables import PairTable
 
-SHARES = "shares"
+SHARE, SHARES = "bytes", "shares"
 _LEAST = 0.01  # smallest figure that a table prints
 _ROUNDED = 1e-6  # an error by arithmetic alone: the figure is printed as the end of its range
-_KINDS = {"bytes": SHARES} | {
-    name: name for name in ("records per batch", "records/s", "latency p50", "latency p95", "latency p99")
+RANGED = {
+    SHARE: SHARES,
+    "records per batch": "records per batch",
+    "records/s": "records/s",
+    "latency p50": "p50",
+    "latency p95": "p95",
+    "latency p99": "p99",
 }
-"""What figures begin with, and what they are called."""
+"""What the figures with a range begin with, and what they are called in sums."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Miss:
     @classmethod
     def of(cls, pair: str, figure: str, real: float, found: Range) -> Miss | None:
         """None for figures without a law, and where no seed differs: keys alone decide."""
-        kind = next((kind for begin, kind in _KINDS.items() if figure.startswith(begin)), None)
+        kind = next((kind for begin, kind in RANGED.items() if figure.startswith(begin)), None)
         if kind is None or found.low == found.high:
             return None
         if kind == SHARES:
@@ -86,7 +91,7 @@ def format_errors(told: Sequence[tuple[PairTable, PairRow]]) -> list[str]:
     found = dict[tuple[str, str], list[Miss]]()
     keyed = {table.title for table, row in told if row.figure == EXACT}
     for table, row in told:
-        if table.title in keyed and row.figure.startswith("bytes"):
+        if table.title in keyed and row.figure.startswith(SHARE):
             continue  # keys alone decide
         miss = Miss.of(table.recording.pair.name, row.figure, row.after, row.predicted) if row.predicted else None
         if miss:

@@ -10,7 +10,7 @@ from pipeline.config.pipeline_config import Spark
 from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS, WRONG_WAY, format_rows
-from tests.lab.fidelity.pairs.errors import format_errors
+from tests.lab.fidelity.pairs.errors import RANGED, SHARE, format_errors
 from tests.lab.fidelity.pairs.misses import explain
 from tests.lab.fidelity.pairs.pair import SIDES
 from tests.lab.fidelity.pairs.tables import compare_pairs, read_recordings
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.tables import PairTable
 
 SEEDS = 20
-_RANGED = {
-    "bytes": "shares",
-    "records per batch": "records per batch",
-    "records/s": "records/s",
-    "latency p50": "p50",
-    "latency p95": "p95",
-    "latency p99": "p99",
-}
-"""What the figures of a table begin with, and what they are called in the sum."""
-_SHARE = "bytes"
 _LATENCY_DOUBTED = Caveat.LATENCY_DOUBTED.value.partition(":")[0]
 HELD, WAY, CLAIMED, TRUSTED, NEAR, PRECISION, RECALL = (
     "held",
@@ -127,7 +117,7 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
     Shares that keys alone decide have no range. A prediction is right where all its shares are within their bars, at most
     4 points.
     """
-    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, CLAIMED, TRUSTED, *_RANGED.values(), NEAR)}
+    found: dict[str, list[bool]] = {kind: [] for kind in (HELD, WAY, CLAIMED, TRUSTED, *RANGED.values(), NEAR)}
     keyed = {table.title for table, row in told if row.figure.startswith(EXACT)}
     trusted = {table.title for table, _ in told if table.is_trusted}
     shares: dict[str, list[bool]] = {}
@@ -140,13 +130,13 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
                 found[CLAIMED].append(row.way != WRONG_WAY)
             if row.is_claimed and _is_trusted(table, row):
                 found[TRUSTED].append(row.way != WRONG_WAY)
-        kind = next((kind for kind in _RANGED if row.figure.startswith(kind)), None)
+        kind = next((kind for kind in RANGED if row.figure.startswith(kind)), None)
         if not row.predicted or kind is None:
             continue
         off = abs(row.predicted.median - row.after)
-        if not (kind == _SHARE and table.title in keyed):
-            found[_RANGED[kind]].append(row.predicted.holds(row.after))
-        if kind == _SHARE:
+        if not (kind == SHARE and table.title in keyed):
+            found[RANGED[kind]].append(row.predicted.holds(row.after))
+        if kind == SHARE:
             found[NEAR].append(off <= SHARE_POINTS)
             shares.setdefault(table.title, []).append(row.verdict == HOLDS and off <= WIDEST_BAR_POINTS)
     right = {title for title, near in shares.items() if all(near)}
@@ -167,7 +157,7 @@ def format_tally(tally: Mapping[str, Sequence[int]]) -> list[str]:
         + (f", {say(CLAIMED)} of those larger than the ranges of what is predicted" if CLAIMED in tally else "")
         + (f", {say(TRUSTED)} of those that are trusted, too" if TRUSTED in tally else ""),
         f"{say(NEAR)} shares are within 2 points (goal 95 %)",
-        f"in the range where nine of ten should be: {', '.join(f'{say(kind)} {kind}' for kind in _RANGED.values())}",
+        f"in the range where nine of ten should be: {', '.join(f'{say(kind)} {kind}' for kind in RANGED.values())}",
         f"trust: {say(PRECISION)} trusted predictions are within their bars (goal 98 %), "
         f"{say(RECALL)} within their bars are trusted (goal 80 %)",
     ]

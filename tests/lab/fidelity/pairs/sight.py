@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.trust import Trust
 from tests.lab.fidelity.pairs.compare import EXACT, NOT_CLAIMED, RIGHT_WAY, WRONG_WAY, is_claimed
-from tests.lab.fidelity.pairs.errors import Miss, find_class, format_error
+from tests.lab.fidelity.pairs.errors import SHARE, Miss, find_class, format_error
 from tests.lab.fidelity.pairs.predict import Range
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def format_ranges(sights: Sequence[Path]) -> str:
     for sight in sights:
         for table in read_tables(sight):
             for figure, (_, real, found, _) in table.rows.items():
-                if figure.startswith("bytes") and EXACT in table.rows:
+                if figure.startswith(SHARE) and EXACT in table.rows:
                     continue
                 if miss := Miss.of(f"{sight.parent.name} {table.pair}", figure, float(real), found):
                     misses[miss.kind, find_class(is_back_test=table.is_back_test, is_trusted=table.is_trusted)].append(
