@@ -105,7 +105,7 @@ class Caveat(Enum):
     P99_BOUNDED = (
         "the 99th percentile of latency is tested only against the longest time that clients report: {longest:.0f} ms"
     )
-    PARTITIONER_NOT_TESTED = "{candidate} itself was never back-tested here: the one in use is {in_use}"
+    PARTITIONER_NOT_TESTED = "{candidate} was not back-tested here: the current partitioner is {in_use}"
     # The back-test
     NOT_PREDICTED = "the current setup could not be replayed"
     P99_TOO_LONG = "the 99th percentile of latency is predicted above {predicted:.0f} ms, but no record took longer than {longest:.0f} ms"

@@ -51,7 +51,7 @@ def read_client(candidate: Candidate) -> tuple[str, str] | None:
 
 
 def name_strategy(candidate: Candidate) -> str | None:
-    """The strategy a candidate is about, by name; None where it keeps the one in use.
+    """The strategy a candidate is about, by name; None where it keeps the current one.
 
     Raises:
         ConfigError: Its settings name none that is known.
@@ -80,7 +80,7 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
     """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
 
     Raises:
-        ConfigError: The simulator has no such strategy; the candidate names none, and the one in use is unknown;
+        ConfigError: The simulator has no such strategy; the candidate names none, and the current one is unknown;
             or settings contradict each other.
     """
     if candidate.name == IN_USE:

@@ -251,7 +251,7 @@ def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
     topic = dataclasses.replace(topic, sessions=[session])
     other = dataclasses.replace(outcome, name="other", partitioner="java-builtin")
     assert comparison_row(topic, other, {"trust": Trust.TRUSTED})["assumptions"] == (
-        "java-builtin itself was never back-tested here: the one in use is java-sticky-2.4"
+        "java-builtin was not back-tested here: the current partitioner is java-sticky-2.4"
     )
     assert comparison_row(topic, outcome, {"trust": Trust.TRUSTED})["assumptions"] == ""
 

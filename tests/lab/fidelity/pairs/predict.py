@@ -46,11 +46,6 @@ class Range:
         low, high = (found["median"] if found[end] is None else found[end] for end in ("low", "high"))
         return cls(found["median"], low, high, 2 * reach_of(seed_count) or NORMAL_SPAN)
 
-    @property
-    def deviation(self) -> float:
-        """Standard deviation over the seeds, from the range."""
-        return (self.high - self.low) / self.span
-
     def scale(self, factor: float) -> Range:
         """In another unit."""
         return replace(self, median=self.median * factor, low=self.low * factor, high=self.high * factor)
