@@ -22,7 +22,7 @@ ARGS ?=
 PROCESSES ?= 3
 INTEGRATION_PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,7 +38,7 @@ run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS=-
 	@$(BIN)/python -m dags.run_once $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
-	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/golden $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/worlds tests/golden $(ARGS)
 
 test: $(READY) ## all tests that need Python and Java only (under 9 minutes on two cores)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
@@ -63,6 +63,9 @@ scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, 
 
 fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+worlds: $(READY) ## whole ingests with a hostile host and a hostile metrics server, drawn (ARGS="--count N --seed N")
+	@$(BIN)/python -m tests.worlds $(ARGS)
 
 years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/RELIABILITY.md (half an hour)
 	@$(BIN)/python -m tests.years $(ARGS)

@@ -19,7 +19,7 @@ Order: incidents are queued in `score_health`, delivered in `deliver_alerts`, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
@@ -55,11 +55,11 @@ with DAG(dag_id="health", schedule=PartitionedAssetTimetable(assets=REPLAYED), d
         return deliver_queued(now_ms=milliseconds_of(ti.start_date))
 
     @task(trigger_rule=TriggerRule.NONE_FAILED, retries=0, pool="default_pool", on_failure_callback=None)
-    def health_verdict(judged: Iterable[dict[str, Any]]) -> str:
+    def health_verdict(judged: Sequence[dict[str, Any]]) -> str:
         """Fails when the health gate of a cluster failed, after the mails left; those mails report its failure."""
         from pipeline.errors import HealthGateError
 
-        found = list(judged)
+        found = judged[:]  # to iterate would ask for one more than there is, which is an error line in Airflow's log
         if unhealthy := [one["summary"] for one in found if one["failed"]]:
             raise HealthGateError("\n".join(unhealthy))
         return "\n".join(one["summary"] for one in found)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
+HANDED_OVER = "handed_over"
+"""Key under which every task leaves what became of its cluster: its part of the event, or what went wrong. One key for both: to
+ask for what nobody left is an error line in Airflow's log."""
 EVENT, FAILURE = "event", "failure"
-"""Keys under which a task says what its cluster's part of the event is, or what went wrong."""
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:
@@ -81,10 +83,15 @@ def take_step(
     try:
         report = _take_step(name, runs, dag_run, ti, take_up=take_up)
     except PipelineError as error:
-        ti.xcom_push(key=FAILURE, value={runs[0].cluster_name: f"{type(error).__name__}: {error}"})
+        leave(ti, runs[0].cluster_name, FAILURE, f"{type(error).__name__}: {error}")
         raise
-    ti.xcom_push(key=EVENT, value={runs[0].cluster_name: describe_event(report)})
+    leave(ti, runs[0].cluster_name, EVENT, describe_event(report))
     return report
+
+
+def leave(ti: Any, cluster: str, kind: str, value: object) -> None:
+    """Leaves what `hand_over_clusters` passes on of a cluster."""
+    ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value}})
 
 
 def _take_step(name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, *, take_up: bool) -> StepReport:
@@ -126,8 +133,8 @@ def hand_over_clusters(
     """
     config = load_config()
     names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
-    every = range(len(config.clusters))
-    done, failed = (_merge(ti.xcom_pull(task_ids=task_id, key=key, map_indexes=every)) for key in (EVENT, FAILURE))
+    left = ti.xcom_pull(task_ids=task_id, key=HANDED_OVER, map_indexes=range(len(names)))
+    done, failed = (_merge((one or {}).get(kind) for one in left) for kind in (EVENT, FAILURE))
     missing = {
         name: failed.get(name, "an unexpected error, a time limit, or killed: see its log")
         for name in names

@@ -8,8 +8,10 @@ else listens.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ import psutil
 
 from dags.airflow_home import DAGS_FOLDER, use_airflow_home
 from pipeline.config.schedule import plan_schedule
-from pipeline.config_file import config_path, load_config
+from pipeline.config_file import CONFIG_VARIABLE, config_path, load_config
 from pipeline.errors import ConfigError
 
 AIRFLOW = Path(sys.executable).with_name("airflow")
@@ -33,21 +35,26 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  (how to reach
 
 
 def main() -> int:
-    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1); 2 where it cannot be configured."""
+    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1); 2 where it cannot be configured, or runs already."""
     parser = argparse.ArgumentParser(prog="make serve", description="Airflow with the DAGs scheduled.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
     parser.add_argument("--home", type=Path, default=DAGS_FOLDER.parent / ".airflow", help="Airflow's folder")
     options = parser.parse_args()
+    path, home = config_path().resolve(), options.home.resolve()
     try:
-        path = config_path().resolve()
-        config = load_config(path)
+        config = load_config(_found(path))
         plan_schedule(config.window, config.grace)
+        check_port(options.host, options.port)
+        with _alone(home):
+            return _serve(options.host, options.port, home, path)
     except ConfigError as error:
         parser.error(str(error))
-    home = options.home.resolve()
-    url = f"http://{_ANYWHERE.get(options.host, options.host)}:{options.port}"
-    use_airflow_home(home, path, overrides=serve_settings(options.host, options.port, url))
+
+
+def _serve(host: str, port: int, home: Path, path: Path) -> int:
+    url = f"http://{_ANYWHERE.get(host, host)}:{port}"
+    use_airflow_home(home, path, overrides=serve_settings(host, port, url))
     subprocess.run([AIRFLOW, "db", "migrate"], check=True)  # noqa: S603  (no shell)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -57,13 +64,50 @@ def main() -> int:
             if server.poll() is not None:
                 return 1
             with _running("dag-processor") as processor, _running("scheduler", "--skip-serve-logs") as scheduler:
-                sys.stdout.write(f"Airflow is ready: {url}, user admin, password in {home / _PASSWORDS}\n")
+                sys.stdout.write(f"Airflow is ready: {url}, user admin, password in {home / _PASSWORDS}; runs {path}\n")
                 sys.stdout.flush()
                 while all(process.poll() is None for process in (server, processor, scheduler)):
                     time.sleep(_EVERY_S)
     except KeyboardInterrupt:
         return 0
     return 1  # each runs until it is stopped, so its end is a failure; its last lines say why
+
+
+def _found(path: Path) -> Path:
+    if not path.exists():
+        raise ConfigError(f"no configuration at {path}: go to the folder that holds it, or set {CONFIG_VARIABLE}")
+    return path
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuses a port that another process listens on: its answers would be taken for those of our server.
+
+    Raises:
+        ConfigError: The port is taken, or the address is not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"{host}:{port} cannot be listened on ({error.strerror}): pass another --port") from error
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Holds Airflow's folder: two schedulers on one database would run every task twice.
+
+    Raises:
+        ConfigError: Another process holds it.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)  # its database, logs and password are its owner's
+    with (home / ".serving").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(f"{home} is served already: stop that, or pass another --home and --port") from error
+        yield
 
 
 def serve_settings(host: str, port: int, url: str) -> dict[str, str]:

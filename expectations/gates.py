@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
-from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
@@ -30,7 +29,6 @@ _WITH_SUITES = (
     *(CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES),
     *(BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES),
 )
-_MOST_EVENTS = 12
 _KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 
 
@@ -208,34 +206,7 @@ def check_health(
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words: which broker failed when, which windows could not be judged, or that no broker fails.
+    """The verdict in words, see `pipeline.verdicts.health_text`."""
+    from pipeline.verdicts.health_text import describe_verdicts
 
-    Brokers above the limit in fewer windows than make an incident are named.
-    The newest windows' brokers that were away and leaders that moved follow.
-    """
-    from pipeline.verdicts.rules import list_events
-
-    cluster = f"cluster {run.cluster_name}"
-    happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
-    events = [f"  {format_instant(start_ms)} {said}" for start_ms, said in happened[-_MOST_EVENTS:]]
-    failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
-    if any(verdict.rule != SOURCE_ARRIVAL for verdict in failed):
-        return "\n".join([f"{cluster}: NOT healthy", *_lines(failed), *events])
-    sources = [f"  {format_instant(verdict.window_start_ms)} {verdict.reason}" for verdict in failed]
-    shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
-    if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
-        return "\n".join([f"{cluster}: health is not known, data is missing", *sources, *events])
-    gate, count = run.cluster.gate, len({verdict.window_start_ms for verdict in verdicts})
-    judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
-    said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
-    above = [verdict for verdict in shares if verdict.is_above]
-    if above:
-        brokers = ", ".join(sorted({verdict.subject for verdict in above}))
-        said = f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})"
-    if sources:
-        said = f"not every source is complete; judged by the others: {said}"
-    return "\n".join([f"{cluster}: {said}", *sources, *_lines(above[-_MOST_EVENTS:]), *events])
-
-
-def _lines(verdicts: Sequence[Verdict]) -> list[str]:
-    return [f"  {format_instant(verdict.window_start_ms)} {verdict.subject}: {verdict.reason}" for verdict in verdicts]
+    return describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)

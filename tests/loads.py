@@ -115,6 +115,8 @@ def measure_brokers(
     capacities: Mapping[int, float],
     brokers: Iterable[int],
     keys: Mapping[Topic, TopicKeys] | None = None,
+    *,
+    stood: Mapping[int, float] | None = None,
 ) -> tuple[Row, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
 
@@ -123,11 +125,12 @@ def measure_brokers(
         capacities: Capacity weight by broker id; 1 where a broker is not named.
         brokers: The cluster's brokers.
         keys: Keys by topic and id, where they are known.
+        stood: Part of the window in which a broker was in the cluster.
 
     Returns:
         One row per broker, by id.
     """
-    return rows_of(measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers))
+    return rows_of(measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers, stood=stood))
 
 
 def measure_partitions(

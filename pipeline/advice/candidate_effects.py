@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.config.replay import Candidate
@@ -25,7 +26,7 @@ def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str
     trust = comparison.get("trust") or TRUSTED
     if trust != TRUSTED:
         caveat = f"{caveat} Take it with care: the replay of this topic is {trust}.".strip()
-    if candidate.brokers:
+    if candidate.brokers or candidate.brokers_alike:
         return None  # a what-if about brokers is nothing a producer can do
     if candidate.partitions is not None:
         count = comparison.get("partition_count")
@@ -141,6 +142,46 @@ def predict_ratios(
         )
         ratios[row["broker_id"]] = (low, median, high)
     return ratios
+
+
+def predict_healed(
+    shares: Sequence[Mapping[str, Any]],
+    placed: Sequence[Mapping[str, Any]],
+    compared: Mapping[str, Mapping[str, Any]],
+    *,
+    topic_bytes: Mapping[str, int],
+) -> dict[int, tuple[float, float, float]]:
+    """Share ratios of all brokers if no broker were slow, over all topics; empty where a replay of one is not trusted.
+
+    Args:
+        shares: Rows of `gold.broker_share` of the window.
+        placed: Rows of `gold.replay_brokers` of a candidate whose brokers are alike.
+        compared: Its rows of `gold.scenario_comparison`, by topic.
+        topic_bytes: Bytes of each topic in the window, as on disk.
+
+    Returns:
+        Low, median and high by broker: ends of topics are added, as if all erred to one side.
+    """
+    of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in placed:
+        of_topic[row["topic"]].append(row)
+    if not of_topic or any(compared.get(topic, {}).get("trust") != TRUSTED for topic in of_topic):
+        return {}
+    now = {row["broker_id"]: row["share_ratio"] for row in shares}
+    sums = {broker_id: (ratio, ratio, ratio) for broker_id, ratio in now.items() if ratio is not None}
+    for topic, rows in of_topic.items():
+        found = predict_ratios(shares, rows, topic_bytes=topic_bytes.get(topic, 0))
+        sums = {
+            broker_id: _ends(end + one - now[broker_id] for end, one in zip(ends, found[broker_id], strict=True))
+            for broker_id, ends in sums.items()
+        }
+    return sums
+
+
+def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
+    """Low, median and high."""
+    low, median, high = ends
+    return low, median, high
 
 
 _SHARES = ("share_low", "share", "share_high")

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
+from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.promise import WHOLE
 from pipeline.model.recommendation import Recommendation
 
@@ -37,6 +39,7 @@ class PromiseWindow:
     # replayed share of a topic by candidate, topic and broker
     placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
+    latency: Mapping[int, Row] = field(default_factory=dict)  # `gold.latency` of all clients by broker
 
     def topic_bytes(self, topic: str) -> int:
         """Bytes of a topic."""
@@ -80,6 +83,8 @@ def measure_progress(
         heavy = then.heavy_keys.get(advice.topic, frozenset())
         left = heavy & now.heavy_keys.get(advice.topic, frozenset())
         return CarriedOut(1 - len(left) / len(heavy)) if heavy else CarriedOut(None, "its heavy keys are not stored")
+    if advice.action == CHECK_BROKER:
+        return _compare_answers(int(advice.subject.removeprefix("broker ")), then, now)
     candidate = candidates.get(advice.action.removeprefix("replay:"))
     if candidate is None:
         return CarriedOut(None, "its candidate is no longer in the configuration")
@@ -87,6 +92,17 @@ def measure_progress(
         count, wanted = (len(one.partitions_of(advice.topic)) for one in (now, then))
         return CarriedOut(float(count == candidate.partition_count(wanted)))
     return _compare_sessions(candidate, advice.topic, then, now)
+
+
+def _compare_answers(broker_id: int, then: PromiseWindow, now: PromiseWindow) -> CarriedOut:
+    """Whoever looked at a slow broker mended it when it answers like its peers; of another one nothing shows it."""
+    slow = [
+        None if row is None else is_slow(row["request_latency_avg_ms"], row["ratio_to_peers"])
+        for row in (then.latency.get(broker_id), now.latency.get(broker_id))
+    ]
+    if slow[0] is not True or slow[1] is None:
+        return CarriedOut(None, "nothing shows whether somebody looked at the broker")
+    return CarriedOut(0.0 if slow[1] else 1.0)
 
 
 def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindow) -> CarriedOut:

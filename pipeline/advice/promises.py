@@ -7,17 +7,18 @@ more traffic. A topic placed by keys lies on its partitions as it does now, whoe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_changes, list_moves
+from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.config.replay import Candidate
-from pipeline.model.number_text import format_name, format_percent
+from pipeline.model.number_text import format_clock, format_name, format_percent
 from pipeline.model.promise import WHOLE, Promise, PromiseKey
 from pipeline.model.recommendation import Recommendation
 
-WATCHED_WINDOWS = 24  # after which a promise is judged no more: by then much else has changed
+WATCHED_WINDOWS = 24  # after which a promise that nobody was sent is judged no more: by then much else has changed
 BAR_SHARE = 0.015  # a share may be off by what a back-test allows
 WIDEST_SHARE = 0.04  # what a range counts for to either side: one that says little is no reason to call a promise kept
 BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brokers are many
@@ -32,6 +33,7 @@ class WatchedAdvice:
     now: PromiseWindow
     progress: CarriedOut
     first_ms: int | None  # first window before this one at whose end it was carried out
+    is_mailed: bool = False  # it left in a mail: people have it
 
     @property
     def key(self) -> PromiseKey:
@@ -51,6 +53,8 @@ class WatchedAdvice:
     @property
     def topics(self) -> set[str]:
         """Topics whose load it changes."""
+        if self.advice.action == CHECK_BROKER:
+            return {topic for topic, _ in self.then.loads}
         return {topic for topic, _ in list_moves(self.advice, self.then)} or {self.advice.topic}
 
 
@@ -68,13 +72,21 @@ def name_promise(advice: Recommendation) -> PromiseKey:
     return PromiseKey(advice.window_start_ms, advice.subject, advice.action, advice.topic)
 
 
-def choose_watched(advice: Iterable[Recommendation], earlier: Sequence[Promise]) -> list[Recommendation]:
-    """Chooses the newest advice of each kind, and all that was carried out and not undone; oldest first."""
+def choose_watched(
+    advice: Iterable[Recommendation], earlier: Sequence[Promise], mailed: Collection[PromiseKey] = ()
+) -> list[Recommendation]:
+    """Chooses the newest advice of each kind, all that left in a mail, and all that was carried out; oldest first.
+
+    What was carried out and then undone is chosen no more, mailed or not.
+
+    `mailed`: advice in mails about incidents that are open.
+    """
     newest_of = {promise.key: promise for promise in sorted(earlier, key=lambda one: one.window_start_ms)}
     done = {key for key, one in newest_of.items() if one.carried_out_ms is not None and not one.is_undone}
+    undone = {key for key, one in newest_of.items() if one.is_undone}
     by_key = {name_promise(one): one for one in advice}
     newest = {key[1:]: key for key in sorted(by_key)}
-    return [by_key[key] for key in sorted({*newest.values(), *(done & by_key.keys())})]
+    return [by_key[key] for key in sorted({*newest.values(), *((done | {*mailed} - undone) & by_key.keys())})]
 
 
 def judge_promise(
@@ -84,7 +96,13 @@ def judge_promise(
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
-    doubt = _doubt_progress(watched) or _find_other_change(watched, together, candidates)
+    doubt = (
+        _doubt_progress(watched)
+        or _find_mailed_twin(watched, together)
+        or _find_other_change(watched, together, candidates)
+    )
+    if not doubt and watched.advice.predicted_ratio is None:
+        doubt = "nothing was predicted of it"
     corrected = None if doubt else _correct(watched)
     if corrected is None or promise.actual_ratio is None:
         return replace(promise, reason=doubt or "one of the two windows has no traffic of it")
@@ -102,6 +120,27 @@ def _doubt_progress(watched: WatchedAdvice) -> str:
     if watched.first_ms is None:
         return "it was carried out within this window, which is part before and part after"
     return ""
+
+
+def _find_mailed_twin(watched: WatchedAdvice, together: Sequence[WatchedAdvice]) -> str:
+    """Names advice in a mail that asks for the same and was carried out: who did so read that, and it is judged; "" for none."""
+    for other in together:
+        is_first = other.is_mailed and (True, other.then.start_ms) > (watched.is_mailed, watched.then.start_ms)
+        if is_first and other.is_done and asks_the_same(other, watched):
+            return (
+                f"the mail about the window from {format_clock(other.then.start_ms)} asked for it: {other.advice.title}"
+            )
+    return ""
+
+
+def asks_the_same(one: WatchedAdvice, other: WatchedAdvice) -> bool:
+    """Whether two advices for a broker have an action in common: the same change, or the same new leader of a partition."""
+    if one.advice.subject != other.advice.subject:
+        return False
+    moves = [list_moves(it.advice, it.then) for it in (one, other)]
+    if moves[0] and moves[1]:
+        return any(moves[1].get(place, (-1,))[0] == wanted[0] for place, wanted in moves[0].items())
+    return (one.advice.action, one.advice.topic) == (other.advice.action, other.advice.topic)
 
 
 def _describe(watched: WatchedAdvice) -> Promise:
@@ -131,6 +170,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
         actual_latency_avg_ms=tested.get("observed_latency_avg_ms"),
         outcome="unknown",
         reason="",
+        is_mailed=watched.is_mailed,
     )
 
 
@@ -168,6 +208,10 @@ def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> 
 def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
     """Computes the broker's share ratios on the judging window's traffic; None where a window has no traffic."""
     then, now, broker = watched.then, watched.now, watched.broker_id
+    if watched.advice.action == CHECK_BROKER:
+        ends = (watched.advice.predicted_ratio_low, watched.advice.predicted_ratio, watched.advice.predicted_ratio_high)
+        low, ratio, high = (0.0 if end is None else end for end in ends)
+        return CorrectedRatios(watched.advice.share_ratio, low, ratio, high)  # all topics: as it was, and as predicted
     volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
     total = sum(row["size_bytes"] for row in now.shares.values())
     if not total or not all(before and after for before, after in volumes.values()):
@@ -205,8 +249,9 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
     led = sum(then.loads[p] for p in then.partitions_of(advice.topic) if then.leaders[p] == broker)
     without = _replay_old_setup(watched, led / before) * after
     per_ratio = sum(row["size_bytes"] for row in then.shares.values()) * then.shares[broker]["expected_share"]
-    predicted = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
-    low, middle, high = (without + (one - advice.share_ratio) * per_ratio * after / before for one in predicted)
+    ends = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
+    gains = [0.0 if end is None else end - advice.share_ratio for end in ends]
+    low, middle, high = (without + gain * per_ratio * after / before for gain in gains)
     return without, low, middle, high
 
 

@@ -2,19 +2,23 @@
 
 Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
 producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
-partitions, and that before other keys. Where most of the excess is neither keys nor their luck the load follows the broker (a slow one gets more
-from sticky producers), and moving partitions away from it comes after what changes the producers. What broke its promises
-here before comes last of all.
+partitions, and that before other keys. What broke its promises here before comes after them.
+
+Where most of the excess is neither keys nor their luck the load follows the broker: a slow one gets more from producers of
+records without keys, whichever partitions it leads. Then a plan is predicted only for topics placed by keys; one that
+moves others has no prediction, is never enough, and comes last. What to look at on the broker itself stands before it, and
+first of all where it answers late.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
+from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
@@ -26,7 +30,6 @@ MOST_SHOWN = 8
 MOST_ALIKE = 2
 _WORTH = 0.02
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
-_FOLLOWS = 4
 _TITLES = {
     "elect_preferred": "elect preferred leaders",
     "move_leaders": "hand over leadership",
@@ -61,6 +64,10 @@ class HotBroker:
     share_ratio: float
     target_ratio: float  # ratio below which incidents resolve
     load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
+    keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
+    answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
+    # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
+    healed: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
     max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
 
 
@@ -76,22 +83,35 @@ def recommend(
     `scores`: how promises came out, by action.
 
     Returns:
-        At most eight; none that would not bring the broker down.
+        At most eight; none that is predicted not to bring the broker down.
     """
-    follows = _FOLLOWS if hot.load_follows else 0
-    found = [((_COSTS[plan.kind] + follows, 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
+    if hot.load_follows:
+        partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
+    found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
     found += [
         ((effect.cost, effect.setting_count), _of_effect(effect, hot))
         for effect in effects
         if hot.broker_id in effect.ratios
     ]
-    useful = [(cost, row) for cost, row in found if row.predicted_ratio < hot.share_ratio - _WORTH]
+    useful = [(cost, row) for cost, row in found if (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH]
+    if hot.load_follows:
+        unknown = _plan_unpredicted(hot, partitions, brokers)
+        useful += [((_COSTS[plan.kind], 0), forget_prediction(_of_plan(plan, hot))) for plan in unknown]
+        check = check_broker(
+            hot.broker_id,
+            hot.window_start_ms,
+            hot.share_ratio,
+            hot.answers,
+            healed=hot.healed,
+            target_ratio=hot.target_ratio,
+        )
+        useful.append(((0, 0), check))
     useful.sort(
         key=lambda entry: (
-            scores.get(entry[1].action, PromiseScore()).is_bad,
+            _order(entry[1], hot, scores),
             not entry[1].is_enough,
             entry[0],
-            round(entry[1].predicted_ratio, 3),
+            round(entry[1].predicted_ratio or 0.0, 3),
             entry[1].action,
         )
     )
@@ -104,8 +124,42 @@ def recommend(
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
+def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScore]) -> int:
+    """What comes before what, whatever it costs."""
+    if row.action == CHECK_BROKER:
+        return 0 if hot.answers is not None and hot.answers.is_slow else 2
+    if row.predicted_ratio is None:
+        return 4
+    return 3 if scores.get(row.action, PromiseScore()).is_bad else 1
+
+
+def _plan_unpredicted(
+    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
+) -> list[ReassignmentPlan]:
+    """The plan that would even the load out if it stayed with the partitions; none where it moves those of keys alone."""
+    pinned = {(one.topic, one.partition) for one in partitions if one.is_pinned}
+    plans = _plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers)
+    return [plan for plan in plans[-1:] if any((move.topic, move.partition) in pinned for move in plan.moves)]
+
+
+def forget_prediction(row: Recommendation) -> Recommendation:
+    """The same plan where its load would not stay with the partitions: nobody knows what it brings."""
+    text = row.text.partition(" The highest broker would be")[0]
+    return replace(
+        row,
+        text=f"{text} What it brings is not predicted: the load follows the broker, so producers of records without keys may "
+        "load whatever it leads next.",
+        predicted_ratio=None,
+        predicted_ratio_low=None,
+        predicted_ratio_high=None,
+        predicted_peak_ratio=None,
+        is_enough=False,
+        broker_ratios={},
+    )
+
+
 def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
-    if not score.is_bad:
+    if not score.is_bad or row.predicted_ratio is None:
         return row
     judged = score.kept_count + score.broken_count
     return replace(
@@ -137,11 +191,6 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
         "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
     }[plan.kind]
-    follows = (
-        " Most of the excess follows the broker, not the partitions: producers may load whatever it leads next."
-        if hot.load_follows
-        else ""
-    )
     is_election = plan.kind == "elect_preferred"
     moves = plan.moves
     return Recommendation(
@@ -150,7 +199,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         rank=0,
         action=plan.kind,
         title=f"{_TITLES[plan.kind]} of {partitions}",
-        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}.{follows}",
+        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}.",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         predicted_ratio=ratio,

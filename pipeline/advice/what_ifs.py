@@ -1,7 +1,8 @@
 """What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment.
 
 What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
-alone: a new broker gets nothing until replicas are moved there. A partition's load follows the partition.
+alone: a new broker gets nothing until replicas are moved there. A partition's load follows the partition, but for pinned
+ones: their load follows the broker, and a change that gives them another leader is not predicted.
 
 References:
     Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
@@ -9,14 +10,15 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pipeline.errors import ConfigError
-from pipeline.measures.reassignment import ReassignmentPlan, plan_leaders, plan_replicas
+from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
+from pipeline.measures.replacement import replace_dead
 from pipeline.measures.window_loads import expected_shares
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +53,40 @@ class PlacedCluster:
 
     @property
     def ratios(self) -> dict[int, float]:
-        """Share ratio by broker; 0 for all without traffic."""
-        fair = expected_shares([broker.capacity for broker in self.brokers])
+        """Share ratio by broker that lives; 0 for all without traffic."""
+        live = [broker for broker in self.brokers if not broker.is_fenced]
+        fair = expected_shares([broker.capacity for broker in live])
         loads, total = self.loads, sum(self.loads.values()) or 1
         return {
             broker.broker_id: loads[broker.broker_id] / total / float(part)
-            for broker, part in zip(self.brokers, fair, strict=True)
+            for broker, part in zip(live, fair, strict=True)
         }
+
+    @property
+    def hurt(self) -> tuple[PlacedPartition, ...]:
+        """Partitions with a replica on a broker that is dead."""
+        live = {broker.broker_id for broker in self.brokers if not broker.is_fenced}
+        return tuple(partition for partition in self.partitions if not live >= {*partition.replicas})
 
     @property
     def leaderless(self) -> tuple[PlacedPartition, ...]:
         """Partitions without an eligible leader."""
         return tuple(partition for partition in self.partitions if partition.leader_id < 0)
+
+
+def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedCluster:
+    """The cluster with all partitions pinned whose records are not placed by keys: their load follows the broker."""
+    partitions = tuple(replace(one, is_pinned=one.topic not in keyed) for one in cluster.partitions)
+    return replace(cluster, partitions=partitions)
+
+
+def is_predicted(now: PlacedCluster, then: PlacedCluster) -> bool:
+    """Whether every pinned partition keeps its leader, on a broker as large as it is."""
+    leaders = {(one.topic, one.partition): one.leader_id for one in now.partitions if one.is_pinned}
+    sizes = {one.broker_id: one.capacity for one in now.brokers}
+    if any(one.leader_id != leaders[one.topic, one.partition] for one in then.partitions if one.is_pinned):
+        return False
+    return not leaders or all(sizes.get(one.broker_id, one.capacity) == one.capacity for one in then.brokers)
 
 
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:
@@ -115,10 +139,36 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
 
 
 def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: int | None = None) -> ReassignmentPlan:
-    """Plans to bring every broker below a share ratio, by leaders alone where that suffices."""
-    capped = partial(plan_replicas, max_moved_bytes=max_moved_bytes)
-    plans = [make(cluster.partitions, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, capped)]
-    return next((plan for plan in plans if plan.peak_ratio <= target_ratio), plans[-1])
+    """Plans to empty dead brokers, then to bring every broker below a share ratio, by leaders alone where that suffices."""
+    restored = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
+    copied = sum(one.moved_bytes for one in _moves(cluster.partitions, {_key(p): p.replicas for p in restored}))
+    left = None if max_moved_bytes is None else max_moved_bytes - copied
+    capped = partial(plan_replicas, max_moved_bytes=left)
+    plans = [make(restored, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, capped)]
+    plan = next((plan for plan in plans if plan.peak_ratio <= target_ratio), plans[-1])
+    planned = {(m.topic, m.partition): m.new_replicas for m in plan.moves}
+    # A move that leaves all replicas where they are makes the first of them the leader.
+    moves = _moves(cluster.partitions, {_key(p): p.replicas for p in restored} | planned, also=planned)
+    kind = "move_replicas" if any(move.moved_bytes for move in moves) else plan.kind
+    return replace(plan, kind=kind, moves=moves)
+
+
+def _key(partition: PlacedPartition) -> tuple[str, int]:
+    return partition.topic, partition.partition
+
+
+def _moves(
+    partitions: Sequence[PlacedPartition],
+    wanted: Mapping[tuple[str, int], tuple[int, ...]],
+    *,
+    also: Collection[tuple[str, int]] = (),
+) -> tuple[PartitionMove, ...]:
+    """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
+    return tuple(
+        move_partition(partition, wanted[_key(partition)])
+        for partition in sorted(partitions, key=_key)
+        if wanted[_key(partition)] != partition.replicas or _key(partition) in also
+    )
 
 
 def describe_places(partitions: Sequence[PlacedPartition]) -> str:

@@ -10,6 +10,7 @@ from pipeline.model.recommendation import Recommendation
 
 MOST_ACTIONS = 5
 _MOST_EXPLAINED = 3
+NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 
 
@@ -23,14 +24,15 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
             f"{row.rank}.",
             row.title.replace("`", ""),
             format_predicted(row, expected_share),
-            format_ratio(row.predicted_ratio),
+            "" if row.predicted_ratio is None else format_ratio(row.predicted_ratio),
             format_bytes(row.moved_bytes) if row.moved_bytes else "nothing",
         )
         for row in shown
     )
     enough = frozenset(at for at, row in enumerate(shown) if row.is_enough)
     if not enough:
-        verdict = "None of these alone is enough."
+        open_ = any(row.predicted_ratio is None for row in shown)
+        verdict = "None of these alone is known to be enough." if open_ else "None of these alone is enough."
     elif len(enough) < len(shown):
         verdict = "Marked: enough to resolve the incident."
     else:
@@ -52,10 +54,14 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
 
 def format_predicted(recommendation: Recommendation, expected_share: float) -> str:
     """Predicted share, and its range where chance or unknown keys leave one."""
-    low, high = recommendation.predicted_ratio_low, recommendation.predicted_ratio_high
-    share, least, most = (
-        format_percent(ratio * expected_share, 1) for ratio in (recommendation.predicted_ratio, low, high)
+    ratio, low, high = (
+        recommendation.predicted_ratio,
+        recommendation.predicted_ratio_low,
+        recommendation.predicted_ratio_high,
     )
+    if ratio is None or low is None or high is None:
+        return NOT_PREDICTED
+    share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
     return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if high - low > _EVEN else share
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.alerting.actions import format_predicted
 from pipeline.alerting.causes import advise_cause, name_cause
 from pipeline.alerting.content import Brief
@@ -16,9 +18,12 @@ from pipeline.model.number_text import (
     format_ratio,
     format_span,
 )
+from pipeline.model.recommendation import Recommendation
 from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 
 _REASON_LENGTH = 600
+_MOST_MERGED = 3
+WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
 
 
 def describe_brief(evidence: IncidentEvidence) -> Brief:
@@ -31,18 +36,26 @@ def describe_brief(evidence: IncidentEvidence) -> Brief:
     else:
         brief = _describe_rule(evidence)
     happened = [("Happened", format_name(event, _REASON_LENGTH)) for event in evidence.events]
+    if evidence.merged:
+        names = ", ".join(evidence.merged[:_MOST_MERGED])
+        happened.insert(0, ("Before", f"it was told as {names}, which is now this incident: windows came late"))
     place = next((at for at, (question, _) in enumerate(brief.facts) if question.startswith("Do")), len(brief.facts))
     return Brief(headline=brief.headline, facts=(*brief.facts[:place], *happened, *brief.facts[place:]))
 
 
-def _since(evidence: IncidentEvidence) -> str:
-    since_ms = evidence.change.since_ms
-    return f"{format_clock(since_ms)} ({format_span(evidence.window.end_ms - since_ms)})"
+def _since(evidence: IncidentEvidence, counted: str = "") -> str:
+    change = evidence.change
+    said = f"{format_clock(change.since_ms)} ({format_span(evidence.window.end_ms - change.since_ms)}){counted}"
+    if change.moved_from_ms is not None:
+        said += f"; {format_clock(change.moved_from_ms)} was told before, but windows came late"
+    return said
 
 
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
     """Describes the end of an incident and its peak."""
     change = evidence.change
+    if change.state == "withdrawn":
+        return (("Over", WITHDRAWN), ("Told", f"as since {_since(evidence)}"), ("Do", "nothing"))
     facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)
@@ -56,7 +69,7 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     if not change.is_open:
         headline = f"Broker {evidence.broker_id} recovered: {shares} ({format_ratio(ratio)})"
         return Brief(headline=headline, facts=_over(evidence))
-    facts = [("Since", f"{_since(evidence)}, in {evidence.above_count} of the last {evidence.gate.n} windows")]
+    facts = [("Since", _since(evidence, f", in {evidence.above_count} of the last {evidence.gate.n} windows"))]
     if cause := name_cause(evidence):
         facts.append(("Why", cause))
     if (latency := evidence.latency) is not None:
@@ -68,20 +81,32 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
             )
         )
     if evidence.recommendations:
-        first = evidence.recommendations[0]
-        enough = "enough to resolve it" if first.is_enough else "not enough alone"
-        copies = f"copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
-        facts += [
-            ("Do first", first.title.replace("`", "")),
-            ("Predicted", f"share then {format_predicted(first, fair)}, {enough}; {copies}"),
-            ("Basis", first.text.replace("`", "")),
-        ]
+        facts += _describe_first(evidence.recommendations, fair)
     elif advice := advise_cause(evidence):
         facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))
     return Brief(
         headline=f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {format_ratio(change.limit_value)})",
         facts=tuple(facts),
     )
+
+
+def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> list[tuple[str, str]]:
+    """What to do first, what that brings, and what to do if it does not help."""
+    first, *others = recommendations
+    facts = [("Do first", first.title.replace("`", ""))]
+    if first.predicted_ratio is None:
+        facts.append(("Predicted", "no figure: it depends on what you find"))
+    else:
+        enough = "enough to resolve it" if first.is_enough else "not enough alone"
+        copies = f"copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
+        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}; {copies}"))
+    facts.append(("Basis", first.text.replace("`", "")))
+    other = next((one for one in others if one.predicted_ratio is not None), None)
+    if other is not None:
+        title = other.title.replace("`", "")
+        enough = "enough to resolve it" if other.is_enough else "not enough alone"
+        facts.append(("Do else", f"{title} (share then {format_predicted(other, fair)}, {enough})"))
+    return facts
 
 
 def _describe_source(evidence: IncidentEvidence) -> Brief:

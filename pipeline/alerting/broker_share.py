@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.alerting.actions import action_attachments, actions_section, execute_section, format_predicted
+from pipeline.alerting.brief import WITHDRAWN
 from pipeline.alerting.causes import NAME_LENGTH, causes_section, keys_section, name_cause, partitions_section
 from pipeline.alerting.content import Content, Figure, MailColumn, MailSection, MailTable, Picture, number_columns
 from pipeline.alerting.evidence import BrokerShareEvidence, TopicExcess
@@ -31,7 +32,13 @@ from pipeline.model.number_text import (
 MOST_TOPICS = 6
 MOST_TREND = 12
 _SAME_LATENCY_RATIO = 1.2
-_VERBS = {"new": "carries", "worse": "now carries", "continuing": "still carries", "resolved": "is back to"}
+_VERBS = {
+    "new": "carries",
+    "worse": "now carries",
+    "continuing": "still carries",
+    "resolved": "is back to",
+    "withdrawn": "carries",
+}
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
@@ -104,14 +111,20 @@ def _headline_open(evidence: BrokerShareEvidence) -> str:
     if cause := name_cause(evidence):
         said += f" The cause: {cause}."
     for first in evidence.recommendations[:1]:
-        predicted = format_predicted(first, fair)
-        said += f" First thing to do: {first.title.replace('`', '')} (share then {predicted})."
+        predicted = "" if first.predicted_ratio is None else f" (share then {format_predicted(first, fair)})"
+        said += f" First thing to do: {first.title.replace('`', '')}{predicted}."
     return said
 
 
 def _headline_resolved(evidence: BrokerShareEvidence) -> str:
     (share, ratio), span, k = evidence.share, evidence.span, evidence.gate.k
     peak = evidence.change.peak_value
+    if evidence.change.state == "withdrawn":
+        return (
+            f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)}: {WITHDRAWN}. It carries "
+            f"{format_percent(share, 1)} of the bytes produced, where {format_percent(evidence.broker.expected_share, 1)} is "
+            f"fair ({format_ratio(ratio)}); an incident needs {k} of {_format_windows(evidence.gate.n)} above the limit."
+        )
     return (
         f"Broker {evidence.broker_id} of cluster {format_name(evidence.cluster)} recovered: "
         f"{format_percent(share, 1)} of the bytes produced, where {format_percent(evidence.broker.expected_share, 1)} "

@@ -25,7 +25,7 @@ from pipeline.model.number_text import format_clock, format_count, format_name
 from pipeline.rules import format_measure, times_worse
 
 MOST_ROWS = 25
-_ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3}
+_ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
@@ -47,7 +47,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         incident_id=digest_id,
         state=DIGEST,
         window_start_ms=start_ms,
-        tone="alarm" if len(ordered) > counts["resolved"] else "calm",
+        tone="alarm" if any(change.is_open for change in ordered) else "calm",
         badge="DIGEST",
         subject_line=f"[DIGEST] {format_name(cluster, 60)}: {counted} incidents in the window from {since} #{digest_id}",
         brief=Brief(

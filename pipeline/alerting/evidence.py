@@ -20,7 +20,7 @@ class IncidentEvidence:
     """A change of an incident, the verdict in words, what happened in its window, and its owner.
 
     `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`; `command` writes a command of ours
-    by its name; `report` is where the report about its window lies.
+    by its name; `report` is where the report about its window lies; `merged` are ids of incidents that were merged into it.
     """
 
     cluster: str
@@ -33,6 +33,7 @@ class IncidentEvidence:
     owner: str = ""
     time_zone: str = "UTC"
     report: str = ""
+    merged: tuple[str, ...] = ()
 
     @property
     def window(self) -> TimeWindow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pipeline.alerting.brief import describe_brief
+from pipeline.alerting.brief import WITHDRAWN, describe_brief
 from pipeline.alerting.content import Attachment, Content, Figure, MailSection
 from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.queries import source_status_query, verdicts_query
@@ -13,7 +13,7 @@ from pipeline.config.source import is_record_source
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_span
 from pipeline.rules import RULES, format_measure
 
-BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED"}
+BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED", "withdrawn": "WITHDRAWN"}
 STATES = {
     "new": "This incident is new.",
     "worse": "This incident is worse than last reported.",
@@ -24,6 +24,7 @@ _SOURCE_BADGES = {
     "worse": "MORE DATA MISSING",
     "continuing": "DATA STILL MISSING",
     "resolved": "DATA COMPLETE",
+    "withdrawn": "DATA COMPLETE",
 }
 _REASON_LIMIT = 600
 _LINK_LIMIT = 1_000
@@ -85,7 +86,7 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
         )
     lines = [
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
-        f"gets much worse, goes on for long, and is resolved. {zone}"
+        f"gets much worse, goes on for long, and ends. {zone}"
     ]
     if change.is_open:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
@@ -116,6 +117,8 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         meaning = f"no longer: {rule.meaning}"
         lasted = format_span(evidence.window.end_ms - change.since_ms)
         headline = f"{what} recovered, {meaning}. It began at {since} and took {lasted}. {reason}."
+        if change.state == "withdrawn":
+            headline = f"{what}: {WITHDRAWN}. {reason}."
     badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     return describe_incident(
         evidence,
@@ -160,6 +163,8 @@ def describe_source(evidence: IncidentEvidence) -> Content:
             f"for {format_span(evidence.window.end_ms - change.since_ms)}. The windows in between stay unjudged unless they are "
             "run again."
         )
+        if change.state == "withdrawn":
+            headline = f"Source {change.subject} of cluster {cluster}: {WITHDRAWN}."
     label = "of what was expected is missing"
     return describe_incident(
         evidence,

@@ -1,17 +1,17 @@
 """Incidents: a fold over verdicts in window order.
 
-The fold keeps no state but the list of open incidents. Peak, window count and calm windows are computed from the verdicts, so
-a run over many windows, many runs over one each, and a recomputation give the same changes.
+The fold keeps no state but the list of open incidents, and the ids that people know (`pipeline/alerting/incident_ids.py`).
+Peak, window count and calm windows are computed from the verdicts, so a run over many windows, many runs over one each, and a
+recomputation give the same changes.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.model.incident import IncidentChange, IncidentState
+from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, incident_id_of, list_known, settle_ids
+from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict
 from pipeline.rules import times_worse, worst_of
 
@@ -36,15 +36,6 @@ class IncidentPolicy:
         return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenIncident:
-    """An incident that is not over: its last change, the window that opened it, and its worst measure reported."""
-
-    last: IncidentChange
-    opened_ms: int
-    reported_value: float | None
-
-
 def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenIncident:
     """An incident after a change that leaves it open; without the incident before it the change opened it."""
     return OpenIncident(
@@ -52,17 +43,6 @@ def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenI
         opened_ms=before.opened_ms if before else change.window_start_ms,
         reported_value=worst_of(change.rule, (change.value, before.reported_value if before else None)),
     )
-
-
-def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int) -> str:
-    """The short stable id of an incident: `K-` and 40 bits in base32.
-
-    >>> incident_id_of("demo", "broker_share", "broker 1", 1795251600000)
-    'K-JKT62CWA'
-    """
-    text = "\0".join((cluster, rule, subject, str(since_ms)))
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).digest()
-    return f"K-{base64.b32encode(digest).decode('ascii')}"
 
 
 def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tuple[OpenIncident, ...]:
@@ -74,7 +54,7 @@ def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tupl
     for change in sorted(changes, key=lambda change: change.window_start_ms):
         if change.window_start_ms >= window_start_ms:
             break
-        if change.state == "resolved":
+        if not change.is_open:
             opened.pop(change.incident_id, None)
         elif change.state == "new" or change.incident_id in opened:
             opened[change.incident_id] = as_open(change, opened.get(change.incident_id))
@@ -88,6 +68,9 @@ def fold_verdicts(
     policy_of: Callable[[str], IncidentPolicy],
     open_incidents: Sequence[OpenIncident] = (),
     history: Sequence[Verdict] = (),
+    stored: Sequence[IncidentChange] = (),
+    judged_until_ms: int = 0,
+    taken: Collection[str] = (),
 ) -> tuple[IncidentChange, ...]:
     """Folds verdicts into state changes of incidents.
 
@@ -101,11 +84,17 @@ def fold_verdicts(
        that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
     5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
        skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
+    6. A row of calm windows that came late does not end an incident that people know to go on after it: it was open in a
+       failing window that was judged before.
+    7. Incidents that people know keep their ids, see `settle_ids`.
 
     `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
     `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
-    `history`: verdicts of earlier windows: n-1 windows back and, where incidents are open, back to their `since_ms`.
+    `history`: verdicts of earlier windows: n-1 windows back and, of incidents that are open or stored, back to their `since_ms`.
     More does no harm; windows from the first of `verdicts` on are ignored.
+    `stored`: changes as they are stored in windows from the first of `verdicts` on, and from the start of these incidents on.
+    `judged_until_ms`: the newest window that was judged by then.
+    `taken`: further ids that are in use.
 
     Returns:
         Changes by window, then rule, then subject.
@@ -115,17 +104,61 @@ def fold_verdicts(
     first_ms = min(verdict.window_start_ms for verdict in verdicts)
     past = _by_subject(verdict for verdict in history if verdict.window_start_ms < first_ms)
     opened = {(incident.last.rule, incident.last.subject): incident for incident in open_incidents}
+    known = list_known(open_incidents, stored, judged_until_ms)
+    known_of: dict[_Subject, list[KnownIncident]] = {}
+    for one in known:
+        known_of.setdefault((one.rule, one.subject), []).append(one)
+    in_use = {*taken, *(one.incident_id for one in known)}
     changes: list[IncidentChange] = []
-    for subject, rows in _by_subject(verdicts).items():
-        seen = past.get(subject, [])
-        incident = opened.get(subject)
-        for verdict in rows:
-            seen.append(verdict)
-            change = _step(seen, incident, cluster, policy_of(verdict.rule))
-            if change is not None:
-                changes.append(change)
-                incident = None if change.state == "resolved" else as_open(change, incident)
+    by_subject = _by_subject(verdicts)
+    for subject in sorted({*by_subject, *known_of}):
+        earlier, own, incident = past.get(subject, []), known_of.get(subject, []), opened.get(subject)
+        # what people know may have begun before: without its beginning it would look like another incident
+        began = [one.since_ms for one in own if one.until_ms >= first_ms and incident is None]
+        start_ms = min((first_ms, *began))
+        seen = [verdict for verdict in earlier if verdict.window_start_ms < start_ms]
+        rows = [*earlier[len(seen) :], *by_subject.get(subject, [])]
+        episodes = _find_episodes(seen, rows, incident, own, policy_of(subject[0]))
+
+        def new_id(since_ms: int, subject: _Subject = subject) -> str:
+            found = incident_id_of(cluster, *subject, since_ms, taken=in_use)
+            in_use.add(found)
+            return found
+
+        changes += settle_ids(episodes, own, seen, first_ms=first_ms, new_id=new_id, make_change=_change)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
+
+
+def _find_episodes(
+    seen: list[Verdict],
+    rows: Sequence[Verdict],
+    incident: OpenIncident | None,
+    known: Sequence[KnownIncident],
+    policy: IncidentPolicy,
+) -> list[Episode]:
+    """Walks a subject's verdicts in time order, adding them to those seen; the ids of the changes are still open."""
+    episodes = []
+    if incident is not None:
+        episodes.append(Episode(opened_ms=incident.opened_ms, since_ms=incident.last.since_ms))
+    failing = [verdict.window_start_ms for verdict in rows if fails(verdict)]
+    for verdict in rows:
+        seen.append(verdict)
+        change = _step(seen, incident, policy)
+        if change is None or (not change.is_open and _goes_on(change.window_start_ms, known, failing)):
+            continue
+        if incident is None:
+            episodes.append(Episode(opened_ms=change.window_start_ms, since_ms=change.since_ms))
+        episodes[-1].changes.append(change)
+        incident = as_open(change, incident) if change.is_open else None
+    return episodes
+
+
+def _goes_on(window_start_ms: int, known: Sequence[KnownIncident], failing: Sequence[int]) -> bool:
+    """Whether people know an incident that was open in this window and in a failing one after it."""
+    return any(
+        one.opened_ms <= window_start_ms and any(window_start_ms < at <= one.until_ms for at in failing)
+        for one in known
+    )
 
 
 def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
@@ -135,16 +168,10 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
     return rows
 
 
-def _step(
-    seen: Sequence[Verdict], incident: OpenIncident | None, cluster: str, policy: IncidentPolicy
-) -> IncidentChange | None:
+def _step(seen: Sequence[Verdict], incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
     """Applies the last of the verdicts seen to their subject."""
-    latest = seen[-1]
     if incident is None:
-        if latest.verdict != "fail" or not latest.is_above:
-            return None
-        since_ms = _since_ms(seen, policy)
-        return _change("new", incident_id_of(cluster, latest.rule, latest.subject, since_ms), since_ms, seen)
+        return _change("new", "", _since_ms(seen, policy), seen) if fails(seen[-1]) else None
     state = _next_state(seen, incident, policy)
     return None if state is None else _change(state, incident.last.incident_id, incident.last.since_ms, seen)
 

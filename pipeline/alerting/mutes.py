@@ -37,12 +37,14 @@ class Mute(Section):
     subject: str = "*"
     reason: str = Field("", max_length=500)
 
-    def covers(self, cluster: str, change: IncidentChange) -> bool:
-        """Whether a change is muted."""
-        names = (cluster, change.incident_id, change.rule, change.subject)
-        patterns = (self.cluster, self.incident, self.rule, self.subject)
-        return instant_of(change.window_start_ms) < self.until and all(
-            fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True)
+    def covers(self, cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> bool:
+        """Whether a change is muted; a mute of an incident goes on for the one that it was `merged` into."""
+        names = (cluster, change.rule, change.subject)
+        patterns = (self.cluster, self.rule, self.subject)
+        return (
+            instant_of(change.window_start_ms) < self.until
+            and all(fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True))
+            and any(fnmatchcase(name, self.incident) for name in (change.incident_id, *merged))
         )
 
     def describe(self) -> str:
@@ -69,7 +71,7 @@ def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
     replace_file(path, text.encode() if mutes else b"")
 
 
-def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange) -> Mute | None:
-    """The mute of a change that ends last, or None."""
-    covering = [mute for mute in mutes if mute.covers(cluster, change)]
+def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> Mute | None:
+    """The mute of a change that ends last, or None; `merged` are ids that were merged into its incident."""
+    covering = [mute for mute in mutes if mute.covers(cluster, change, merged)]
     return max(covering, key=lambda mute: mute.until, default=None)

@@ -67,7 +67,7 @@ def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
 def _describe(promise: Promise) -> str:
     said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
     if promise.actual_ratio is not None:
-        said += f" We said {_predicted(promise)}"
+        said += f" We said {_predicted(promise) or 'nothing of what it brings'}"
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
             said += f", which is {_corrected(promise)} on the traffic as it is now"

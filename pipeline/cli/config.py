@@ -85,6 +85,8 @@ def _name_type(schema: Schema, root: Schema) -> str:
 
 def _as_text(setting: Schema) -> str:
     default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
+    if len(default) > _WIDTH:  # such as the set of candidates
+        default = "default: a set of its own, see --json"
     head = ", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default)))
     meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
     return f"{head}\n{meaning}\n" if meaning.strip() else f"{head}\n"

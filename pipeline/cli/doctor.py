@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
@@ -20,13 +20,13 @@ from pipeline.alerting.delivery import probe
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import paint, text_width
 from pipeline.config.mail import Alertmanager
-from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
 from pipeline.environment import airflow_home, cache_directory, delta_jars
 from pipeline.errors import ConfigError, DeliveryError, StorageError
 from pipeline.model.finding import Finding
-from pipeline.sources.capabilities import given_by
+from pipeline.sources.capabilities import list_given
 from pipeline.sources.source import Source, sources_of
 from pipeline.storage.jars import delta_package, find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
@@ -85,14 +85,16 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
     try:
         rows = count_rows(warehouse)
     except StorageError as error:
-        yield Finding(name="tables", is_ok=False, found=str(error))
+        found, _, advice = str(error).rpartition("; ")  # its last part says what to do
+        yield Finding(name="tables", is_ok=False, found=found, advice=advice)
         rows = {}
     if rows:
         found = f"{len(rows)} tables, {sum(rows.values()):,} rows"
         yield Finding(name="tables", is_ok=True, found=found)
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
-            yield from examine_source(name, source, {other.kind for other in cluster.sources})
+            yield from try_source(name, source)
+        yield from _list_numbers(name, cluster)
     if _airflow_version():  # without it windows of any length can be run
         advice = "correct window in the configuration; partition-health run takes windows of any length"
         yield _asked(
@@ -131,16 +133,15 @@ def try_source(cluster: str, source: Source) -> Iterator[Finding]:
         yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
 
 
-def examine_source(cluster: str, source: Source, kinds: Collection[str] = ()) -> Iterator[Finding]:
-    """Tries one source, and lists what it provides in a cluster with sources of these kinds."""
-    is_ok = True
-    for finding in try_source(cluster, source):
-        is_ok &= finding.is_ok
-        yield finding
-    column = source.column_with(kinds)
-    if is_ok and column:
-        for what, numbers in zip(("gives", "does not give"), given_by(column), strict=True):
-            yield Finding(name=f"{cluster}: {source.kind}, {what}", is_ok=True, found="; ".join(numbers))
+def _list_numbers(name: str, cluster: Cluster) -> Iterator[Finding]:
+    """What the sources of a cluster give together, and what none gives."""
+    kinds = {source.kind for source in cluster.sources}
+    columns = [source.column_with(kinds) for source in sources_of(cluster, Source)]
+    given, missing = list_given(column for column in columns if column)
+    yield Finding(name=f"{name}: known", is_ok=True, found=", ".join(given))
+    if missing:
+        found = f"{', '.join(missing)}; `partition-health tables --sources` says which sources give them"
+        yield Finding(name=f"{name}: not known", is_ok=True, found=found)
 
 
 def _outbox(config: PipelineConfig) -> Finding:

@@ -7,19 +7,23 @@ import json
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.cli import PROGRAM, main
 from pipeline.cli.doctor import as_text, try_source
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.storage import is_remote
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
+from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
+from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.source import Source, sources_of
 
 _DESCRIPTION = """\
-Writes a configuration for a running cluster, and runs one window: tries the brokers and Prometheus as `doctor` does, writes
+Writes a configuration for a running cluster, and runs the newest window that holds records: tries the brokers and Prometheus as `doctor` does, writes
 nothing if they do not answer, never overwrites a file. On a terminal it asks for what no option gives, and opens the report.
 """
 _HEAD = """\
@@ -37,6 +41,7 @@ _CLIENT_OPTIONS = {
     "ssl.key.location": "PEM file of its key, where that is a file of its own",
 }
 _SICK_EXIT_CODE = 2
+_LOOK_BACK = 24  # windows in which traffic is looked for
 _VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
 
 
@@ -84,10 +89,37 @@ def run(args: argparse.Namespace) -> int:
     if args.no_run:
         print(f"next: {PROGRAM} run --config {shlex.quote(str(path))}")
         return 0
-    code = main(["run", "--config", str(path)])
+    window = _choose_window(load_config(path), time.time_ns() // 1_000_000)
+    if window is None:
+        return 0
+    code = main(["run", "--config", str(path), "--window", str(window)])
     if code in _VERDICT_EXIT_CODES:
         main(["report", "--config", str(path), *(["--open"] if ask else [])])
     return code
+
+
+def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
+    """The newest window that is over and holds records; None, and a sentence, where the last ones hold none."""
+    from pipeline.cli.run import last_window
+    from pipeline.sources.live.newest_traffic import find_newest_traffic
+
+    last = last_window(config, now_ms)
+    windows = [
+        TimeWindow(last.start_ms - at * last.duration_ms, last.end_ms - at * last.duration_ms)
+        for at in range(_LOOK_BACK)
+    ]
+    for cluster in config.clusters.values():
+        for source in sources_of(cluster, LiveCluster):
+            found = find_newest_traffic(source, windows)
+            if found is not None:
+                return found
+    next_ms = now_ms - now_ms % last.duration_ms + last.duration_ms  # the window that holds this moment
+    due = format_instant(next_ms + milliseconds_of(config.grace))
+    print(
+        f"no records in the last {_LOOK_BACK} windows; the next one ends at {format_instant(next_ms)}: from {due} on "
+        f"`{config.command('run')}` judges it"
+    )
+    return None
 
 
 def _ask(ask: Callable[[str], str] | None, question: str) -> str:

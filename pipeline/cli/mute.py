@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import fnmatch
 import json
 import sys
 from collections.abc import Sequence
@@ -13,10 +15,15 @@ from pydantic import ValidationError
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import show_table
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
+from pipeline.storage.durability import has_table
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables.incidents import INCIDENTS
 
 _ANYTHING = "*"
 
@@ -41,7 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    path = load_config(args.config).mail.mutes
+    config = load_config(args.config)
+    path = config.mail.mutes
     mutes = read_mutes(path)
     asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}
     is_about_something = any(pattern != _ANYTHING for pattern in asked.values())
@@ -54,12 +62,26 @@ def run(args: argparse.Namespace) -> int:
     elif args.until is not None:
         if not is_about_something:
             raise ConfigError("say what to mute: an incident, or --cluster, --subject, --rule")
+        if args.incident is not None:
+            _check_incident(config, args.incident)
         mutes = (*mutes, _make(asked, args.until, args.reason))
         write_mutes(path, mutes)
     elif is_about_something:
         raise ConfigError("say until when: --until 2026-12-01 (or --lift)")
     sys.stdout.write(_as_json(mutes) if args.json else _as_text(mutes, path))
     return 0
+
+
+def _check_incident(config: PipelineConfig, pattern: str) -> None:
+    """Refuses a pattern that no incident is like, which would mute nothing; nothing where no window was judged yet."""
+    if not has_table(table_path(config.warehouse, INCIDENTS)):
+        return
+    known = sorted(
+        {row["incident_id"] for row in load_rows(config.warehouse, INCIDENTS, columns=("incident_id",)).to_pylist()}
+    )
+    if not fnmatch.filter(known, pattern):
+        near = ", ".join(difflib.get_close_matches(pattern, known) or known[-3:]) or "none so far"
+        raise ConfigError(f"no incident {pattern}; there is {near}")
 
 
 def _is_about(mute: Mute, asked: dict[str, str]) -> bool:

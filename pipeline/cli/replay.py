@@ -26,6 +26,7 @@ setup (a back-test against what was observed) and through every candidate. Store
 brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges.
 """
 _MOST_SEEDS = 1_000
+_TOLD_EVERY_S = 10  # where stderr is no terminal
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +83,7 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     replay.check(config)
     (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
     run = dataclasses.replace(read, windows=tuple(inputs.span.split(inputs.window_ms)))
-    progress = Progress()
+    progress = Progress(every_s=_TOLD_EVERY_S, report=lambda said: print(said, file=sys.stderr, flush=True))
     with closing(SparkOnDemand(config.spark, app_name="replay")) as on_demand:
         spark = cast("SparkSession", on_demand)
         with progress.step("reading the records", count_tasks):

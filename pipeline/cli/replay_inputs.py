@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,12 +127,16 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
     )
 
 
-def find_span(paths: Iterable[Path]) -> tuple[int, int]:
+def find_span(paths: Sequence[Path]) -> tuple[int, int]:
     """Finds the smallest and the largest timestamp of all topics' records, epoch milliseconds.
 
     Raises:
+        ConfigError: A path is not there.
         NothingUsableError: No record has a timestamp.
     """
+    gone = [str(path) for path in paths if not path.exists()]
+    if gone:
+        raise ConfigError(f"{', '.join(gone)}: there is no such file or folder")
     tree = discover_logs(paths)
     times: list[int] = []
     for directory, partition in tree.iter_partitions():

@@ -19,8 +19,9 @@ _WIDTH = 116
 def format_replay(document: Row) -> str:
     """Everything."""
     parts = [f"window {document['window']}\n"]
-    for _, results in itertools.groupby(document["results"], key=lambda result: (result["topic"], result["window"])):
-        parts.append(_format_topic(list(results)))
+    for (topic, window), found in itertools.groupby(document["results"], key=lambda one: (one["topic"], one["window"])):
+        results = list(found)
+        parts.append(_format_topic(results) if results[0]["record_count"] else f"{topic}: no records, {window}\n")
     parts += [f"note: {note}\n" for note in document["notes"]]
     return "\n".join(parts)
 

@@ -20,7 +20,7 @@ from pipeline.errors import HealthGateError, PipelineError
 from pipeline.jobs import deliver_alerts, replay
 from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.tables_on_disk import count_rows
 
@@ -43,6 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="notify for all incidents or none (default: those of recent windows, mail.tell_within)",
     )
+    parser.add_argument("--verbose", action="store_true", help="also how many rows each table has")
     add_json_option(parser)
 
 
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
-    span = TimeWindow.parse(args.window) if args.window else _last_window(config, now_ms)
+    span = TimeWindow.parse(args.window) if args.window else last_window(config, now_ms)
     runs = plan_runs(
         config,
         span,
@@ -73,14 +74,15 @@ def run(args: argparse.Namespace) -> int:
         if reports is not None:
             done[run.cluster_name] = reports
         delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other
-    clusters = [_describe(run.cluster_name, done[run.cluster_name]) for run in runs if run.cluster_name in done]
+    clusters = [_describe(run, done[run.cluster_name]) for run in runs if run.cluster_name in done]
     document = {
         "window": str(span),
         "clusters": clusters,
         "mails": [place for report in delivered for _, place in report.deliveries],
         "row_counts": count_rows(config.warehouse),
     }
-    sys.stdout.write(json.dumps(document, indent=2) + "\n" if args.json else _as_text(document))
+    text = json.dumps(document, indent=2) + "\n" if args.json else _as_text(document, with_counts=args.verbose)
+    sys.stdout.write(text)
     for report in delivered:
         report.check()
     if errors and len(runs) > 1:
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise errors[0]
     unhealthy = [entry["verdict"] for entry in clusters if not entry["is_healthy"]]
     if unhealthy:
-        raise HealthGateError("\n".join(unhealthy))
+        raise HealthGateError("\n".join(verdict.partition("\n")[0] for verdict in unhealthy))  # all of it is above
     return 0
 
 
@@ -115,17 +117,28 @@ def _take_all(runs: tuple[RunContext, ...]) -> Iterator[Ended]:
     yield runs[0], done.get(runs[0].cluster_name), failed
 
 
-def _describe(cluster: str, reports: list[StepReport]) -> dict[str, Any]:
+def _describe(run: RunContext, reports: list[StepReport]) -> dict[str, Any]:
     return {
-        "cluster": cluster,
+        "cluster": run.cluster_name,
         "is_healthy": all(report.is_healthy for report in reports),
         "verdict": reports[-1].verdict,
         "warnings": [warning for report in reports for warning in report.warnings],
-        "notes": [note for report in reports for note in report.notes],
+        "notes": [*(note for report in reports for note in report.notes), *list_undone(run)],
     }
 
 
-def _last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:
+def list_undone(run: RunContext) -> tuple[str, ...]:
+    """Says which windows of the day before the run's no run has ingested, and the command that does them."""
+    lost = run.over_lost_windows(DAY_MS // run.window_ms)
+    if not lost:
+        return ()
+    count, span = sum(len(one.windows) for one in lost), TimeWindow(lost[0].span.start_ms, lost[-1].span.end_ms)
+    windows = f"{count} window{'' if count == 1 else 's'}"
+    command = run.config.command(f"run --window {span}")
+    return (f"{windows} before it, {span}, {'was' if count == 1 else 'were'} never ingested: `{command}` does so",)
+
+
+def last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:
     """The newest window that ended at least the grace time ago."""
     window_ms = milliseconds_of(config.window)
     end_ms = now_ms - milliseconds_of(config.grace)
@@ -133,13 +146,15 @@ def _last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:
     return TimeWindow(end_ms - window_ms, end_ms)
 
 
-def _as_text(document: dict[str, Any]) -> str:
-    lines = [f"windows {document['window']}", ""]
-    lines += [f"{count:>12,}  {name}" for name, count in document["row_counts"].items()]
+def _as_text(document: dict[str, Any], *, with_counts: bool) -> str:
+    lines = [f"windows {document['window']}"]
     for entry in document["clusters"]:
         said = [entry["verdict"], *(f"  note: {note}" for note in entry["notes"])]
         said += [f"  warning: {warning}" for warning in entry["warnings"]]
         verdict, *others = (escape_hidden(line, keep="\n") for line in said)
         lines += ["", paint(verdict, "ok" if entry["is_healthy"] else "fail"), *others]
-    lines += ["", *(f"mail: {place}" for place in document["mails"])]
+    if document["mails"]:
+        lines += ["", *(f"mail: {place}" for place in document["mails"])]
+    if with_counts:
+        lines += ["", *(f"{count:>12,}  {name}" for name, count in document["row_counts"].items())]
     return "\n".join(lines) + "\n"

@@ -13,17 +13,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements, show_answer
+from pipeline.cli.tables import unknown_table
 from pipeline.cli.text_table import show_table
 from pipeline.config.retention import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.model.number_text import format_cell
+from pipeline.model.number_text import format_cell, format_name
 from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tables
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     if args.statement is None:
         return _run_shell(config, as_json=args.json)
+    _check_names(args.statement)
     tables = _named_in(args.statement)
     row_count = sum(count_rows(config.warehouse, tables).values())
     is_copied = row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
@@ -136,6 +139,14 @@ def describe_dropped(statement: str) -> str:
     return f"{', '.join(named)}: rows of the newest windows only (sums_only)" if named else ""
 
 
+def _check_names(statement: str) -> None:
+    """Refuses a table of our layers that is not there, before Spark starts; `ConfigError` names the most similar ones."""
+    known = {table.name for table in TABLES}
+    for name in re.findall(r"\b(?:from|join)\s+`?((?:bronze|silver|gold)\.\w+)`?", statement, re.IGNORECASE):
+        if name.lower() not in known:
+            raise ConfigError(unknown_table(name))
+
+
 def _named_in(statement: str) -> tuple[Table, ...]:
     """The tables a statement names, all where it names none: each costs a third of a second."""
     return tuple(table for table in TABLES if table.name in statement.lower()) or TABLES
@@ -152,9 +163,17 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     except PySparkException as error:
         message = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n")[0]  # after it stands the whole plan
         raise ConfigError(message.strip()) from error
+    except Py4JError as error:  # what Spark has no words of its own for
+        raise ConfigError(f"Spark cannot run it: {_first_words(error)}") from error
     if as_json:
         return json.dumps(found.to_pylist(), indent=1, default=_as_json) + "\n"
     return format_rows(found)
+
+
+def _first_words(error: Py4JError) -> str:
+    """What the JVM said, on one line."""
+    said = str(getattr(error, "java_exception", None) or error)
+    return format_name(said.partition("\n")[0], 300)
 
 
 def format_rows(found: pa.Table) -> str:

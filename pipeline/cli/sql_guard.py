@@ -64,11 +64,17 @@ _INSIDE = re.compile(
     re.IGNORECASE,
 )
 """Nodes that change data or run a program and may occur below a query's, such as `WITH ... INSERT`; texts that say so are refused too."""
-_CALLS = ("reflect", "java_method", "try_reflect")
+_CALLS = (
+    *("reflect", "java_method", "try_reflect"),  # any static method of the JVM
+    *("from_xml", "schema_of_xml"),  # their option `rowValidationXSDPath` opens a file
+    *("from_protobuf", "to_protobuf"),  # and so does a descriptor's path
+    *("from_avro", "to_avro", "schema_of_avro"),  # whose reader takes options of its own; no table holds any
+)
+"""Functions that a session does without; none has a use for our tables."""
 
 
 def restrict_session(spark: SparkSession) -> None:
-    """Takes from a session what reads files by path or calls the JVM."""
+    """Takes from a session what reads files by path, in options too, or calls the JVM."""
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
     registry = _session_state(spark).functionRegistry()
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001

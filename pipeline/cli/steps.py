@@ -29,7 +29,7 @@ from pipeline.jobs import (
 from pipeline.model.number_text import format_slug
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.report.metrics import publish_metrics
-from pipeline.report.writing import write_reports
+from pipeline.report.writing import list_missing, write_reports
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.locks import holding
 from pipeline.storage.on_demand import SparkOnDemand, count_tasks
@@ -109,7 +109,7 @@ def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWin
     _log.info("cluster %s: %s", run.cluster_name, said)
     verdicts = judge_health.run(run, windows)
     health = gates.check_health(spark, run, windows, verdicts)
-    written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists()
+    written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists() and not list_missing(run)
     reports = [JobReport(notes=(said, *(() if written else write_reports(run, windows))))]
     return _report(run, reports, (), is_healthy=health.success, verdict=gates.describe_health(verdicts, run))
 

@@ -54,9 +54,14 @@ def find_table(name: str) -> Table:
     for table in TABLES:
         if name in (table.name, table.name.partition(".")[2]):
             return table
+    raise ConfigError(unknown_table(name))
+
+
+def unknown_table(name: str) -> str:
+    """Says that a table is not there, and the most similar ones."""
     names = [table.name for table in TABLES]
     similar = difflib.get_close_matches(name, names, cutoff=0.5) or names
-    raise ConfigError(f"no table {name}; there is {', '.join(similar)}")
+    return f"no table {name}; there is {', '.join(similar)}"
 
 
 def _format_sources(*, as_json: bool) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ssl
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.section import ConfigPath, Duration, Section
+from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of
@@ -71,7 +71,7 @@ class HttpLogin(Section):
     basic_auth: BasicAuth | None = None
     bearer_token_variable: str | None = None
     tls_config: TlsConfig = TlsConfig()
-    timeout_s: float = Field(30, gt=0)
+    timeout_s: TimeoutSeconds = 30
 
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
@@ -97,12 +97,23 @@ class HttpLogin(Section):
         """
         import httpx  # noqa: PLC0415 - reading the configuration stays quick
 
+        return httpx.Client(**self._settings())
+
+    def async_client(self) -> httpx.AsyncClient:
+        """Makes the same client, whose requests can be ended at any moment; raises as `client` does."""
+        import httpx  # noqa: PLC0415 - as above
+
+        return httpx.AsyncClient(**self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - as above
+
         headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}
         if self.bearer_token is not None:
             headers["Authorization"] = f"Bearer {self.bearer_token}"
         auth = None if self.basic_auth is None else httpx.BasicAuth(self.basic_auth.username, self.password or "")
         context = self.tls_config.context()
-        return httpx.Client(headers=headers, auth=auth, timeout=self.timeout_s, verify=context, trust_env=False)
+        return {"headers": headers, "auth": auth, "timeout": self.timeout_s, "verify": context, "trust_env": False}
 
 
 class HttpAccess(HttpLogin):

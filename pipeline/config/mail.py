@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from pipeline.config.http_access import HttpLogin, check_url
-from pipeline.config.section import ConfigPath, Duration, Section
+from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 
 
@@ -53,7 +53,7 @@ class Smtp(Section):
     password_variable: str | None = None
     tls: Literal["none", "starttls", "tls"] = "starttls"
     ca_file: ConfigPath | None = None
-    timeout_s: float = Field(20, gt=0)
+    timeout_s: TimeoutSeconds = 20
 
     @model_validator(mode="after")
     def _keep_password_secret(self) -> Self:
@@ -89,7 +89,7 @@ class Webhook(Section):
     name: str = Field(pattern=CHANNEL_NAME)
     url_variable: str = Field(min_length=1)
     form: Literal["generic", "slack"] = "generic"
-    timeout_s: float = Field(20, gt=0)
+    timeout_s: TimeoutSeconds = 20
 
     @property
     def url(self) -> str:

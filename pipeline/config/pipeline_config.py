@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
@@ -93,6 +94,10 @@ class Cluster(Section):
         return time_zone
 
 
+_LONGEST_NAME = 200
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
 class Spark(Section):
     """Settings of Spark.
 
@@ -109,6 +114,12 @@ class Spark(Section):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
+def _follow_window(validated: dict[str, Any]) -> timedelta:
+    """Half a window, five minutes at most; those where the window is wrong."""
+    window: timedelta = validated.get("window", timedelta(hours=1))
+    return min(timedelta(minutes=5), window / 2)
+
+
 class PipelineConfig(Section):
     """The whole configuration.
 
@@ -117,7 +128,7 @@ class PipelineConfig(Section):
         warehouse: Folder of the Delta tables, or `s3a://bucket/path`.
         outbox: Folder where mails become files while `mail.smtp` is not set.
         window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-        grace: How long after a window's end it is ingested.
+        grace: How long after a window's end it is ingested; where it is not set, half a window and five minutes at most.
         late_after: A run that is not over so long after it was queued is reported as late.
         clusters: Kafka clusters by name.
         candidates: What recorded traffic is replayed through; a default set without any.
@@ -141,7 +152,7 @@ class PipelineConfig(Section):
     warehouse: ConfigFolder
     outbox: ConfigPath
     window: Duration = timedelta(hours=1)
-    grace: Duration = timedelta(minutes=5)
+    grace: Duration = Field(default_factory=_follow_window, json_schema_extra={"default": "PT5M"})
     late_after: Duration = timedelta(hours=1)
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
@@ -182,6 +193,24 @@ class PipelineConfig(Section):
         """The same as people open it: under `report.base_url`, else as a file."""
         path = self.report_path(cluster, window_start_ms)
         return str(path) if self.report.base_url is None else f"{self.report.base_url.rstrip('/')}/{path.name}"
+
+    @field_validator("window")
+    @classmethod
+    def _at_most_a_month(cls, window: timedelta) -> timedelta:
+        if window > timedelta(days=31):
+            raise ValueError("longer than P31D")
+        return window
+
+    @field_validator("clusters")
+    @classmethod
+    def _names_that_tables_hold(cls, clusters: dict[str, Cluster]) -> dict[str, Cluster]:
+        wrong = [name for name in clusters if not name.strip() or len(name) > _LONGEST_NAME or _UNSTORABLE.search(name)]
+        if wrong:
+            reason = (
+                f"a cluster's name is 1 to {_LONGEST_NAME} characters, none of them NUL or half of a surrogate pair"
+            )
+            raise WrongValuesError(*(((name,), reason) for name in wrong))
+        return clusters
 
     @field_validator("candidates")
     @classmethod

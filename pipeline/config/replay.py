@@ -34,6 +34,7 @@ class Candidate(Section):
         config: Settings by Kafka's names, over the session's own.
         topics: Patterns such as `orders*`; without any, all topics.
         brokers: What would be different about brokers, by id.
+        brokers_alike: Whether a broker that answers late would answer like the one in the middle.
         partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
     """
 
@@ -43,6 +44,7 @@ class Candidate(Section):
     config: dict[str, KafkaSetting | None] = Field(default_factory=dict)
     topics: tuple[str, ...] = ()
     brokers: dict[int, CandidateBroker] = Field(default_factory=dict)
+    brokers_alike: bool = False
     partitions: Annotated[str, Field(pattern=r"^(x[1-9][0-9]{0,3}|[1-9][0-9]*)$")] | None = None
 
     @field_validator("client", "partitions", mode="before")
@@ -76,9 +78,10 @@ DEFAULT_CANDIDATES = (
     Candidate(name="librdkafka", partitioner="librdkafka-consistent_random"),
     Candidate(name="sarama", partitioner="sarama-hash"),
     Candidate(name="twice-the-partitions", partitions="x2"),
+    Candidate(name="no-slow-broker", brokers_alike=True),
 )
 """The Java client's partitioners before and after 3.3, up and down, with the producer's own linger and with the 5 ms of
-4.0; what other families of clients do by default; the current setup on twice the partitions."""
+4.0; what other families of clients do by default; the current setup on twice the partitions, and without a slow broker."""
 
 
 class Replay(Section):

@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     TypeAdapter,
     ValidationError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Location = tuple[int | str, ...]  # keys and places in lists, from the top of the document
 _MOST_SHOWN = 60
+LONGEST = timedelta(days=3653)
 _EXPECTED = {
     "int_parsing": "a whole number",
     "int_type": "a whole number",
@@ -61,7 +63,9 @@ class Section(BaseModel):
     Defaults are validated too: relative paths among them are taken from the file's folder like others.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, revalidate_instances="always")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, revalidate_instances="always", allow_inf_nan=False
+    )
 
 
 def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
@@ -87,13 +91,29 @@ def write_instant(at: datetime) -> str:
 
 def _under_folder(path: Path, validation: ValidationInfo) -> Path:
     folder: Path | None = (validation.context or {}).get("folder")
-    return path if folder is None else folder / path.expanduser()
+    try:
+        return path if folder is None else folder / path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: this machine has no such user; write the folder in full") from error
+
+
+def _check_length(duration: timedelta) -> timedelta:
+    if duration > LONGEST:
+        raise ValueError(f"longer than {LONGEST.days:,} days")
+    return duration
 
 
 ConfigPath = Annotated[Path, AfterValidator(_under_folder)]
 """A path; a relative one is taken from the `folder` in the context of the validation: that of the configuration's file."""
-Duration = Annotated[timedelta, _read_by(parse_duration), PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S")]
-"""A length of time, written as in ISO 8601: `PT5M`, `P1D`."""
+Duration = Annotated[
+    timedelta,
+    _read_by(parse_duration),
+    AfterValidator(_check_length),
+    PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
+]
+"""A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most."""
+TimeoutSeconds = Annotated[float, Field(gt=0, le=3600)]
+"""How long to wait for an answer: an hour at most, which is in the reach of every clock."""
 Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
@@ -141,6 +161,8 @@ def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location,
     """Yields the location of each refused value and what is wrong with it."""
     schema = TypeAdapter(kind).json_schema(ref_template="{model}")
     for detail in error.errors(include_url=False):
+        if detail["type"] == "default_factory_not_called":  # it follows another value, which is refused itself
+            continue
         is_short = detail["type"] == "too_short" and len(detail["input"]) < detail["ctx"]["min_length"]
         if detail["type"] == "value_error" and isinstance(wrong := detail["ctx"]["error"], WrongValuesError):
             yield from (((*detail["loc"], *below), problem) for below, problem in wrong.problems)

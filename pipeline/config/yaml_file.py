@@ -18,11 +18,23 @@ from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
 
 _T = TypeVar("_T")
+_MOST_DEPTH = 50
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves scalars as texts; refuses a key given twice, and an alias that contains itself."""
+    """Leaves scalars as texts; refuses a key given twice, an alias that contains itself, and what is nested deeply."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401  (as in PyYAML)
+        self.depth += 1
+        if self.depth > _MOST_DEPTH:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=f"more than {_MOST_DEPTH} levels", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  (as in PyYAML)
         if isinstance(node, yaml.ScalarNode):

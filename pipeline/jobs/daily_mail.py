@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from pipeline.alerting.daily import ALL_CLUSTERS, ClusterDay, describe_day
 from pipeline.alerting.message import render_message
+from pipeline.model.incident import ENDED
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.frames import rows_of
@@ -40,7 +41,7 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
     changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start")
     last = {row["incident_id"]: row for row in changes.to_pylist()}
-    still_open = sorted((row for row in last.values() if row["state"] != "resolved"), key=lambda row: row["since"])
+    still_open = sorted((row for row in last.values() if row["state"] not in ENDED), key=lambda row: row["since"])
     return ClusterDay(
         cluster=name,
         window_count=DAY_MS // window_ms,

@@ -20,7 +20,7 @@ from pipeline.measures.forecast import (
     forecast_days,
 )
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
-from pipeline.rules.brokers import disk_fillings
+from pipeline.rules.disks import disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS
@@ -91,7 +91,9 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
     per_s = pl.col("value") * 1000 / run.window_ms
     brokers = query(_BROKERS, BROKER_SHARE)
     total = pl.col("value").sum().over("step")
-    ratios = brokers.filter(total > 0).with_columns(value=pl.col("value") / total / pl.col("expected_share"))
+    ratios = brokers.filter((total > 0) & (pl.col("expected_share") > 0)).with_columns(
+        value=pl.col("value") / total / pl.col("expected_share")
+    )
     return (
         history("share_ratio", "broker {}", ratios),
         history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),

@@ -16,7 +16,15 @@ from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped, judge_skipped, judge_sources
+from pipeline.verdicts.sources import (
+    SkippedWindow,
+    SourceBeginning,
+    SourceStatus,
+    find_skipped,
+    is_silent,
+    judge_skipped,
+    judge_sources,
+)
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
@@ -43,7 +51,12 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
         *judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
-        *judge_sources(arrivals, max_age_ms=max_age_ms),
+        *judge_sources(
+            arrivals,
+            max_age_ms=max_age_ms,
+            beginnings=_find_beginnings(run) if any(map(is_silent, arrivals)) else {},
+            patience_ms=gate.n * run.window_ms,
+        ),
         *judge_further_rules(run, first_ms, skipped),
     )
     return tuple(verdict for verdict in verdicts if verdict.window_start_ms in judged_ms)
@@ -75,6 +88,21 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
         )
         for start_ms, count in moving.items()
         if count
+    }
+
+
+def _find_beginnings(run: RunContext) -> dict[str, SourceBeginning]:
+    """When each source was first asked, and first brought anything, over all windows there are."""
+    sql = (
+        "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
+        "FROM status GROUP BY source"
+    )
+    found = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS).to_pylist()
+    return {
+        row["source"]: SourceBeginning(
+            milliseconds_of(row["asked"]), None if row["brought"] is None else milliseconds_of(row["brought"])
+        )
+        for row in found
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.measures.causes import Causes, split_causes
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
-from pipeline.measures.dispersion import estimate_inflation, peak_share_ratios, place_slots
+from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios, place_slots
 from pipeline.measures.window_loads import WindowLoads, expected_shares, sum_by
 
 Floats = NDArray[np.float64]
@@ -23,6 +24,7 @@ def measure_broker_columns(
     capacities: Mapping[int, float],
     brokers: Iterable[int],
     slots: Sequence[tuple[int, int, float, float]] = (),
+    stood: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
     """Shares, chance level and causes of every broker in one window, all topics counted.
 
@@ -34,6 +36,8 @@ def measure_broker_columns(
         brokers: The cluster's brokers. Each gets a row, also without load; so does any leader not among them.
         slots: Number of the slot, broker, bytes and sum of squared batch sizes, for the parts of the window that had
             traffic; without any, batches are taken for independent, and there is no peak.
+        stood: Part of the window in which a broker was in the cluster, by broker id, 0..1; all of it where none is named. A
+            broker's fair share is that of its capacity for as long as it stood, and one that carried load stood.
 
     Returns:
         The table's columns without cluster, window and run, shape (brokers,), by id; NaN or None for an unknown value.
@@ -42,9 +46,9 @@ def measure_broker_columns(
     broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))
     count = len(broker_ids)
     weights = [float(capacities.get(broker_id, 1.0)) for broker_id in broker_ids]
-    fair = expected_shares(weights)
     place = np.searchsorted(np.array(broker_ids, np.int64), known.leader_id)
     size_bytes = sum_by(place, known.size_bytes, count)
+    fair = _fair_shares(weights, [(stood or {}).get(one, 1.0) for one in broker_ids], size_bytes)
     total_bytes = int(size_bytes.sum())
     placed = place_slots(slots, broker_ids)
     inflation = None if placed is None else estimate_inflation(placed)
@@ -52,7 +56,7 @@ def measure_broker_columns(
     causes = split_causes(known, place, fair)
     nothing = np.full(count, np.nan)
     share = size_bytes / total_bytes if total_bytes else nothing
-    ratio = share / fair
+    ratio = np.divide(share, fair, out=nothing.copy(), where=fair > 0)
     pairs = list(zip(ratio.tolist(), fair.tolist(), strict=True)) if units else []
     return {
         "broker_id": broker_ids,
@@ -64,15 +68,64 @@ def measure_broker_columns(
         "share": share,
         "expected_share": fair,
         "share_ratio": ratio,
-        "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) for _, part in pairs] if units else nothing,
-        "chance_p_value": [chance_p_value(found, part, units) for found, part in pairs] if units else nothing,
+        "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) if part else np.nan for _, part in pairs]
+        if units
+        else nothing,
+        "chance_p_value": [chance_p_value(found, part, units) if part else np.nan for found, part in pairs]
+        if units
+        else nothing,
         "effective_unit_count": [units] * count,
         **{f"{name}_term": nothing if causes is None else getattr(causes, name) for name in _TERMS},
         "ratio_without_luck": _without_luck(ratio, fair, causes),
         "unit_inflation": [inflation] * count,
-        "peak_ratio": nothing if placed is None or not total_bytes else peak_share_ratios(placed, fair),
+        "peak_ratio": nothing if placed is None or not total_bytes else _peak_ratios(placed, fair),
         "excess_topic": _excess_topics(known, place, fair) if total_bytes else [None] * count,
     }
+
+
+def stood_parts(away_ms: Mapping[int, int | None], window_ms: int) -> dict[int, float]:
+    """Part of a window in which each broker was in the cluster; all of it where nobody knows how long it was away.
+
+    >>> stood_parts({1: 0, 2: 15_000, 3: 60_000, 4: None}, 60_000)
+    {1: 1.0, 2: 0.75, 3: 0.0, 4: 1.0}
+    """
+    return {broker_id: 1 - min(window_ms, away or 0) / window_ms for broker_id, away in away_ms.items()}
+
+
+def sum_away_ms(observations: Iterable[tuple[int, int, bool]], start_ms: int, end_ms: int) -> dict[int, int]:
+    """For how long of a window brokers were out of the cluster at least, as a cluster that is asked now and then shows.
+
+    A broker was away from one moment at which it was away to the next such moment, where it was in the cluster at none between.
+
+    Args:
+        observations: Broker, instant, and whether it was away then, in any order.
+        start_ms: The window's start.
+        end_ms: Its end.
+
+    >>> sum_away_ms([(2, 5, True), (2, 25, True), (3, 5, True), (3, 15, True), (3, 25, False)], 10, 20)
+    {2: 10, 3: 5}
+    """
+    away_ms: dict[int, int] = {}
+    for (broker_id, since_ms, was_away), (other, until_ms, is_away) in pairwise(sorted(observations)):
+        overlap_ms = min(until_ms, end_ms) - max(since_ms, start_ms)
+        if broker_id == other and was_away and is_away and overlap_ms > 0:
+            away_ms[broker_id] = away_ms.get(broker_id, 0) + overlap_ms
+    return away_ms
+
+
+def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: NDArray[np.int64]) -> Floats:
+    parts = np.where((np.array(stood) <= 0) & (size_bytes > 0), 1.0, np.maximum(stood, 0.0))
+    if not parts.any():
+        return expected_shares(weights)
+    fair = np.zeros(len(weights))
+    fair[parts > 0] = expected_shares([w * part for w, part in zip(weights, parts.tolist(), strict=True) if part > 0])
+    return fair
+
+
+def _peak_ratios(placed: SlotLoads, fair: Floats) -> Floats:
+    """The largest loads of brokers that stood; NaN for the others."""
+    peaks = peak_share_ratios(placed, np.where(fair > 0, fair, 1.0))
+    return np.where(fair > 0, peaks, np.nan)
 
 
 def _excess_topics(loads: WindowLoads, place: NDArray[np.int64], fair: Floats) -> list[str]:
@@ -88,5 +141,6 @@ def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
     if causes is None:
         return ratio
     is_luck = (causes.light_keys > 0) & (causes.luck_p_value > CHANCE_LEVEL / max(1, len(ratio)))
-    lowered: Floats = np.where(is_luck, ratio - causes.light_keys / fair, ratio)
+    light: Floats = np.divide(causes.light_keys, fair, out=np.zeros(len(fair)), where=fair > 0)
+    lowered: Floats = np.where(is_luck, ratio - light, ratio)
     return lowered

@@ -14,6 +14,9 @@ import numpy as np
 from pipeline.model.window import HOUR_MS, MINUTE_MS
 
 LEAST_POINTS = 3
+LEAST_HOURS = 1.0
+MOST_AHEAD = 24.0
+"""How far ahead a trend is followed, as a multiple of the time it was observed for: two minutes of it say nothing of a day."""
 RETENTION_CHECK_MS = 5 * MINUTE_MS
 """`log.retention.check.interval.ms` by default: so long a segment may outlive its retention with nothing wrong."""
 FILE_DELETE_DELAY_MS = MINUTE_MS
@@ -22,13 +25,17 @@ FILE_DELETE_DELAY_MS = MINUTE_MS
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
     """Hours until the disk is full if it goes on as it did; None where it does not grow or too little is known.
 
-    Bytes used at instants of UTC milliseconds, ascending.
+    Bytes used at instants of UTC milliseconds, ascending. Too little is less than an hour, or a 24th of the hours left.
 
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
     8.0
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200) is None  # retention
     True
     >>> hours_to_full([0, HOUR_MS], [100, 110], 200) is None
+    True
+    >>> hours_to_full([0, MINUTE_MS, 2 * MINUTE_MS], [100, 110, 120], 200) is None
+    True
+    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610) is None  # in 49 hours
     True
     """
     if len(at_ms) < LEAST_POINTS:
@@ -38,7 +45,8 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     slope = float(np.median((used[other] - used[one]) / (hours[other] - hours[one])))
     if slope <= 0:
         return None
-    return max(0.0, (disk_bytes - float(used[-1])) / slope)
+    left, span = max(0.0, (disk_bytes - float(used[-1])) / slope), float(hours[-1] - hours[0])
+    return left if span >= LEAST_HOURS and left <= MOST_AHEAD * span else None
 
 
 def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:

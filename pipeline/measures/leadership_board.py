@@ -22,7 +22,7 @@ EVENNESS = 1e-6
 
 
 class Board:
-    """Loads of the brokers while a plan is made."""
+    """Loads of the brokers while a plan is made; a fenced one is none of them, and what it leads is left out."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Board:
         target: float,
         max_moved_bytes: float | None = None,
     ) -> None:
-        self.brokers = sorted(brokers, key=lambda broker: broker.broker_id)
+        self.brokers = sorted((one for one in brokers if not one.is_fenced), key=lambda broker: broker.broker_id)
         self.place = {broker.broker_id: number for number, broker in enumerate(self.brokers)}
         self.partitions = sorted(
             (p for p in partitions if p.leader_id in self.place), key=lambda p: (p.topic, p.partition)
@@ -88,7 +88,7 @@ class Board:
 
     def peak(self) -> float:
         """Largest share ratio of any broker."""
-        return float((self.shares / self.fair).max())
+        return float((self.shares / self.fair).max(initial=0.0))
 
     def excess(self) -> float:
         """How uneven brokers are beyond what the target allows, as `measure_excess` has it."""
@@ -112,7 +112,7 @@ def measure_excess(ratios: Floats, fair: Floats, target: float) -> float:
     >>> measure_excess(np.array([1.1, 0.9]), np.array([0.5, 0.5]), 1.2)
     0.0
     """
-    if ratios.max() <= target * (1 + 1e-12):
+    if ratios.max(initial=0.0) <= target * (1 + 1e-12):
         return 0.0
     return float(np.sqrt(fair @ np.maximum(0.0, np.abs(ratios - 1) - (target - 1)) ** 2))
 

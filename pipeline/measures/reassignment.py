@@ -6,8 +6,10 @@ that turn out to be unneeded are taken back, dearest first. The same input gives
 broker id, then topic and partition.
 
 Rules: a partition keeps its number of replicas, each on another broker; its replicas stay on as many racks as they were
-on; leadership goes to in-sync replicas; nothing goes to a fenced broker; no broker gets more bytes than its disks have room
-for, and all moves together copy no more than they may.
+on; leadership goes to in-sync replicas; no replica goes to a broker that takes none; no broker gets more bytes than its
+disks have room for, and all moves together copy no more than they may. No reassignment names a dead broker, one that is
+fenced or not among the brokers: Kafka refuses it. So a partition with one dead replica changes only where a live broker
+takes its place, one with more does not (`replacement.py` empties dead brokers). A pinned partition stays where it is.
 
 References:
     `kafka-reassign-partitions` carries plans out, `kafka-leader-election --election-type preferred` makes the first
@@ -61,9 +63,11 @@ def plan_election(
     moves = []
     for number, partition in enumerate(board.partitions):
         first = partition.replicas[0] if partition.replicas else partition.leader_id
+        if partition.is_pinned:
+            continue
         if first != partition.leader_id and first in partition.in_sync and _may_take(board, first):
             board.lead(number, board.place[first])
-            moves.append(_move(partition, partition.replicas))
+            moves.append(move_partition(partition, partition.replicas))
     return ReassignmentPlan(kind="elect_preferred", moves=tuple(moves), ratios=board.ratios())
 
 
@@ -148,21 +152,30 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
         if new_leader != partition.leader_id:
             is_copied = new_leader not in partition.replicas
             gone = _choose_gone(partition, partition.leader_id, new_leader, racks) if is_copied else None
-            moves.append(_move(partition, _led_by(partition.replicas, new_leader, gone)))
+            moves.append(move_partition(partition, _led_by(partition.replicas, new_leader, gone)))
     return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
 
 
 def _may_take(board: Board, broker_id: int) -> bool:
-    return broker_id in board.place and not board.brokers[board.place[broker_id]].is_fenced
+    return broker_id in board.place
+
+
+def _dead_of(partition: PlacedPartition, live: Mapping[int, object]) -> list[int]:
+    return [replica for replica in partition.replicas if replica not in live]
+
+
+def _may_move(partition: PlacedPartition) -> bool:
+    return partition.load_bytes > 0 and not partition.is_pinned
 
 
 def _leader_moves(board: Board) -> tuple[Places, Places]:
-    """Every partition with every in-sync replica that may lead it."""
+    """Every partition that may be reassigned as it is with every in-sync replica that may lead it."""
     return _columns(
         (number, board.place[replica])
         for number, partition in enumerate(board.partitions)
+        if not _dead_of(partition, board.place)
         for replica in sorted(partition.in_sync)
-        if replica in partition.replicas and _may_take(board, replica) and partition.load_bytes
+        if replica in partition.replicas and _may_take(board, replica) and _may_move(partition)
     )
 
 
@@ -205,11 +218,11 @@ def _move_replicas(board: Board, thrift: float) -> None:
 def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Places]:
     """Partitions (of brokers above the target), with every broker that may take the leader's replica under the rules."""
     racks = {broker.broker_id: broker.rack for broker in board.brokers}
-    able = [broker.broker_id for broker in board.brokers if not broker.is_fenced]
+    able = [broker.broker_id for broker in board.brokers if broker.takes_replicas]
     is_hot = (board.shares > board.target * board.fair) | (not hot_only)
     candidates = []
     for number, partition in enumerate(board.partitions):
-        if not partition.load_bytes or not is_hot[board.leader[number]]:
+        if not _may_move(partition) or not is_hot[board.leader[number]]:
             continue
         leader_id = board.brokers[int(board.leader[number])].broker_id
         for broker_id in able:
@@ -223,9 +236,17 @@ def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Plac
 def _choose_gone(
     partition: PlacedPartition, leader_id: int, receiver_id: int, racks: Mapping[int, str | None]
 ) -> int | None:
-    """Chooses the replica that makes room for the receiver's and leaves as many racks, the leader's if it can be."""
-    rack_count = len({racks.get(replica) for replica in partition.replicas})
-    for gone in sorted(partition.replicas, key=lambda replica: replica != leader_id):
+    """Chooses the replica that makes room for the receiver's and leaves as many racks, the leader's if it can be.
+
+    A dead one it must be, where there is one: then the receiver brings its rack where the live ones leave one free.
+    """
+    dead = _dead_of(partition, racks)
+    if len(dead) > 1:
+        return None
+    rack_count = len({racks.get(replica) for replica in partition.replicas if replica in racks})
+    if dead:
+        rack_count = min(rack_count + 1, len({*racks.values()}))
+    for gone in dead or sorted(partition.replicas, key=lambda replica: replica != leader_id):
         kept = {racks.get(replica) for replica in (*partition.replicas, receiver_id) if replica != gone}
         if len(kept) >= rack_count:
             return gone
@@ -236,7 +257,8 @@ def _led_by(replicas: tuple[int, ...], leader_id: int, gone: int | None = None) 
     return (leader_id, *(replica for replica in replicas if replica not in {gone, leader_id}))
 
 
-def _move(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:
+def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:
+    """The move of a partition to other replicas: every one that is new is copied."""
     added = len(set(new_replicas) - set(partition.replicas))
     return PartitionMove(
         topic=partition.topic,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from pipeline.model.log import TopicPartition
@@ -37,6 +38,7 @@ class Broker:
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     directory_ids: tuple[str, ...] = ()
+    cordoned_directory_ids: tuple[str, ...] = ()  # of these, the ones that take no new replica (KIP-1066)
     is_fenced: bool = False  # takes no part: just registered, or gone
     is_in_controlled_shutdown: bool = False
 
@@ -156,6 +158,22 @@ class Timeline(Generic[T]):
         return self.values[index - 1] if index else None
 
 
+class StateSubject(StrEnum):
+    """Part of a cluster's state."""
+
+    BROKERS = "brokers"  # who is registered, on which rack, and who is fenced
+    PARTITIONS = "partitions"  # topics, replicas, leaders, in-sync sets
+    CONFIGS = "configs"
+
+
+class UnreadState(NamedTuple):
+    """Something of a source that could not be read: from then on what it is about is not known."""
+
+    at_ms: int | None  # UTC milliseconds; None: not known at any time
+    subjects: frozenset[StateSubject]
+    reason: str  # what could not be read
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterHistory:
     """A cluster over the time that its source covers."""
@@ -169,6 +187,7 @@ class ClusterHistory:
     partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
     topic_configs: Mapping[str, Timeline[Mapping[str, str]]] = field(default_factory=dict)
     default_configs: Timeline[Mapping[str, str]] = Timeline()
+    unread: tuple[UnreadState, ...] = ()  # what the source holds and could not be read
 
     @classmethod
     def always(
@@ -198,6 +217,11 @@ class ClusterHistory:
             topic_configs={key: value for key, value in configs.items() if value},
             default_configs=self.default_configs.at(at_ms) or {},
         )
+
+    def list_doubts(self, subject: StateSubject, end_ms: int) -> tuple[str, ...]:
+        """Lists what could not be read of a part of the state before a moment, each once; it may be wrong since."""
+        found = (one for one in self.unread if subject in one.subjects and (one.at_ms is None or one.at_ms < end_ms))
+        return tuple(dict.fromkeys(one.reason for one in found))
 
     def leader_terms(self, topic_partition: TopicPartition) -> tuple[LeaderTerm, ...]:
         """Leaders of a partition, oldest first; one entry per leader epoch."""

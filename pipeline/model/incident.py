@@ -9,8 +9,10 @@ from typing import Literal
 
 SILENCED = "silenced in Alertmanager"
 """How `last_error` of a message begins that a silence held back."""
-IncidentState = Literal["new", "worse", "continuing", "resolved"]
-"""`worse`: the measure is much worse than last reported; `continuing`: last reported long ago."""
+IncidentState = Literal["new", "worse", "continuing", "resolved", "withdrawn"]
+"""`worse`: the measure is much worse than last reported; `continuing`: last reported long ago; `withdrawn`: windows that came
+late show that there was none."""
+ENDED: frozenset[IncidentState] = frozenset({"resolved", "withdrawn"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +33,19 @@ class IncidentChange:
     peak_value: float | None
     limit_value: float
     window_count: int
+    told_since_ms: int | None = None  # start that the newest message told, where `since_ms` has moved since
+    moved_from_ms: int | None = None  # start that the message before told, where this one tells another
+    merged_into: str | None = None  # of an end: id of the incident that this one turned out to be a part of
 
     @property
     def is_open(self) -> bool:
         """The incident goes on after this change."""
-        return self.state != "resolved"
+        return self.state not in ENDED
+
+    @property
+    def told_ms(self) -> int:
+        """The start that the newest message told."""
+        return self.since_ms if self.told_since_ms is None else self.told_since_ms
 
     @property
     def key(self) -> str:
@@ -45,10 +55,19 @@ class IncidentChange:
         ...     window_start_ms=1795251600000, value=1.9, peak_value=1.9, limit_value=1.2, window_count=3).key
         'K-1-worse-20261121T090000Z'
         """
-        if self.state in {"new", "resolved"}:
+        if self.state == "new" or not self.is_open:
             return f"{self.incident_id}-{self.state}"
         instant = datetime.fromtimestamp(self.window_start_ms / 1000, UTC)
         return f"{self.incident_id}-{self.state}-{instant:%Y%m%dT%H%M%SZ}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIncident:
+    """An incident that is not over: its last change, the window that opened it, and its worst measure reported."""
+
+    last: IncidentChange
+    opened_ms: int
+    reported_value: float | None
 
 
 def incident_of(key: str) -> str:
@@ -57,7 +76,7 @@ def incident_of(key: str) -> str:
     >>> incident_of("K-1-worse-20261121T090000Z"), incident_of("K-1-resolved")
     ('K-1', 'K-1')
     """
-    return re.sub(r"-(new|resolved|(worse|continuing)-\w+)$", "", key)
+    return re.sub(r"-(new|resolved|withdrawn|(worse|continuing)-\w+)$", "", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,16 +16,21 @@ class PlacedPartition:
     in_sync: tuple[int, ...]  # replicas that may be elected; all of them where the source does not say
     load_bytes: int  # bytes appended in the window: what its leader carries
     size_bytes: int  # bytes of one replica on disk: what moving it copies
+    is_pinned: bool = (
+        False  # plans leave it where it is: its load follows the broker, so nobody knows what moving it brings
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementBroker:
-    """A broker that may take partitions; nothing is moved to a fenced one, and no more than it has room for."""
+    """A broker that may take partitions; nothing goes to a fenced one, nothing new to one that takes no replicas."""
 
     broker_id: int
     rack: str | None = None
     capacity: float = 1.0
     is_fenced: bool = False
+    takes_replicas: bool = True  # False where Kafka places no new replica on it, or its rack is not known
+    doubt: str = ""  # what of its registration could not be read
     free_bytes: int | None = None  # room for replicas on its disks; None where nobody says
 
 

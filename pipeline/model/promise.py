@@ -34,9 +34,9 @@ class Promise:
     trust: str | None  # of the prediction, as the replay says; None where nothing was replayed
     expected_share: float  # fair share of the broker
     share_ratio: float  # when the promise was made
-    predicted_ratio: float
-    predicted_ratio_low: float
-    predicted_ratio_high: float
+    predicted_ratio: float | None  # None, as its ends, where nothing was predicted
+    predicted_ratio_low: float | None
+    predicted_ratio_high: float | None
     predicted_records_per_batch: float | None = None
     predicted_latency_p99_ms: float | None = None
     carried_out_ratio: float | None = None  # part of what it asks for that is done; None where nothing shows it
@@ -54,6 +54,7 @@ class Promise:
     reason: str
     kept_count: int = 0  # promises of the same action kept until this window
     broken_count: int = 0
+    is_mailed: bool | None = None  # whether the advice left in a mail; None in older rows
 
     @property
     def key(self) -> PromiseKey:

@@ -13,15 +13,16 @@ class Recommendation:
     window_start_ms: int
     subject: str
     rank: int  # 1 for what to do first
-    action: str  # `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>` or `rekey`
+    action: str  # `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, `rekey` or `check_broker`
     title: str
     text: str
     topic: str  # topic it is about; "" for several
     share_ratio: float
-    predicted_ratio: float  # after the action, on the window's traffic
-    predicted_ratio_low: float  # lower end; equal where nothing is drawn
-    predicted_ratio_high: float
-    predicted_peak_ratio: float  # largest share ratio of any broker after the action
+    # after the action, on the window's traffic; None, as the next three, where nobody knows
+    predicted_ratio: float | None
+    predicted_ratio_low: float | None  # lower end; equal where nothing is drawn
+    predicted_ratio_high: float | None
+    predicted_peak_ratio: float | None  # largest share ratio of any broker after the action
     moved_bytes: int
     moved_partition_count: int
     is_enough: bool  # the broker would be below where incidents resolve

@@ -53,7 +53,7 @@ FAMILIES = (
     ),
     GaugeFamily(
         source="gold.incidents WHERE cluster = {cluster} AND incident_id NOT IN (SELECT incident_id FROM gold.incidents"
-        " WHERE cluster = {cluster} AND state = 'resolved')",
+        " WHERE cluster = {cluster} AND state IN ('resolved', 'withdrawn'))",
         labels={"rule": "rule", "subject": "subject"},
         metrics={"incident_start_timestamp_seconds": ("date_part('epoch', max(since))", "First window above the limit of an incident that is open.")},
         first="max(since)",

@@ -33,6 +33,7 @@ from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.health import FORECAST, PROMISES
+from pipeline.tables.incidents import INCIDENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +77,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
-    # an older warehouse lacks the first two, and columns of the third
-    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS))
+    # an older warehouse lacks the first two, and columns of the others
+    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS))
     window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)

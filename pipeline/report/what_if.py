@@ -117,6 +117,9 @@ _RANGE_LEGEND = (
 
 
 def _ratio_marks(row: AnswerRow, scale: Scale) -> tuple[Mark, ...]:
+    if row["predicted_ratio"] is None:
+        observed = f"observed {format_ratio(row['share_ratio'])}"
+        return (scale.point("fair", 1.0), scale.point("observed", row["share_ratio"], observed))
     return (
         scale.point("fair", 1.0),
         scale.area("range", row["predicted_ratio_low"], row["predicted_ratio_high"]),

@@ -1,4 +1,4 @@
-"""Reports on disk: one for each window that people are notified about, and for the newest; old ones are deleted."""
+"""Reports on disk: one for each window that a message names, and for the newest; old ones are deleted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pipeline.errors import PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.page import gather_report, render_report
 from pipeline.runs import RunContext
+from pipeline.storage.outbox import pending
 from pipeline.tables.incidents import INCIDENTS
 
 _MOST_REPORTS = 24
-"""A backfill writes reports of its newest windows only: any other is `partition-health report --window`."""
+"""A backfill writes reports of its newest windows only, and those that messages name: any other is `partition-health report --window`."""
 
 
 def write_report(html: str, path: Path) -> None:
@@ -30,14 +31,16 @@ def write_report(html: str, path: Path) -> None:
 def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
     """Writes the report of the newest judged window and of those in which an incident changed, and deletes expired ones.
 
+    A message may be about a window of another run, as when windows came late: what it names is there before it leaves.
+
     Returns:
         What people should know: where the newest is, or why there is none. A report that fails stops no run.
     """
     starts_ms = {milliseconds_of(row["window_start"]) for row in run.rows(INCIDENTS, windows, ("window_start",))}
-    starts_ms.add(max(windows).start_ms)
+    newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]
     path = None
     try:
-        for start_ms in sorted(starts_ms)[-_MOST_REPORTS:]:
+        for start_ms in sorted({*newest, *list_missing(run)}):
             report = gather_report(
                 run, until_ms=start_ms + run.window_ms, length_ms=milliseconds_of(run.config.report.period)
             )
@@ -47,6 +50,12 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
     except (OSError, PipelineError) as error:
         return (f"the report could not be written: {error}",)
     return (f"report {path}",)
+
+
+def list_missing(run: RunContext) -> list[int]:
+    """Starts of windows that waiting messages are about, and whose report is not there."""
+    waiting = {one.window_start_ms for one in pending(run.warehouse) if one.cluster == run.cluster_name}
+    return sorted(ms for ms in waiting if not run.config.report_path(run.cluster_name, ms).exists())
 
 
 def _delete_expired(run: RunContext, now_ms: int) -> None:

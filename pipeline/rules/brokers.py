@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.model.window import milliseconds_of
+from pipeline.rules.disks import measure_disks
 from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
@@ -20,49 +21,9 @@ from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
 DISK_RULE = "disk_hours_to_full"
-DISK_HISTORY_WINDOWS = 24
 EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
 """Rules about what happened to brokers and producers, shown in every mail and verdict about a window."""
 _NAMED = 5
-
-
-def _disk_hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Hours until the first disk of a broker is full.
-
-    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else all
-    of a broker's disks together, where the configuration has their size.
-    """
-    from pipeline.measures.disks import hours_to_full
-
-    fillings: dict[tuple[int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in given.rows(BROKERS, DISK_HISTORY_WINDOWS):
-        for disk, filling in disk_fillings(row, given.disk_bytes):
-            fillings[row["broker_id"], disk][milliseconds_of(row["window_start"])] = filling
-    soonest: dict[tuple[int, int], tuple[float, str]] = {}
-    for (broker_id, disk), by_window in sorted(fillings.items()):
-        for start_ms in sorted(by_window.keys() & set(given.starts_ms)):
-            known = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
-            used, total = by_window[start_ms]
-            ends_ms = [at_ms + given.window_ms for at_ms in known]
-            hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
-            if hours is not None:
-                found = (hours, f"{disk} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h")
-                soonest[start_ms, broker_id] = min(found, soonest.get((start_ms, broker_id), found))
-    for (start_ms, broker_id), (hours, said) in soonest.items():
-        yield measure_broker(rule, start_ms, broker_id, hours, said)
-
-
-def disk_fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yields the disks of a broker in a row of `bronze.brokers`, with bytes used and bytes in all."""
-    if row["broker_id"] in disk_bytes:
-        used = sum(size for _, size in row["log_dir_bytes"] or ())
-        if used:
-            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[row["broker_id"]])
-        return
-    usable = dict(row["log_dir_usable_bytes"] or ())
-    for path, total in row["log_dir_total_bytes"] or ():
-        if total:
-            yield path, (total - usable[path], total)
 
 
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -138,7 +99,7 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Seconds of a window in which a broker was out of the cluster; all of it where that was so when asked."""
+    """Seconds of a window in which a broker was out of the cluster; all of it where that was so when asked within it."""
     for row in given.rows(BROKERS, 0):
         away_ms = row["away_ms"]
         if away_ms is None and row["is_fenced"] is None:
@@ -208,8 +169,8 @@ BROKER_RULES = (
         n=1,
         meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
-        doc="seconds of the window in which a broker was out of the cluster (fenced); of a live cluster the whole window where "
-        "it was so when asked",
+        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. Of a live cluster that was "
+        "asked within the window, and said that the broker is away, the whole window; it says nothing of other windows",
         format="{:,.0f} s".format,
     ),
     Rule(
@@ -293,12 +254,13 @@ BROKER_RULES = (
     ),
     Rule(
         name=DISK_RULE,
-        measure=_disk_hours_to_full,
+        measure=measure_disks,
         limit=48,
         meaning="a disk will be full soon",
         advice="Shorten retention, move replicas, or add disks.",
-        doc="hours until the first volume of a broker is full, by the median slope of up to 24 windows; live brokers report "
-        "capacity and room left (`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`",
+        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours; said from an "
+        "hour of observation on, and no further ahead than 24 times as long. Live brokers report capacity and room left "
+        "(`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`; a volume that several brokers report is judged once",
         format="{:.0f} h".format,
         is_falling=True,
         severity="critical",

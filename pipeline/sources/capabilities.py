@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.sources.kinds import KINDS
@@ -25,10 +26,15 @@ CAPABILITIES = tuple(
 )
 
 
-def given_by(column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers that a source of a column of the table gives, and those it does not."""
-    gives = _COLUMNS[column]
+def list_given(columns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers that sources of these columns of the table give together, and those that none gives, in a word or two.
+
+    >>> list_given(["live_cluster"])[1]
+    ('latency',)
+    """
+    given = {number for column in columns for number in _COLUMNS[column]}
+    words = {number: number.name.lower().replace("_", " ") for number in Number}
     return (
-        tuple(f"{number.columns} ({gives[number]})" for number in Number if number in gives),
-        tuple(number.columns for number in Number if number not in gives),
+        tuple(words[number] for number in Number if number in given),
+        tuple(words[number] for number in Number if number not in given),
     )

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.config.storage import NO_STORAGE, Storage
-from pipeline.model.cluster import EarlierState
+from pipeline.model.cluster import ClusterHistory, EarlierState, StateSubject
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, StateSource, TextSource, sources_of
 
 if TYPE_CHECKING:
@@ -82,10 +82,31 @@ def iter_availability(
         for window in windows:
             found = source.availability(reading, window, newest_batch_ms)
             if found is not None:
-                yield window, kind, found
+                is_of_records = kind == reading.record_source
+                yield window, kind, _without_unread(found, reading.history, window.end_ms) if is_of_records else found
     for name, metrics in name_metric_sources(cluster).items():
         own = [sample for sample in samples if sample.source == name]
         if name in listed:
             own = samples_of_pages(listed[name], windows[0].duration_ms)
         for window in windows:
             yield window, name, metrics.availability(own, window)
+
+
+def _without_unread(found: SourceAvailability, history: ClusterHistory, end_ms: int) -> SourceAvailability:
+    """What a source of records brought, less what rests on records of the metadata log that cannot be read.
+
+    Who leads rests on records about partitions: without one of them the shares of a window are incomplete. Racks and
+    fencing, or configs, are said to be unknown, and take away no share.
+    """
+    lacks = history.list_doubts(StateSubject.PARTITIONS, end_ms)
+    named = [f"who leads may be wrong, {reason}" for reason in lacks]
+    for subject, unknown in ((StateSubject.BROKERS, "racks and fencing"), (StateSubject.CONFIGS, "configs")):
+        others = [reason for reason in history.list_doubts(subject, end_ms) if reason not in lacks]
+        named += [f"{unknown} are not known for sure, {reason}" for reason in others]
+    if not named:
+        return found
+    missing = "; ".join([*([found.missing] if found.missing else []), *named[:NAMED]])
+    if len(named) > NAMED:
+        missing += f"; {len(named) - NAMED} more"
+    expected = found.arrived_count if found.expected_count is None else found.expected_count
+    return replace(found, expected_count=expected + len(lacks), missing=missing)

@@ -31,6 +31,7 @@ from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, Director
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow
 from pipeline.sources.numbers import How, Number
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
@@ -38,7 +39,7 @@ from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 if TYPE_CHECKING:
     from pipeline.codec.tools.tool_text import DescribedReplica
     from pipeline.config.pipeline_config import Cluster
-    from pipeline.sources.collected.reading import Host
+    from pipeline.sources.collected.landing import Landing
     from pipeline.sources.files.cluster_rows import Moving
     from pipeline.sources.live.reading import LiveReading
 
@@ -103,16 +104,16 @@ class ClusterReading:
     topics: tuple[str, ...] = ()
     has_records: bool = True  # records can be read, not only batches or offsets
     live: LiveReading | None = None
-    collected: tuple[Host, ...] | None = None  # what collectors on the brokers' hosts read
+    collected: Landing | None = None  # what collectors on the brokers' hosts read
     # the window whose state is what was observed; None where all of the run's are of before
     newest: TimeWindow | None = None
 
     def relative(self, path: str) -> str:
-        """A path as it is under its source root, with the root's own name; unchanged where it is under none."""
+        """A path as tables show it: under its source root, with the root's own name; hidden characters as escapes."""
         for root in self.roots:
             if Path(path).is_relative_to(root):
-                return str(Path(root.name, Path(path).relative_to(root)))
-        return path
+                return escape_hidden(str(Path(root.name, Path(path).relative_to(root))))
+        return escape_hidden(path)
 
 
 class StateSource(Source):

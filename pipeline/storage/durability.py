@@ -78,10 +78,35 @@ def has_table(path: Folder) -> bool:
     """Returns whether a folder holds a Delta table.
 
     Raises:
-        StorageError: if an object store does not answer.
+        StorageError: if an object store does not answer, or data are there without a log: no table is made anew over them.
     """
+    if isinstance(path, Path):
+        _check_folder(path)
     with StorageErrors(path, ON_REMOTE):
-        return DeltaTable.is_deltatable(str(path), _options(path))
+        if DeltaTable.is_deltatable(str(path), _options(path)):
+            return True
+        found = _list_data(path)
+    if found:
+        raise StorageError(f"{path}: data without a log ({_LOG}), as after half a restore; {ON_READ}")
+    return False
+
+
+def _check_folder(path: Path) -> None:
+    """Refuses a place of which a folder is a file, or leads nowhere."""
+    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), Path("/"))
+    if not there.is_dir():
+        raise StorageError(f"{there}: not a folder; correct `warehouse` of the configuration, or move the file away")
+
+
+def _list_data(path: Folder) -> bool:
+    """Whether a folder without a log holds data files."""
+    if isinstance(path, Path):
+        return any(path.rglob("*.parquet"))
+    from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
+
+    place = path.location.partition("://")[2]
+    found = path.file_system().get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    return any(one.path.endswith(".parquet") for one in found)
 
 
 def _options(path: Folder) -> dict[str, str] | None:

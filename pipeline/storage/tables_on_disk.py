@@ -15,8 +15,11 @@ from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.errors import TableMismatchError
 from pipeline.storage.durability import StorageErrors, has_table, keep_table, open_table, sync_commits, take_table
 from pipeline.tables import TABLES, Column, Table
+from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.keys import EXPIRING
 
+_PRIVATE = (*EXPIRING, ALERT_OUTBOX)
+"""Tables made for one user: what can be reversed into keys, and mails, which have mode 600 as files too."""
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
 _LOG_PROPERTIES = {
     # Who opens a table reads a checkpoint and fewer commits than this, however many there were.
@@ -99,7 +102,7 @@ def _ensure_at(path: Folder, table: Table) -> bool:
     if not has_table(path):
         if isinstance(path, Path):
             path.mkdir(parents=True, exist_ok=True)
-            if table in EXPIRING:
+            if table in _PRIVATE:
                 path.chmod(stat.S_IRWXU)
         try:
             _create(path, table)

@@ -118,7 +118,7 @@ BROKERS = Table(
     grain="broker x window end",
     key=("cluster", "window_start", "broker_id"),
     partitioned_by=BY_DATE,
-    schema_version=4,
+    schema_version=5,
     columns=(
         *DATED_WINDOW,
         BROKER_ID,
@@ -126,6 +126,17 @@ BROKERS = Table(
         timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         boolean("is_fenced", "Fenced at the window's end: registered, not serving; NULL if not said.", nullable=True),
         bigint("away_ms", "How long it was out of the cluster; NULL if unknown.", nullable=True),
+        boolean(
+            "takes_replicas",
+            "False where Kafka would place no new replica: it is not registered, all its log directories are cordoned, or `doubt` "
+            "says something; NULL where the source registers no brokers.",
+            nullable=True,
+        ),
+        string(
+            "doubt",
+            "Records of the metadata log about brokers that could not be read: rack and fencing may be wrong; NULL without any.",
+            nullable=True,
+        ),
         bigint(
             "log_directory_count",
             "Log directories read or described; 0 where the broker is known but its disks were not found.",

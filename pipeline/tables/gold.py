@@ -19,7 +19,12 @@ BROKER_SHARE = Table(
         bigint("leader_count", "Partitions led at the window's end.", "partitions"),
         double("capacity", "Capacity weight from the configuration; 1 by default.", nullable=False),
         double("share", "Bytes over the cluster's bytes; NULL without traffic.", "ratio"),
-        double("expected_share", "Capacity over the cluster's capacity.", "ratio", nullable=False),
+        double(
+            "expected_share",
+            "Its capacity over the cluster's, each for as long as the broker stood in the window; 0 where it was away throughout.",
+            "ratio",
+            nullable=False,
+        ),
         double("share_ratio", "`share / expected_share`; NULL without traffic."),
         double(
             "chance_ratio",

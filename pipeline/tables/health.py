@@ -122,17 +122,23 @@ RECOMMENDATIONS = Table(
     name="gold.recommendations",
     grain="broker above its share x window x action, best first",
     key=("cluster", "window_start", "subject", "rank"),
-    schema_version=3,
+    schema_version=4,
     columns=(
         *WINDOW,
         string("subject", "What it is for, such as `broker 1`."),
         bigint("rank", "1 for what to do first: cheap before dear, what helps before what does not."),
-        string("action", "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, or `rekey`."),
+        string(
+            "action",
+            "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, `rekey`, or `check_broker`.",
+        ),
         string("title", "The action in a few words."),
         string("text", "What it does, what it costs and what it leaves."),
         string("topic", "Topic it is about; '' for several."),
         double("share_ratio", "Share ratio of the broker in the window."),
-        double("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic."),
+        double(
+            "predicted_ratio",
+            "Share ratio of the broker after the action, on the window's traffic; NULL where nobody knows.",
+        ),
         double("predicted_ratio_low", "Lower end of the prediction; equal to it where nothing is drawn.", "ratio"),
         double("predicted_ratio_high", "Upper end of the prediction.", "ratio"),
         double("predicted_peak_ratio", "Largest share ratio of any broker after the action."),
@@ -160,6 +166,7 @@ PROMISES = Table(
     name="gold.promises",
     grain="advice of an earlier window x window that judges what became of it",
     key=("cluster", "window_start", "promised_at", "subject", "action", "topic"),
+    schema_version=2,
     columns=(
         *WINDOW,
         timestamp("promised_at", "Window whose traffic the advice was for: its rows of `gold.recommendations`."),
@@ -171,7 +178,7 @@ PROMISES = Table(
         string("trust", "Of the prediction: `trusted`, or why not; NULL where nothing was replayed.", nullable=True),
         double("expected_share", "Fair share of the broker when it was promised.", "ratio"),
         double("share_ratio", "Share ratio of the broker when it was promised."),
-        double("predicted_ratio", "Share ratio promised, on the traffic of then."),
+        double("predicted_ratio", "Share ratio promised, on the traffic of then; NULL where none was."),
         double("predicted_ratio_low", "Lower end of the promise.", "ratio"),
         double("predicted_ratio_high", "Upper end of the promise.", "ratio"),
         double("predicted_records_per_batch", "Records per batch promised, of the topic.", "records"),
@@ -194,6 +201,9 @@ PROMISES = Table(
         bigint("kept_count", "Promises of this kind of advice kept so far, each as most windows say.", "promises"),
         bigint(
             "broken_count", "Those broken so far; more than the kept, and two or more, cost it its rank.", "promises"
+        ),
+        Column(
+            "is_mailed", "boolean", "The advice had left in a message when the window was judged; NULL in older rows."
         ),
         RUN_ID,
     ),

@@ -9,12 +9,18 @@ INCIDENTS = Table(
     name="gold.incidents",
     grain="incident state change",
     key=("cluster", "incident_id", "state", "window_start"),
-    schema_version=2,
+    schema_version=3,
     columns=(
         CLUSTER,
         timestamp("window_start", "Window that brought the state."),
-        string("incident_id", "Stable id: from cluster, rule, subject and the first window above."),
-        string("state", "`new`, `worse` (than reported), `continuing` (reported long ago) or `resolved`."),
+        string(
+            "incident_id",
+            "Id, the same from its first message to its end, whatever windows come late; never given again.",
+        ),
+        string(
+            "state",
+            "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none.",
+        ),
         string("rule", "Rule that was broken."),
         string("subject", "What broke it."),
         timestamp("since", "First window above the limit."),
@@ -25,6 +31,21 @@ INCIDENTS = Table(
         string(
             "silenced_by",
             "Why nobody is notified: a mute with its end and reason, or a run without notices; NULL where people are.",
+            nullable=True,
+        ),
+        timestamp(
+            "told_since",
+            "Start that the newest message told, where windows that came late have moved `since`; else NULL.",
+            nullable=True,
+        ),
+        timestamp(
+            "moved_from",
+            "Start that was told before, where the message about this change tells another; else NULL.",
+            nullable=True,
+        ),
+        string(
+            "merged_into",
+            "Of an end: id of the incident that this one turned out to be a part of; else NULL.",
             nullable=True,
         ),
         RUN_ID,

@@ -41,7 +41,13 @@ def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame
 
 
 def measure_broker_shares(
-    loads: pl.DataFrame, slots: pl.DataFrame, brokers: Iterable[int], capacities: Mapping[int, float], start: datetime
+    loads: pl.DataFrame,
+    slots: pl.DataFrame,
+    brokers: Iterable[int],
+    capacities: Mapping[int, float],
+    start: datetime,
+    *,
+    stood: Mapping[int, float] | None = None,
 ) -> pa.Table:
     """Rows of `gold.broker_share` without cluster: every broker of one window.
 
@@ -51,9 +57,10 @@ def measure_broker_shares(
         brokers: The cluster's brokers in the window: every one gets a row, also without load.
         capacities: Capacity weight by broker id; 1 where a broker is not named. Brokers named here get a row, too.
         start: Start of the window.
+        stood: Part of the window in which a broker was in the cluster; all of it where none is named.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
-    measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots)
+    measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)
     return _table_of(measured, BROKER_SHARE, start)
 
 

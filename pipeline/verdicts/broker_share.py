@@ -86,7 +86,7 @@ def judge_broker_share(
                     subject=f"broker {load.broker_id}",
                     value=load.share_ratio,
                     limit_value=limit,
-                    chance_value=chance_ratio(load.expected_share, units) if units else None,
+                    chance_value=chance_ratio(load.expected_share, units) if units and load.expected_share else None,
                     is_above=is_above,
                     above_count=above_count,
                     verdict=kind,
@@ -127,6 +127,8 @@ def _too_little(
     load: BrokerLoad, limit: float, gate: Gate, *, floor_bytes: float, total_bytes: int, broker_count: int
 ) -> str | None:
     """Why the window cannot be judged for this broker, or None if it can."""
+    if not load.expected_share:
+        return "out of the cluster throughout this window"
     if load.share_ratio is None or not load.effective_unit_count:
         return "no traffic in this window"
     if total_bytes <= floor_bytes:

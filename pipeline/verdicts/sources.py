@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.config.source import is_record_source
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL
 
@@ -45,10 +45,28 @@ class SkippedWindow:
     reason: str
 
 
-def judge_sources(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> tuple[Verdict, ...]:
+@dataclass(frozen=True, slots=True)
+class SourceBeginning:
+    """When a source was first asked for a window, and the first window that it brought anything for; window starts."""
+
+    asked_ms: int
+    brought_ms: int | None  # None: nothing yet
+
+
+def judge_sources(
+    statuses: Iterable[SourceStatus],
+    *,
+    max_age_ms: int,
+    beginnings: Mapping[str, SourceBeginning] | None = None,
+    patience_ms: int = 0,
+) -> tuple[Verdict, ...]:
     """Judges every source in every window: `ok`, or `fail` where it is not available.
 
+    `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than the
+    window: they brought nothing so far, and did later, or were first asked `patience_ms` before it at most.
+
     `max_age_ms`: how old the newest data may be at the run's now.
+    `beginnings`: by source, where it is known.
 
     Returns:
         Verdicts by window and source; the value is the part that is missing, 0..1.
@@ -59,6 +77,16 @@ def judge_sources(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> tuple
         expected, missing = status.expected_count, 0.0
         if lack is not None:
             missing = 1.0 if lack.kind == "stale" else max(0.0, 1 - status.arrived_count / (expected or 1))
+        kind: VerdictKind = "ok" if lack is None else "fail"
+        said = "everything expected arrived" if lack is None else lack.reason
+        if lack is None and status.missing and is_record_source(status.source):
+            kind, said = "warn", f"{status.source}: {status.missing}"
+        if lack is not None and _is_younger(status, (beginnings or {}).get(status.source), patience_ms):
+            kind, said, lack = (
+                "warn",
+                f"{status.source} has brought nothing up to this window: it is younger, or does not answer yet",
+                None,
+            )
         verdicts.append(
             Verdict(
                 window_start_ms=status.window_start_ms,
@@ -68,19 +96,33 @@ def judge_sources(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> tuple
                 limit_value=0.0,
                 is_above=lack is not None,
                 above_count=int(lack is not None),
-                verdict="ok" if lack is None else "fail",
-                reason="everything expected arrived" if lack is None else lack.reason,
+                verdict=kind,
+                reason=said,
             )
         )
     return tuple(verdicts)
+
+
+def is_silent(status: SourceStatus) -> bool:
+    """Metrics were expected, and none came."""
+    return not is_record_source(status.source) and bool(status.expected_count) and not status.arrived_count
+
+
+def _is_younger(status: SourceStatus, beginning: SourceBeginning | None, patience_ms: int) -> bool:
+    if beginning is None or not is_silent(status):
+        return False
+    if beginning.brought_ms is None:
+        return status.window_start_ms - beginning.asked_ms < patience_ms
+    return status.window_start_ms < beginning.brought_ms
 
 
 def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
     """Finds what a source lacks in a window; None where it is complete."""
     name, expected = status.source, status.expected_count
     if not is_record_source(status.source):
-        is_silent = bool(expected) and not status.arrived_count
-        return SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent else None
+        return (
+            SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent(status) else None
+        )
     said = f": {status.missing}" if status.missing else ""
     if not status.arrived_count:
         return SkippedWindow("stale", f"{name} brought nothing{said}")

@@ -12,7 +12,7 @@ from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.sources import SourceStatus, judge_sources
 
-RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()))
+RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()), window_ms=60_000)
 
 
 @pytest.mark.parametrize(("count", "windows"), [(1, "this window"), (5, "these 5 windows")])
@@ -73,4 +73,37 @@ def test_shares_are_known_where_only_metrics_are_missing():
     assert describe_health(missing, RUN).splitlines() == [
         "cluster prod: health is not known, data is missing",
         silent,
+    ]
+
+
+def test_a_window_without_records_is_not_called_healthy():
+    loads = [
+        BrokerLoad(
+            window_start_ms=60_000, broker_id=broker, size_bytes=0, record_count=0, share=None, expected_share=0.5,
+            share_ratio=None, effective_unit_count=None,
+        )
+        for broker in (1, 2)
+    ]  # fmt: skip  # fields of a value, several a line
+    verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
+    assert {verdict.verdict for verdict in verdicts} == {"not_enough_traffic"}
+    assert describe_health(verdicts, RUN) == (
+        "cluster prod: no records in this window; the next one ends at 1970-01-01T00:03:00Z"
+    )
+
+
+def test_what_is_found_in_many_windows_is_one_line():
+    rows = [
+        Verdict(
+            window_start_ms=60_000 * minute, rule="disk_hours_to_full", subject=f"broker {broker}", value=6.0,
+            limit_value=48.0, is_above=True, above_count=2, verdict="fail", reason=f"/a is full in {9 - minute} h",
+        )
+        for minute in range(8)
+        for broker in (1, 2)
+    ]  # fmt: skip  # fields of a value, several a line
+    assert describe_health(rows, RUN).splitlines() == [
+        "cluster prod: NOT healthy",
+        *(
+            f"  1970-01-01T00:07:00Z broker {broker}: /a is full in 2 h (in 8 windows since 1970-01-01T00:00:00Z)"
+            for broker in (1, 2)
+        ),
     ]

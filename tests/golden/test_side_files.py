@@ -17,8 +17,8 @@ from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
 from pipeline.model.log_tree import LeaderEpoch
-from pipeline.sources.files.cluster_state import read_metadata_log
 from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.metadata_log import read_metadata_log
 
 AT_LAST_MS = 2**62
 SEVEN = ("compact-0", "epoch-0", "headers-0", "idem-false-0", "keys-1", "logappend-0", "tx-0", "zstd-1")

@@ -30,7 +30,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from pipeline.cli.doctor import examine_source
+from pipeline.cli.doctor import try_source
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
@@ -291,12 +291,11 @@ def test_each_permission_answers_its_question(cluster, certificates, password, m
 
 def test_a_principal_that_may_see_nothing_is_told_which_permission_is_missing(cluster, certificates, password):
     stranger = source(cluster.brokers[0].client_port, certificates[0], user="stranger")
-    wrong = {c.name: c for c in examine_source("prod", stranger) if not c.is_ok}
+    wrong = {c.name: c for c in try_source("prod", stranger) if not c.is_ok}
     assert wrong.keys() == {"prod: live_cluster, connection"}
     (found,) = wrong.values()
     assert "1 brokers, 0 partitions we may see" in found.found
     assert "allow Describe and Read on the topics" in found.advice
-    assert not any("gives" in c.name for c in examine_source("prod", stranger))
 
 
 @pytest.mark.parametrize(

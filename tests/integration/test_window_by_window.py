@@ -46,7 +46,8 @@ def one_by_one(part, span, tmp_path_factory):
 
 
 def test_every_table_is_equal_in_its_stable_columns(ranged, one_by_one):
-    assert differences(one_by_one[-1].warehouse, ranged.warehouse) == {}
+    """But for promises: advice is watched from the mail that carries it on, and in one run all mails leave at its end."""
+    assert differences(one_by_one[-1].warehouse, ranged.warehouse).keys() <= {"gold.promises"}
 
 
 def test_the_same_mails_leave_each_when_its_window_is_run(ranged, one_by_one):

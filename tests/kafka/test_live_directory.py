@@ -12,9 +12,10 @@ from confluent_kafka import TopicPartition as Position
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
-from pipeline.sources.files.cluster_state import read_cluster_history, read_metadata_log, read_replica_states
+from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
+from pipeline.sources.files.metadata_log import read_metadata_log
 from tests.lab.process import PATIENCE_S, wait_until
 
 AT_LAST_MS = 2**62

@@ -70,16 +70,29 @@ SLF4J_SIMPLE = Dependency("org.slf4j", "slf4j-simple", "1.7.36")
 ARGPARSE = Dependency("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
 
 
+_WITHOUT_TOOLS = frozenset({"4.4.0"})
+"""Versions of brokers whose tools are not published: the tools of `BROKER` talk to them."""
+
+
 def broker_artifacts(version: str) -> ArtifactSet:
-    """The class path of a broker and of its command line tools."""
+    """The class path of a broker and, where they are published, of its command line tools."""
     tools = Dependency(KAFKA, "kafka-tools", version)  # its own dependencies are Connect's, and not needed
+    if version in _WITHOUT_TOOLS:
+        tools = Dependency(KAFKA, "kafka-server", version, transitive=True)
     parts = (Dependency(KAFKA, "kafka_2.13", version, transitive=True), tools, SLF4J_SIMPLE)
     return ArtifactSet(f"broker-{version}", parts)
+
+
+def tool_artifacts(version: str) -> ArtifactSet:
+    """The class path of the command line tools for brokers of a version."""
+    return BROKER if version in _WITHOUT_TOOLS else broker_artifacts(version)
 
 
 BROKER = broker_artifacts(BROKER_VERSION)
 OLDER_BROKER_VERSION = "3.9.1"
 """The last line before 4: the oldest brokers that live sources are tested against."""
+NEWER_BROKER_VERSION = "4.4.0"
+"""The newest brokers whose metadata log is tested: from 4.2 on it has records that 4.1 does not know."""
 
 
 def exporter_artifacts(version: str) -> ArtifactSet:

@@ -26,6 +26,7 @@ from tests.lab.artifacts import (
     class_path,
     java_program,
     resolve_jars,
+    tool_artifacts,
 )
 from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
@@ -102,8 +103,10 @@ class Cluster:
     controller_directory: Path
     brokers: tuple[Broker, ...]
     settings: dict[str, str]
+    racks: tuple[str, ...] = ()
     controller_settings: dict[str, str] = field(default_factory=dict)
     artifacts: ArtifactSet = BROKER
+    tools: ArtifactSet = BROKER
     listeners: dict[str, int] = field(default_factory=dict)
     heap_mb: int = 300
     options: tuple[str, ...] = LASTING
@@ -122,7 +125,7 @@ class Cluster:
 
     def run_tool(self, name: str, *arguments: str) -> str:
         """A command line tool against this cluster, past any proxy."""
-        return run_tool(name, "--bootstrap-server", self.internal_bootstrap, *arguments, artifacts=self.artifacts)
+        return run_tool(name, "--bootstrap-server", self.internal_bootstrap, *arguments, artifacts=self.tools)
 
     def create_topic(
         self, topic: str, assignment: str | None = None, partitions: int = 1, **configs: str | int
@@ -172,6 +175,7 @@ def start_cluster(
     *,
     version: str = BROKER_VERSION,
     settings: Mapping[str, str] | None = None,
+    racks: Sequence[str] = (),
     controller_settings: Mapping[str, str] | None = None,
     client_ports: Sequence[int] | None = None,
     advertised_ports: Sequence[int] | None = None,
@@ -188,6 +192,7 @@ def start_cluster(
         broker_count: brokers 0, 1, …
         version: of brokers and controller.
         settings: broker settings beyond the lab's own.
+        racks: of the brokers, in their order; none by default.
         controller_settings: the controller's likewise.
         client_ports: where each broker listens for clients (default: any free port).
         advertised_ports: what each broker tells clients to connect to (a proxy in front of it).
@@ -217,9 +222,11 @@ def start_cluster(
         root / "controller",
         brokers,
         dict(settings or {}),
+        racks=tuple(racks),
         controller_settings=dict(controller_settings or {}),
         listeners=dict(listeners or {}),
         artifacts=broker_artifacts(version),
+        tools=tool_artifacts(version),
         heap_mb=256 if is_brief else heap_mb,
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),

@@ -49,6 +49,7 @@ def broker_settings(cluster: Cluster, broker: Broker, controller_port: int) -> d
         "group.initial.rebalance.delay.ms": "0",
         "num.network.threads": "2",
         "num.io.threads": "3",
+        **({"broker.rack": cluster.racks[broker.node_id]} if cluster.racks else {}),
         **cluster.settings,
     }
 

@@ -32,10 +32,13 @@ def clusters(draw):
         )
         for broker_id in ids
     ]
+    fenced = {broker.broker_id for broker in brokers if broker.is_fenced}
+    known = [*ids, 77] if draw(st.integers(0, 3)) == 0 else ids  # broker 77 is no longer registered
     partitions = []
     for number in range(draw(st.integers(1, 14))):
-        replicas = tuple(draw(st.permutations(ids))[: draw(st.integers(1, len(ids)))])
-        in_sync = tuple(replica for replica in replicas if draw(st.integers(0, 4))) or replicas[:1]
+        replicas = tuple(draw(st.permutations(known))[: draw(st.integers(1, len(known)))])
+        alive = [replica for replica in replicas if replica not in {*fenced, 77}]
+        in_sync = tuple(replica for replica in alive if draw(st.integers(0, 4))) or tuple(alive[:1])
         partitions.append(
             PlacedPartition(
                 topic=draw(st.sampled_from("ab")),
@@ -51,7 +54,8 @@ def clusters(draw):
 
 
 def ratios_of(partitions, brokers, moves):
-    """Share ratios, added up from the leaders that a plan leaves."""
+    """Share ratios of live brokers, added up from the leaders that a plan leaves."""
+    brokers = [broker for broker in brokers if not broker.is_fenced]
     leaders = {(move.topic, move.partition): move.new_replicas[0] for move in moves}
     loads = dict.fromkeys((broker.broker_id for broker in brokers), 0)
     for partition in partitions:
@@ -75,7 +79,7 @@ TWO_STEPS = (
         for number, (replicas, load, size) in enumerate([((3,), 1, 0), ((0, 2, 3, 4, 5), 7, 0), ((1,), 14, 1)])
     ],
     [
-        PlacementBroker(broker_id=broker_id, rack=None, capacity=capacity, is_fenced=capacity == 1)
+        PlacementBroker(broker_id=broker_id, rack=None, capacity=capacity, takes_replicas=capacity > 1)
         for broker_id, capacity in enumerate([1.0, 2.0, 1.0, 2.0, 1.0, 1.0])
     ],
 )
@@ -91,8 +95,8 @@ def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster, most_bytes,
     capped = partial(plan_replicas, max_moved_bytes=most_bytes)
     rooms = {broker.broker_id: broker.free_bytes for broker in brokers}
     by_key = {(p.topic, p.partition): p for p in partitions}
-    broker_of = {broker.broker_id: broker for broker in brokers}
-    before = max(ratios_of(partitions, brokers, ()).values())
+    before = max(ratios_of(partitions, brokers, ()).values(), default=0.0)
+    live = {broker.broker_id: broker for broker in brokers if not broker.is_fenced}
     for make in (*PLANS, capped):
         plan = make(partitions, brokers, target_ratio=target)
         for move in plan.moves:
@@ -101,10 +105,12 @@ def test_every_plan_keeps_the_rules_and_says_what_it_leaves(cluster, most_bytes,
             assert len(set(move.new_replicas)) == len(move.new_replicas) == len(partition.replicas)
             assert move.new_replicas[0] in {*partition.in_sync, *new}
             assert move.new_replicas[0] != partition.leader_id
-            assert not any(broker_of[broker_id].is_fenced for broker_id in {*new, move.new_replicas[0]})
+            assert move.new_replicas[0] in live
+            assert plan.kind == "elect_preferred" or live.keys() >= {*move.new_replicas}  # Kafka refuses others
             assert move.moved_bytes == len(new) * partition.size_bytes
             assert not new or plan.kind == "move_replicas"
-            racks = [len({broker_of[r].rack for r in held}) for held in (partition.replicas, move.new_replicas)]
+            held = (partition.replicas, move.new_replicas)
+            racks = [len({live[r].rack for r in replicas if r in live}) for replicas in held]
             assert racks[1] >= racks[0]
         taken = Counter()
         for move in plan.moves:
@@ -141,11 +147,19 @@ def test_a_changed_cluster_keeps_its_traffic_and_its_plan_the_rules(cluster, fac
     assert sum(changed.loads.values()) == sum(p.load_bytes for p in changed.partitions if p.leader_id >= 0)
     plan = plan_even(changed, target_ratio=TARGET)
     held = {(p.topic, p.partition): p for p in partitions}
+    live = {broker.broker_id: broker for broker in changed.brokers if not broker.is_fenced}
+    moved = {(move.topic, move.partition): move for move in plan.moves}
     for move in plan.moves:
         before = held[move.topic, move.partition]
         assert len(set(move.new_replicas)) == len(before.replicas)
-        assert {*move.new_replicas} - {*before.replicas} <= alive
-        assert move.new_replicas[0] in alive
+        assert {*move.new_replicas} <= live.keys()  # Kafka refuses every other
+        assert move.moved_bytes == len({*move.new_replicas} - {*before.replicas}) * before.size_bytes
+    for hurt in changed.hurt:
+        if (hurt.topic, hurt.partition) not in moved and hurt.leader_id >= 0:  # too few brokers have room for it
+            able = [b for b in live.values() if b.free_bytes is None and b.broker_id not in hurt.replicas]
+            assert len(able) < len({*hurt.replicas} - live.keys())
+    ratios = {one: plan.ratios[one] for one in live}
+    assert ratios == pytest.approx(ratios_of(changed.partitions, changed.brokers, plan.moves))
 
 
 @given(clusters(), st.randoms())

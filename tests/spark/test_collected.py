@@ -9,6 +9,7 @@ from pipeline.config_file import load_config
 from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.manifest import read_manifest, write_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan, stored
 
@@ -68,3 +69,43 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     (row,) = stored(run.warehouse, "bronze.quarantine", "path", "reason")
     assert row["path"] == "landing/1"
     assert row["reason"].startswith("the host is left out: gone")
+
+
+def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(capture, tmp_path):
+    """Of 1,200 records 390 were left, and the windows trusted, where what a host said decided which copy counts."""
+    part = capture.part(tmp_path / "capture", topics=("ledger",))
+    landing = tmp_path / "landing"
+    config = part.write_config(tmp_path, sources=("collected",), landing=str(landing))
+    pace = Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+    for host in HOSTS:
+        order = Order(
+            paths=[part.folder / "brokers" / host],
+            config=config,
+            cluster=CLUSTER,
+            host=host,
+            keep_ms=DAY_MS,
+            as_of_ms=part.recorded_until_ms,
+            run_id=host,
+        )
+        collect(order, StoredFolder(str(landing)), pace)
+    claimed = [
+        one.model_copy(update={"next_offset": 2**62})
+        for host in HOSTS
+        for one in read_manifest(StoredFolder(f"{landing}/{host}")).progress
+    ]
+    folder = StoredFolder(f"{landing}/2")
+    write_manifest(folder, read_manifest(folder).model_copy(update={"progress": tuple(claimed)}))
+    run = plan(config, part.span(1, 3))
+    ingest.run(InProcess(), run)
+    traffic = stored(run.warehouse, "silver.partition_traffic", "partition", "record_count")
+    assert sum(row["record_count"] for row in traffic) == 1_200
+    assert {row["partition"] for row in traffic} == {0, 1, 2}
+    status = stored(run.warehouse, "bronze.window_status", "expected_count", "arrived_count", "missing")
+    assert {(row["expected_count"], row["arrived_count"]) for row in status} == {(4, 3)}
+    assert all("2 says it read ledger-2 up to offset 4611686018427387904" in row["missing"] for row in status)
+    reasons = [
+        row["reason"]
+        for row in stored(run.warehouse, "bronze.quarantine", "path", "reason")
+        if row["path"] == "landing/2"
+    ]
+    assert reasons == ["partitions that the metadata does not place on this host, left out: ledger-0, ledger-1"]

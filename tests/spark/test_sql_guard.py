@@ -80,6 +80,38 @@ def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
         of_sql.sql(query.format(file=tmp_path / "secret")).toArrow()
 
 
+@pytest.mark.parametrize("name", ["", "builtin.", "system.builtin."])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "from_xml('<a>1</a>', 'a STRING', map('rowValidationXSDPath', '{file}'))",
+        "schema_of_xml('<a>1</a>', map('rowValidationXSDPath', '{file}'))",
+        "from_protobuf(cast('x' AS binary), 'M', '{file}')",
+        "from_avro(cast('x' AS binary), '{file}')",
+        "reflect('java.lang.System', 'getProperty', 'user.home')",
+    ],
+)
+def test_no_option_of_a_function_opens_a_file(spark, tmp_path, name, call):
+    """Whether the file is there, a schema, or no file: the answer is the same line, so that nothing of it is told."""
+    (tmp_path / "schema").write_text(XSD)
+    (tmp_path / "text").write_text("no schema")
+    of_sql = spark.newSession()
+    restrict_session(of_sql)
+    said = set()
+    for file in ("schema", "text", "missing"):
+        with pytest.raises(ConfigError) as refused:
+            answer(of_sql, f"SELECT {name}{call.format(file=tmp_path / file)}", as_json=False)
+        said.add(str(refused.value))
+    (line,) = said
+    assert line.startswith("[REQUIRES_SINGLE_PART_NAMESPACE]" if "system" in name else "[UNRESOLVED_ROUTINE]")
+    assert len(line.splitlines()) == 1
+
+
+XSD = """\
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:string"/></xs:schema>
+"""
+
+
 def test_an_error_says_what_is_wrong_and_shows_no_plan(spark):
     with pytest.raises(ConfigError) as failed:
         answer(spark, "SELECT missing FROM VALUES (1) AS t(a)", as_json=False)

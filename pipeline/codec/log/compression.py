@@ -108,7 +108,7 @@ def _unsnappy_into(data: Buffer, output: memoryview) -> int:
         block_bytes = int.from_bytes(data[position : position + 4], "big", signed=True)
         position += 4
         if not 0 <= block_bytes <= len(data) - position:
-            raise InputError(f"snappy block of {block_bytes} bytes, {len(data) - position} are left")
+            raise InputError(f"a snappy block longer than the {len(data) - position} bytes that are left")
         written += _unsnappy_block_into(data[position : position + block_bytes], output[written:])
         position += block_bytes
     return written
@@ -146,7 +146,7 @@ def _unlz4_into(data: Buffer, output: memoryview) -> int:
             return written
         block = data[position : position + (header & 0x7FFFFFFF)]
         if len(block) < header & 0x7FFFFFFF:
-            raise InputError(f"lz4 block of {header & 0x7FFFFFFF} bytes, {len(block)} are left")
+            raise InputError(f"an lz4 block longer than the {len(block)} bytes that are left")
         room = output[written : written + LZ4_BLOCK_BYTES[block_size_code]]
         written += _unlz4_block_into(block, room, stored=bool(header >> 31), rest_bytes=len(output) - written)
         position += len(block) + trailer_bytes

@@ -45,7 +45,7 @@ def read_message(data: bytes, position: int) -> Message:
     length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
     magic = data[position + MAGIC_AT] if left >= MIN_LENGTH[0] else -1
     if not 0 <= magic <= 1 or not MIN_LENGTH[magic] <= length <= left:
-        reason = f"no message of magic 0 or 1: length {length}, magic {magic}, {left} bytes left"
+        reason = f"no message of magic 0 or 1, {left} bytes left"
         raise InputError(reason, position=position, first_bytes=data[position:][:64])
     offset, _, _, _, attributes = _ENTRY.unpack_from(data, position)
     timestamp_ms = _INT64.unpack_from(data, position + 18)[0] if magic == 1 else -1
@@ -68,7 +68,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     if length < 0:
         return None, position
     if length > end - position:
-        raise InputError(f"field of {length} bytes, {end - position} are left", position=position - 4)
+        raise InputError(f"a field longer than the {end - position} bytes that are left", position=position - 4)
     return data[position : position + length], position + length
 
 

@@ -15,6 +15,13 @@ MAX_PROBLEMS = 1000  # per scan: a file of noise must not become a table of nois
 FIRST_BYTES = 64
 _MOST_EXPLAINED = 10_000  # records that plain Python reads again to say which of them is broken: 50 ms
 _HEADER_BYTES = {0: 18, 1: 26, 2: BATCH_HEADER_BYTES}  # by magic
+_BEHIND = "behind a batch whose checksum does not match: its length may be wrong"
+_UNPLACED = {
+    Stop.BEYOND_FILE: "torn: a batch that wants more than there is",
+    Stop.BAD_LENGTH: "a batch length that is negative, or too small or large",
+    Stop.BAD_MAGIC: "a magic other than 0, 1 or 2",
+    Stop.ZERO_LENGTH: "a batch length of 0",
+}
 _TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 
 
@@ -32,8 +39,14 @@ def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tu
     return (*kept, note)
 
 
-def describe_flaw(path: str, row: np.void, entry: bytes) -> Problem:
-    """Explains the flaw of one batch, whose row is kept while its records are not used; `entry` are the batch's bytes."""
+def describe_flaw(path: str, row: np.void, entry: bytes, *, is_placed: bool = True) -> Problem:
+    """Explains the flaw of one batch, whose row is kept while its records are not used; `entry` are the batch's bytes.
+
+    Where no batch may begin there (`is_placed` is false), its header may be part of a record: nothing of it is repeated.
+    """
+    position = int(row["position"])
+    if not is_placed and Flaw(int(row["flaw"])) in {Flaw.CRC, Flaw.OFFSETS}:
+        return Problem(path=path, position=position, reason=f"no sound batch here, {_BEHIND}")
     reasons = {
         Flaw.CRC: f"checksum mismatch: the batch's bytes do not give the stored {int(row['crc'])}",
         Flaw.RECORD_COUNT: f"{int(row['record_count'])} records cannot be in a batch of {int(row['size_bytes'])} bytes "
@@ -45,7 +58,7 @@ def describe_flaw(path: str, row: np.void, entry: bytes) -> Problem:
     }
     is_short = int(row["record_count"]) <= _MOST_EXPLAINED
     reason = reasons.get(Flaw(int(row["flaw"]))) or (_explain_payload(entry) if is_short else "records do not parse")
-    return Problem(path=path, position=int(row["position"]), reason=reason, first_bytes=_keep_header(entry))
+    return Problem(path=path, position=position, reason=reason, first_bytes=_keep_header(entry))
 
 
 def _keep_header(entry: bytes) -> bytes:
@@ -62,14 +75,18 @@ def _explain_payload(entry: bytes) -> str:
     return "records do not parse"
 
 
-def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left: int) -> Problem:
+def describe_stop(
+    path: str, position: int, stop: Stop, first_bytes: bytes, left: int, *, is_placed: bool = True
+) -> Problem:
     """Explains why nothing from `position` on was read; `left` bytes are there to the end of the file.
 
-    Bytes are kept of a torn batch only: others may be of a record.
+    Bytes are kept of a torn batch only: others may be of a record. `is_placed` is false where those of a batch may be, too.
     """
     if position == 0 and is_text(first_bytes):
         kind = "a Git LFS pointer" if first_bytes.startswith(b"version https://git-lfs") else "text"
         return Problem(path=path, position=position, reason=f"{kind}, not a log segment")
+    if not is_placed:
+        return Problem(path=path, position=position, reason=f"{_UNPLACED[stop]} ({left} bytes are left), {_BEHIND}")
     length = int.from_bytes(first_bytes[8:LOG_OVERHEAD_BYTES], "big", signed=True)
     reasons = {
         Stop.BEYOND_FILE: f"torn: the batch wants {length + LOG_OVERHEAD_BYTES} bytes, {left} are left in the file"

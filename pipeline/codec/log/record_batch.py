@@ -127,17 +127,19 @@ def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> t
     body_bytes, position = read_varint(data, start)
     end = position + body_bytes
     if body_bytes < 1 or end > len(data):
-        raise InputError(f"record of {body_bytes} bytes, {len(data) - position} are left", position=start)
+        raise InputError(
+            f"a record longer than the {len(data) - position} bytes that are left, or empty", position=start
+        )
     data = data[:end]
     timestamp_delta_ms, position = read_varlong(data, position + 1)  # the record's attributes byte is unused
     offset_delta, position = read_varint(data, position)
     if not 0 <= offset_delta <= header.last_offset - header.base_offset:
-        raise InputError(f"record with offset delta {offset_delta}, outside its batch", position=start)
+        raise InputError("a record with an offset outside its batch", position=start)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
     headers, position = _read_headers(data, position)
     if position != end:
-        raise InputError(f"record of {body_bytes} bytes has {end - position} left over", position=start)
+        raise InputError("a record with bytes left over", position=start)
     log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     record = Record(
         offset=header.base_offset + offset_delta,
@@ -162,14 +164,14 @@ def _read_bytes(data: bytes | memoryview, position: int) -> tuple[bytes | None, 
     if length < 0:
         return None, after
     if length > len(data) - after:
-        raise InputError(f"field of {length} bytes, {len(data) - after} are left", position=position)
+        raise InputError(f"a field longer than the {len(data) - after} bytes that are left", position=position)
     return bytes(data[after : after + length]), after + length
 
 
 def _read_headers(data: bytes | memoryview, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, after = read_varint(data, position)
     if not 0 <= count <= (len(data) - after) // 2:
-        raise InputError(f"{count} record headers in {len(data) - after} bytes", position=position)
+        raise InputError(f"more record headers than {len(data) - after} bytes can hold", position=position)
     headers = []
     for _ in range(count):
         name, named = _read_bytes(data, after)

@@ -72,13 +72,14 @@ def scan_headers(
     Raises:
         ValueError: `start` or `end` is outside the file.
     """
-    rows, problems, others, last_offset = [], [], 0, None
+    rows, problems, others, last_offset, is_placed = [], [], 0, None, True
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
-        found, more = _find_problems(str(path), chunk, last_offset)
+        found, more = _find_problems(str(path), chunk, last_offset, is_placed=is_placed)
         rows.append(chunk.rows)
         problems += found
         others += more
         last_offset = chunk.last_offset(last_offset)
+        is_placed = bool(_list_placed(chunk.rows, first=is_placed)[-1])
     return HeaderScan(
         rows=np.concatenate(rows),
         problems=wording.limit_problems(str(path), problems, others=others),
@@ -119,7 +120,7 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
         is_zero_tail=stop is Stop.ZERO_LENGTH and not any(data[end:]),
     )
     _open_wrappers(chunk)
-    problems, others = _find_problems(name, chunk, None)
+    problems, others = _find_problems(name, chunk, None, is_placed=True)
     limited = wording.limit_problems(name, problems, others=others)
     return HeaderScan(rows=rows, problems=limited, valid_bytes=end, file_bytes=len(data))
 
@@ -186,14 +187,23 @@ def _open_wrappers(chunk: _Chunk) -> None:
         row["max_timestamp_ms"] = max(record.timestamp_ms for record in records)
 
 
-def _find_problems(name: str, chunk: _Chunk, last_offset: int | None) -> tuple[list[Problem], int]:
+def _list_placed(rows: NDArray[np.void], *, first: bool) -> NDArray[np.bool_]:
+    """Whether a batch really begins where each row, and what comes after the last one, was read.
+
+    Behind a batch whose length no checksum vouches for there may be records. `first`: of the first row.
+    """
+    return np.concatenate([[first], ~np.isin(rows["flaw"], (Flaw.CRC, Flaw.OFFSETS))])
+
+
+def _find_problems(name: str, chunk: _Chunk, last_offset: int | None, *, is_placed: bool) -> tuple[list[Problem], int]:
     """Returns what is wrong in a chunk, in words up to a limit, and the number of problems beyond it."""
     rows = chunk.rows
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)
+    placed = _list_placed(rows, first=is_placed)
     problems = [
         *(
-            wording.describe_flaw(name, rows[index], chunk.entry(rows[index]))
+            wording.describe_flaw(name, rows[index], chunk.entry(rows[index]), is_placed=bool(placed[index]))
             for index in flawed[: wording.MAX_PROBLEMS]
         ),
         *(wording.describe_step_back(name, rows[index]) for index in steps_back[: wording.MAX_PROBLEMS]),
@@ -201,5 +211,8 @@ def _find_problems(name: str, chunk: _Chunk, last_offset: int | None) -> tuple[l
     others = len(flawed) + len(steps_back) - len(problems)
     if chunk.stop not in {Stop.END, Stop.BEYOND_CHUNK} and not chunk.is_zero_tail:
         left = chunk.file_bytes - chunk.end
-        problems.append(wording.describe_stop(name, chunk.end, chunk.stop, chunk.stop_bytes, left))
+        is_last_placed = bool(placed[-1])
+        problems.append(
+            wording.describe_stop(name, chunk.end, chunk.stop, chunk.stop_bytes, left, is_placed=is_last_placed)
+        )
     return problems, others

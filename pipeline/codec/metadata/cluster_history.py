@@ -2,7 +2,7 @@
 
 References:
     `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
-    `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), Kafka 4.1.
+    `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class _Fold:
             rack=fields["rack"],
             endpoints=tuple(Endpoint(e["name"], e["host"], e["port"]) for e in fields["end_points"] or ()),
             directory_ids=tuple(fields.get("log_dirs") or ()),
+            cordoned_directory_ids=tuple(fields.get("cordoned_log_dirs") or ()),
             is_fenced=fields["fenced"],
             is_in_controlled_shutdown=fields.get("in_controlled_shutdown", False),
         )
@@ -147,6 +148,7 @@ class _Fold:
         broker = self._brokers.now.get(fields["broker_id"])
         if broker is None:
             return False
+        cordoned = fields.get("cordoned_log_dirs")  # null leaves them as they are, an empty array uncordons all
         fenced = fields.get("fenced", 0)  # 1 fences, -1 unfences, 0 leaves as it is
         return self._replace_broker(
             broker.broker_id,
@@ -154,6 +156,7 @@ class _Fold:
             is_fenced=broker.is_fenced if fenced == 0 else fenced > 0,
             is_in_controlled_shutdown=broker.is_in_controlled_shutdown or fields.get("in_controlled_shutdown", 0) > 0,
             directory_ids=tuple(fields.get("log_dirs") or broker.directory_ids),
+            cordoned_directory_ids=broker.cordoned_directory_ids if cordoned is None else tuple(cordoned),
         )
 
     def _replace_broker(self, broker_id: int, at_ms: int, **changes: Any) -> bool:  # noqa: ANN401 - fields of a broker

@@ -4,8 +4,8 @@ A value is three unsigned varints (frame version, api key, message version), the
 Types that say nothing about brokers, topics and partitions (ACLs, quotas, tokens...) are named, not decoded.
 
 References:
-    `AbstractApiMessageSerde`, `metadata/src/main/resources/common/metadata/*.json` (Kafka 4.1, message versions up to
-    `metadata.version` 27).
+    `AbstractApiMessageSerde`, `metadata/src/main/resources/common/metadata/*.json` (Kafka 4.4, message versions up to
+    `metadata.version` 4.5-IV0; cordoned log directories are KIP-1066).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError, parser
+from pipeline.model.cluster import StateSubject
 
 FRAME_VERSION = 1
 
@@ -49,6 +50,7 @@ class RecordType(IntEnum):
     REMOVE_DELEGATION_TOKEN = 26
     REGISTER_CONTROLLER = 27
     CLEAR_ELR = 28
+    UNREGISTER_CONTROLLER = 29
 
 
 _TYPES = frozenset(RecordType)
@@ -119,7 +121,7 @@ _FENCING = (_Field("id", FieldReader.read_int32), _Field("epoch", FieldReader.re
 
 _MESSAGES: dict[int, _Message] = {
     RecordType.REGISTER_BROKER: _Message(
-        3,
+        4,
         (
             _BROKER_ID,
             _Field("is_migrating_zk_broker", FieldReader.read_boolean, since_version=2),
@@ -131,6 +133,7 @@ _MESSAGES: dict[int, _Message] = {
             _Field("fenced", FieldReader.read_boolean),
             _Field("in_controlled_shutdown", FieldReader.read_boolean, since_version=1),
             _Field("log_dirs", _uuid_array, since_version=3, tag=0),
+            _Field("cordoned_log_dirs", _uuid_array, since_version=4, tag=1),
         ),
     ),
     RecordType.UNREGISTER_BROKER: _Message(0, (_BROKER_ID, _BROKER_EPOCH)),
@@ -183,13 +186,14 @@ _MESSAGES: dict[int, _Message] = {
     RecordType.REMOVE_TOPIC: _Message(0, (_TOPIC_ID,)),
     RecordType.FEATURE_LEVEL: _Message(0, (_NAME, _Field("feature_level", FieldReader.read_int16))),
     RecordType.BROKER_REGISTRATION_CHANGE: _Message(
-        2,
+        3,
         (
             _BROKER_ID,
             _BROKER_EPOCH,
             _Field("fenced", FieldReader.read_int8, tag=0),
             _Field("in_controlled_shutdown", FieldReader.read_int8, since_version=1, tag=1),
             _Field("log_dirs", _uuid_array, since_version=2, tag=2),
+            _Field("cordoned_log_dirs", _uuid_array, since_version=3, tag=3),
         ),
     ),
     RecordType.BEGIN_TRANSACTION: _Message(0, (_Field("name", FieldReader.read_compact_nullable_string, tag=0),)),
@@ -204,8 +208,8 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
     """Decodes one record value of the metadata log; without fields for types that are not decoded.
 
     Raises:
-        InputError: Another frame version, a message version newer than known (its layout cannot be guessed), or bytes
-            that do not fit; `position` is relative to the value.
+        InputError: Another frame version, a type or a message version newer than known (its layout cannot be guessed), or
+            bytes that do not fit; `position` is relative to the value.
     """
     reader = FieldReader(value)
     frame = reader.read_unsigned_varint()
@@ -214,8 +218,11 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
     api_key = reader.read_unsigned_varint()
     version = reader.read_unsigned_varint()
     message = _MESSAGES.get(api_key)
-    if message is None:
+    if message is None and api_key in _TYPES:
         return MetadataRecord(api_key, version, {})
+    if message is None:
+        reason = f"a record of type {api_key}, known are types up to {max(_TYPES)}"
+        raise InputError(reason, position=0, first_bytes=value)
     if version > message.max_version:
         reason = f"{RecordType(api_key).name}_RECORD of version {version}, known up to {message.max_version}"
         raise InputError(reason, position=0, first_bytes=value)
@@ -224,6 +231,34 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
         reason = f"{RecordType(api_key).name}_RECORD has {reader.remaining_bytes} bytes left over"
         raise InputError(reason, position=reader.position, first_bytes=value[reader.position :])
     return MetadataRecord(api_key, version, fields)
+
+
+_ABOUT_BROKERS = frozenset(
+    {
+        *(RecordType.REGISTER_BROKER, RecordType.UNREGISTER_BROKER, RecordType.FENCE_BROKER),
+        *(RecordType.UNFENCE_BROKER, RecordType.BROKER_REGISTRATION_CHANGE),
+    }
+)
+
+
+def find_subjects(value: bytes) -> frozenset[StateSubject]:
+    """What a record that cannot be read is about, by its type; all there is where its type is not known either.
+
+    A transaction's beginning or end that is not read decides over records of every kind.
+    """
+    try:
+        reader = FieldReader(value)
+        _, api_key = reader.read_unsigned_varint(), reader.read_unsigned_varint()
+    except InputError:
+        return frozenset(StateSubject)
+    if api_key in _ABOUT_BROKERS:
+        return frozenset({StateSubject.BROKERS})
+    if api_key == RecordType.CONFIG:
+        return frozenset({StateSubject.CONFIGS})
+    about_partitions = (RecordType.TOPIC, RecordType.REMOVE_TOPIC, RecordType.PARTITION, RecordType.PARTITION_CHANGE)
+    if api_key in (*about_partitions, RecordType.CLEAR_ELR):
+        return frozenset({StateSubject.PARTITIONS})
+    return frozenset(StateSubject)
 
 
 def _read_fields(reader: FieldReader, fields: tuple[_Field, ...], version: int) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
+from pipeline.model.cluster import ClusterState
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext
@@ -15,14 +16,14 @@ from pipeline.sources.files.cluster_rows import (
     WindowState,
     compacted_topics,
     disk_columns,
-    group_row,
     iter_broker_rows,
     iter_cluster_state_rows,
-    iter_consumer_group_rows,
     list_window_states,
     retention_ms,
+    with_leaders,
 )
 from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
+from pipeline.sources.files.group_rows import group_row, iter_consumer_group_rows
 from pipeline.sources.source import ClusterReading
 from pipeline.storage.rows import merge_rows
 from pipeline.tables import Table
@@ -32,40 +33,71 @@ from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_
 def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
     reading = found.reading
-    kept = expired.get(reading.record_source, set()) | (_observed_before(run, reading) if reading.live else set())
-    fresh = fresh_windows(run, kept)
+    observed = _observed_before(run, reading) if reading.live else set()
+    gone = expired.get(reading.record_source, set())
+    fresh = fresh_windows(run, gone | observed)
+    now = _windows_of_now(run, reading)
+    again = tuple(sorted(observed - gone))
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     name, history = run.cluster_name, reading.history
-    states = list_window_states(history, fresh, _newest_epochs(found), reading.newest)
+    epochs = _newest_epochs(found)
+    states = [*list_window_states(history, fresh, epochs, reading.newest), *list_window_states(history, now)]
+    led = {known.window.start_ms: known.state for known in list_window_states(history, again, epochs)}
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
-        (BROKERS, _broker_rows(name, reading, states), fresh),
+        (BROKERS, _broker_rows(name, reading, states, {reading.newest, *now}), (*fresh, *now)),
         (
             CLUSTER_STATE,
-            iter_cluster_state_rows(name, reading.replicas, states, reading.relative, moving=reading.moving),
-            fresh,
+            (
+                *iter_cluster_state_rows(name, reading.replicas, states, reading.relative, moving=reading.moving),
+                *_observed_rows(run, led, again),
+            ),
+            (*fresh, *now, *again),
         ),
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
     return {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
 
 
-def _broker_rows(name: str, reading: ClusterReading, states: Sequence[WindowState]) -> Iterator[dict[str, Any]]:
-    """Rows of brokers' volumes and configs; they are of now and belong to the newest window."""
+def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindow, ...]:
+    """The window that holds the moment at which a live cluster was asked, which is not over: a later run adds the rest."""
+    if reading.live is None or reading.live.state is None:
+        return ()
+    at_ms = reading.live.observed_at_ms
+    window = run.window_at(at_ms - at_ms % run.window_ms)
+    return (window,) if window.start_ms >= run.span.end_ms else ()
+
+
+def _observed_rows(
+    run: RunContext, led: Mapping[int, ClusterState], windows: Sequence[TimeWindow]
+) -> Iterator[dict[str, Any]]:
+    """Stored rows of windows that an earlier run observed, with those who led at their ends as far as that is known now."""
+    if windows:
+        for row in run.rows(CLUSTER_STATE, windows):
+            yield from with_leaders([row], led[milliseconds_of(row["window_start"])])
+
+
+def _broker_rows(
+    name: str, reading: ClusterReading, states: Sequence[WindowState], present: Collection[TimeWindow | None]
+) -> Iterator[dict[str, Any]]:
+    """Rows of brokers; volumes and configs are of now, and belong to the windows that the present state is of."""
     for state in states:
-        is_newest = state.window == reading.newest
-        disks = disk_columns(reading.replicas, reading.spaces if is_newest else {}, reading.relative)
-        configs = reading.broker_configs if is_newest else {}
+        is_present = state.window in present
+        disks = disk_columns(reading.replicas, reading.spaces if is_present else {}, reading.relative)
+        configs = reading.broker_configs if is_present else {}
         yield from iter_broker_rows(name, reading.history, reading.directory_counts, [state], configs, disks=disks)
 
 
 def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
-    """Windows whose state an earlier run observed, when it was the newest: no later observation is nearer to it."""
-    observed_ms = {
-        milliseconds_of(row["window_start"])
-        for row in run.rows(BROKERS, run.windows, ("window_start", "is_fenced", "observed_at"))
-        if row["observed_at"] is not None and row["is_fenced"] is not None
-    }
-    return {window for window in run.windows if window.start_ms in observed_ms and window != reading.newest}
+    """Windows that hold the moment at which an earlier run asked, and those it was the newest window of in older versions."""
+    observed = set()
+    for row in run.rows(BROKERS, run.windows, ("window_start", "is_fenced", "observed_at")):
+        if row["observed_at"] is None:
+            continue
+        window = run.window_at(milliseconds_of(row["window_start"]))
+        is_inside = milliseconds_of(row["observed_at"]) in window
+        if is_inside or (row["is_fenced"] is not None and window != reading.newest):
+            observed.add(window)
+    return observed
 
 
 def _newest_epochs(found: Found) -> dict[int, dict[PartitionKey, int]]:

@@ -14,7 +14,7 @@ from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
-from pipeline.sources.collected.reading import choose_copies, plan_collected_tasks
+from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
@@ -85,6 +85,8 @@ def read_run_input(
     scanned = scan(spark, plan, few=few_rows, seconds=_S_PER_BYTE * read_bytes)
     summaries = scanned.small(Kind.SUMMARIES).to_pylist()
     summaries.sort(key=lambda row: row["batch_count"] or 0)  # of a file collected in stretches the last row counts
+    if reading.collected is not None:
+        reading = replace(reading, collected=reading.collected.doubting(summaries, run.span))
     if reading.live is not None:
         summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
@@ -141,9 +143,7 @@ def _plan_tasks(
     leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
     tasks: list[ReadTask] = []
     if reading.collected is not None:
-        known = reading.history.state_at(settings.as_of_ms).leaders
-        copies = choose_copies(reading.collected, known, reading.topics)
-        tasks += plan_collected_tasks(copies, settings, CollectedAs.of(settings), leaders)
+        tasks += plan_collected_tasks(reading.collected, settings, CollectedAs.of(settings), leaders)
     elif reading.live is None:
         tasks += plan_segment_tasks(reads, settings, leaders, least)
     else:

@@ -7,19 +7,21 @@ the incidents that were open before. A message is queued once per change and cha
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pipeline.alerting.incidents import IncidentPolicy, OpenIncident, fold_verdicts, open_before
+from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.errors import ConfigError
 from pipeline.jobs.raise_incidents.messages import queue_messages
-from pipeline.model.incident import IncidentChange
+from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.values import row_of, values_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -38,12 +40,21 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     """
     if not verdicts:
         return JobReport(notes=("nothing was judged",))
+    ensure_tables(run.warehouse, (INCIDENTS,))  # an older warehouse lacks columns of it
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
     first_ms = windows[0].start_ms
     opened = open_before(load_open(run, first_ms), first_ms)
-    history = load_history(run, first_ms, opened)
+    stored = load_since(run, first_ms)
+    history = load_history(run, first_ms, [*(one.last for one in opened), *stored])
     changes = fold_verdicts(
-        verdicts, cluster=run.cluster_name, policy_of=partial(_policy, run), open_incidents=opened, history=history
+        verdicts,
+        cluster=run.cluster_name,
+        policy_of=partial(_policy, run),
+        open_incidents=opened,
+        history=history,
+        stored=stored,
+        judged_until_ms=max(run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)), default=0),
+        taken=load_ids(run, first_ms),
     )
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
@@ -59,10 +70,12 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         for row in run.rows(VERDICTS, windows, ("window_start", "judged_from"))
     } | {window.start_ms: digest for window, digest in (inputs or {}).items()}
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
+    starts_ms = {window.start_ms for window in windows}
+    starts_ms |= {change.window_start_ms for change in stored if change.window_start_ms >= first_ms}
     versions = {
-        INCIDENTS.name: run.replace(INCIDENTS, rows, windows),
+        INCIDENTS.name: run.replace(INCIDENTS, rows, [run.window_at(start_ms) for start_ms in sorted(starts_ms)]),
         ALERT_OUTBOX.name: queue_messages(
-            run, news, (*history, *verdicts), ended=[c for c in changes if not c.is_open]
+            run, news, (*history, *verdicts), ended=[change for change in changes if _ends_alert(change)]
         ),
         VERDICTS.name: run.replace(VERDICTS, judged, windows),
     }
@@ -73,18 +86,35 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
 def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
     """Changes before a window, of incidents that had not ended by then: of all that ever were, these are few."""
     before = TimeWindow(0, first_ms)
-    sql = "SELECT * FROM changes WHERE incident_id NOT IN (SELECT incident_id FROM changes WHERE state = 'resolved')"
+    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
+    ended = f"SELECT incident_id FROM changes WHERE state IN ({states})"  # noqa: S608 - our own words
+    sql = f"SELECT * FROM changes WHERE incident_id NOT IN ({ended})"  # noqa: S608
     return values_of(IncidentChange, run.query(sql, (before,), changes=INCIDENTS))
 
 
-def load_history(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[Verdict]:
-    """Verdicts before a window: of those that count toward k of n, and on open incidents' subjects since these began."""
+def load_since(run: RunContext, first_ms: int) -> list[IncidentChange]:
+    """Changes in a window and after it, and of their subjects since the first of these incidents began."""
+    found = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
+    began_ms = min((one.since_ms for one in found), default=first_ms)
+    if began_ms >= first_ms:
+        return found
+    return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *found]
+
+
+def load_ids(run: RunContext, first_ms: int) -> set[str]:
+    """Ids of all incidents before a window: none of them is given again."""
+    found = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
+    return set(found["incident_id"].to_pylist())
+
+
+def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]) -> list[Verdict]:
+    """Verdicts before a window: of those that count toward k of n, and on known incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
     from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
-    began_ms = min((from_ms, *(one.last.since_ms for one in opened)))
+    began_ms = min((from_ms, *(one.since_ms for one in known)))
     wanted = f"window_start >= {format_datafusion_instant(from_ms)}"
     if began_ms < from_ms:
-        subjects = sorted({format_datafusion_text(f"{one.last.rule} {one.last.subject}") for one in opened})
+        subjects = sorted({format_datafusion_text(f"{one.rule} {one.subject}") for one in known})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
     before = (TimeWindow(began_ms, first_ms),)
     return values_of(Verdict, run.load(VERDICTS, before, where=wanted))
@@ -94,15 +124,30 @@ def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequenc
     """Why a change is not reported, by its key."""
     oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     silenced = {}
+    parts: dict[str, list[str]] = defaultdict(list)
     for change in changes:
-        mute = find_mute(mutes, run.cluster_name, change)
+        if change.merged_into is not None:
+            parts[change.merged_into].append(change.incident_id)
+    for change in changes:
+        mute = find_mute(mutes, run.cluster_name, change, parts[change.incident_id])
         if run.notify is False:
             silenced[change.key] = "a run without notices"
+        elif _has_no_verdict(change):
+            silenced[change.key] = "no window of its subject is judged any more"
         elif mute is not None:
             silenced[change.key] = mute.describe()
         elif run.notify is None and change.window_start_ms < oldest_ms:
             silenced[change.key] = "its window ended longer ago than mail.tell_within"
     return silenced
+
+
+def _ends_alert(change: IncidentChange) -> bool:
+    """Whether an alert ends with it; that of an incident it was merged into has the same labels, and goes on."""
+    return not change.is_open and change.merged_into is None and not _has_no_verdict(change)
+
+
+def _has_no_verdict(change: IncidentChange) -> bool:
+    return change.state == "withdrawn" and change.value is None
 
 
 def _policy(run: RunContext, rule: str) -> IncidentPolicy:
@@ -125,6 +170,8 @@ def _policy(run: RunContext, rule: str) -> IncidentPolicy:
 
 
 def _note(change: IncidentChange) -> str:
+    if change.merged_into is not None:
+        return f"incident {change.incident_id} {change.state}: {change.subject}, merged into {change.merged_into}"
     if change.rule == SOURCE_ARRIVAL:
         what = "incomplete or late" if change.is_open else "complete again"
         return f"incident {change.incident_id} {change.state}: source {change.subject} is {what}"

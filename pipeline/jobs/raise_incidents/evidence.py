@@ -31,6 +31,7 @@ from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, RULE_MEASURES
+from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
@@ -67,6 +68,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
         "report": run.config.report_link(run.cluster_name, change.window_start_ms),
+        "merged": _merged_into(run, change),
     }
     if change.rule == SOURCE_ARRIVAL:
         return IncidentEvidence(**common, limits_at="freshness")
@@ -75,6 +77,13 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         common["owner"] = rule.owner or run.cluster.owner
         return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
     return _gather(run, common, verdict)
+
+
+def _merged_into(run: RunContext, change: IncidentChange) -> tuple[str, ...]:
+    """Ids that were merged into the incident since it began: they ended in a window of its span."""
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
+    found = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
+    return tuple(sorted({row["incident_id"] for row in found if row["merged_into"] == change.incident_id}))
 
 
 def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:

@@ -7,32 +7,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, list_settings, predict_ratios
+from pipeline.advice.candidate_effects import (
+    describe_candidate,
+    format_config_diff,
+    list_settings,
+    predict_healed,
+    predict_ratios,
+)
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.config.rules import Gate
+from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.rules.brokers import disk_fillings
+from pipeline.rules.disks import disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.values import row_of
+from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import REPLAY_BROKERS, SCENARIO_COMPARISON
 
 _FOLLOWING = 0.5
+_OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked again
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     """Replaces the windows' recommendations; windows in which no broker is above its limit get none."""
     if not windows:
         return JobReport()
+    ensure_tables(run.warehouse, (PROMISES, INCIDENTS, ALERT_OUTBOX))  # an older warehouse lacks columns of them
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
         gate = _gate_of(run, row)
@@ -44,6 +57,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     for window in sorted(windows):
         judged, scores = ledger.judge(window)
         advice = _recommend(run, window, hot[window.start_ms], scores) if window.start_ms in hot else []
+        advice = ledger.keep_sent(window, advice)
         ledger.add(advice)
         promises += judged
         found += advice
@@ -67,10 +81,14 @@ def _row(value: Recommendation) -> Row:
 def _recommend(
     run: RunContext, window: TimeWindow, hot: Sequence[Row], scores: Mapping[str, PromiseScore]
 ) -> list[Recommendation]:
-    shares, loads = run.rows(BROKER_SHARE, (window,)), run.rows(PARTITION_HEALTH, (window,))
+    stood = [row for row in run.rows(BROKER_SHARE, (window,)) if row["expected_share"]]  # the others have no fair share
+    shares, loads = stood, run.rows(PARTITION_HEALTH, (window,))
     partitions, brokers = load_placement(run, window)
     effects = _effects(run, window, shares, loads)
     effects += find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
+    answers = read_answers(run, window, [row["broker_id"] for row in hot])
+    keyed = find_keyed(run, window)
+    healed = _healed(run, window, shares, loads)
     return [
         recommendation
         for row in hot
@@ -80,7 +98,10 @@ def _recommend(
                 window_start_ms=window.start_ms,
                 share_ratio=row["share_ratio"],
                 target_ratio=_gate_of(run, row).resolves_at,
-                load_follows=_follows(row),
+                load_follows=follows_broker(row),
+                keyed=keyed,
+                answers=answers.get(row["broker_id"]),
+                healed=healed,
                 max_moved_bytes=run.cluster.max_moved_bytes,
             ),
             partitions,
@@ -93,7 +114,8 @@ def _recommend(
 
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
     """Loads partitions and brokers of a window, input of the plans."""
-    registered = {row["broker_id"]: row for row in run.rows(BROKERS, (window,))}
+    brokers_then = _observed_next(run, BROKERS, window, ("broker_id",), "is_fenced")
+    registered = {row["broker_id"]: row for row in brokers_then}
     rooms = {
         broker_id: max(0, min(total - used for used, total in fillings.values()))  # a replica may come to any of them
         for broker_id, row in registered.items()
@@ -104,25 +126,65 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
             broker_id=row["broker_id"],
             rack=registered.get(row["broker_id"], {}).get("rack"),
             capacity=row["capacity"],
-            is_fenced=bool(registered.get(row["broker_id"], {}).get("is_fenced")),
+            is_fenced=_is_gone(registered.get(row["broker_id"], {})),
+            takes_replicas=registered.get(row["broker_id"], {}).get("takes_replicas") is not False,
+            doubt=registered.get(row["broker_id"], {}).get("doubt") or "",
             free_bytes=rooms.get(row["broker_id"]),
         )
         for row in sorted(run.rows(BROKER_SHARE, (window,)), key=lambda row: row["broker_id"])
     ]
-    return place_partitions(run.rows(PARTITION_HEALTH, (window,)), run.rows(CLUSTER_STATE, (window,))), brokers
+    of_replica = ("topic", "topic_id", "partition", "replica_id")
+    replicas = _observed_next(run, CLUSTER_STATE, window, of_replica, "is_in_sync")
+    return place_partitions(run.rows(PARTITION_HEALTH, (window,)), replicas), brokers
 
 
-def _follows(row: Row) -> bool:
+def _observed_next(run: RunContext, table: Table, window: TimeWindow, key: Sequence[str], name: str) -> list[Row]:
+    """A window's rows; what is of a moment (who is in sync, who is away) is that of the next observation after it, if any."""
+    own: dict[tuple[Any, ...], Row] = {}
+    observed: dict[tuple[Any, ...], Any] = {}
+    reach = TimeWindow(window.start_ms, window.end_ms + _OBSERVED_WITHIN * run.window_ms)
+    for row in sorted(run.rows(table, (reach,)), key=lambda row: row["window_start"]):
+        place = tuple(row[part] for part in key)
+        if milliseconds_of(row["window_start"]) == window.start_ms:
+            own[place] = row
+        elif row[name] is not None:
+            observed.setdefault(place, row[name])
+    return [{**row, name: observed.get(place, row[name])} for place, row in own.items()]
+
+
+def _is_gone(broker: Row) -> bool:
+    """A broker that is fenced, or whose disk was found while others are registered and it is not."""
+    is_registered = broker.get("state_source") != "log_directories" or bool(broker.get("doubt"))
+    return bool(broker.get("is_fenced")) or (not is_registered and broker.get("takes_replicas") is False)
+
+
+def follows_broker(row: Row) -> bool:
+    """Whether most of what a broker has above its fair share is neither keys nor their luck, nor how leaders are spread.
+
+    `row`: of `gold.broker_share`.
+    """
+    if row["share"] is None or row["remainder_term"] is None:
+        return False
     excess = row["share"] - row["expected_share"]
-    return row["remainder_term"] is not None and row["remainder_term"] > _FOLLOWING * excess
+    return bool(excess > 0 and row["remainder_term"] > _FOLLOWING * excess)
+
+
+def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
+    """Topics placed by keys in a window: their load stays with the partitions, whoever leads them."""
+    rows = run.rows(TOPIC_HEALTH, (window,), ("window_start", "topic", "placement"))
+    return frozenset(row["topic"] for row in rows if row["placement"] == "keys")
 
 
 def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
-    """Replicas of `bronze.cluster_state` beside what their partitions carried.
+    """Replicas of `bronze.cluster_state` beside what their partitions carried, by name where a source knows no topic ids.
 
     `state`: rows of `bronze.cluster_state` of the same window.
     """
     carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
+    by_name: dict[tuple[str, int], int] = defaultdict(int)
+    for (topic, topic_id, number), size in carried.items():
+        if not topic_id:
+            by_name[topic, number] += size
     replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in state:
         if row["reassignment"] is None:
@@ -134,12 +196,25 @@ def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedP
             replicas=tuple(row["replica_id"] for row in rows),
             leader_id=rows[0]["leader_id"],
             in_sync=tuple(row["replica_id"] for row in rows if row["is_in_sync"] is not False),
-            load_bytes=carried.get(key, 0),
+            load_bytes=carried.get(key, 0) + (by_name[key[0], key[2]] if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
         )
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]
     ]
+
+
+def _healed(
+    run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]
+) -> dict[int, tuple[float, float, float]]:
+    """What the replay says of brokers' shares if none were slow, under the first candidate that asks it."""
+    name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
+    rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None]
+    compared = {row["topic"]: row for row in run.rows(SCENARIO_COMPARISON, (window,)) if row["candidate"] == name}
+    topic_bytes: dict[str, int] = defaultdict(int)
+    for row in loads:
+        topic_bytes[row["topic"]] += row["size_bytes"]
+    return predict_healed(shares, rows, compared, topic_bytes=topic_bytes)
 
 
 def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]) -> list[CandidateEffect]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
+from pipeline.jobs.recommend.answers import ALL_CLIENTS
+from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, score_actions
 from pipeline.model.recommendation import Recommendation
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
-from pipeline.storage.values import value_of
+from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
+from pipeline.storage.values import value_of, values_of
 from pipeline.tables.bronze import CLUSTER_STATE
-from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 
@@ -27,12 +32,14 @@ class PromiseLedger:
         self._run = run
         own = {window.start_ms for window in windows}
         first_ms, last_ms = min(own), max(own)
-        reach = TimeWindow(max(0, first_ms - WATCHED_WINDOWS * run.window_ms), last_ms)
-        self._advice = (
-            [one for one in run.values(Recommendation, RECOMMENDATIONS, (reach,)) if one.window_start_ms not in own]
-            if reach.duration_ms
-            else []
-        )
+        self._mailed = load_mailed(run, first_ms, last_ms)
+        self._kept = self._load_kept(own)
+        reach_ms = max(0, first_ms - WATCHED_WINDOWS * run.window_ms)
+        older = {one.window_start_ms for one in self._mailed if one.window_start_ms < reach_ms}
+        reach = [*map(run.window_at, sorted(older)), *([TimeWindow(reach_ms, last_ms)] if reach_ms < last_ms else [])]
+        self._advice = [
+            one for one in run.values(Recommendation, RECOMMENDATIONS, reach) if one.window_start_ms not in own
+        ]
         decided = run.load(PROMISES, where="outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL").to_pylist()
         self._promises = [one for one in (value_of(Promise, row) for row in decided) if one.window_start_ms not in own]
         self._windows: dict[int, PromiseWindow] = {}
@@ -42,21 +49,52 @@ class PromiseLedger:
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]
-        advice = [one for one in self._advice if from_ms <= one.window_start_ms < start_ms]
+        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_open_in(start_ms)}
+        mailed = {
+            name_promise(one)
+            for one in self._advice
+            if one.window_start_ms < start_ms and (one.window_start_ms, one.subject) in told
+        }
+        advice = [
+            one for one in self._advice if from_ms <= one.window_start_ms < start_ms or name_promise(one) in mailed
+        ]
         candidates = {candidate.name: candidate for candidate in run.config.candidates}
         first = {one.key: one.carried_out_ms for one in before if one.carried_out_ms is not None}
         watched = []
-        for one in choose_watched(advice, before):
+        for one in choose_watched(advice, before, mailed):
             then, now = self._read(one.window_start_ms), self._read(start_ms)
             progress = measure_progress(one, then, now, candidates)
             watched.append(
-                WatchedAdvice(advice=one, then=then, now=now, progress=progress, first_ms=first.get(name_promise(one)))
+                WatchedAdvice(
+                    advice=one,
+                    then=then,
+                    now=now,
+                    progress=progress,
+                    first_ms=first.get(name_promise(one)),
+                    is_mailed=name_promise(one) in mailed,
+                )
             )
         judged = [judge_promise(one, watched, candidates) for one in watched if one.broker_id in one.now.shares]
         scores = score_actions([*before, *judged])
         judged = [replace(one, **scores.get(one.action, PromiseScore())._asdict()) for one in judged]
         self._promises += judged
         return judged, scores
+
+    def _load_kept(self, own: set[int]) -> dict[int, list[Recommendation]]:
+        """The advice of the run's own windows that left in a message: it stays what people were sent."""
+        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.window_start_ms in own}
+        windows = [self._run.window_at(start_ms) for start_ms in sorted({start_ms for start_ms, _ in told})]
+        kept: dict[int, list[Recommendation]] = defaultdict(list)
+        for one in self._run.values(Recommendation, RECOMMENDATIONS, windows):
+            if (one.window_start_ms, one.subject) in told:
+                kept[one.window_start_ms].append(replace(one, broker_ratios=dict(one.broker_ratios or {})))
+        return kept
+
+    def keep_sent(self, window: TimeWindow, advice: Sequence[Recommendation]) -> list[Recommendation]:
+        """A window's advice, with what left in a message about a broker in place of what would be advised anew."""
+        kept = self._kept.get(window.start_ms, [])
+        sent = {one.subject for one in kept}
+        return [*(one for one in advice if one.subject not in sent), *kept]
 
     def add(self, advice: Sequence[Recommendation]) -> None:
         """Adds a window's advice."""
@@ -66,6 +104,56 @@ class PromiseLedger:
         if start_ms not in self._windows:
             self._windows[start_ms] = read_window(self._run, self._run.window_at(start_ms))
         return self._windows[start_ms]
+
+
+@dataclass(frozen=True, slots=True)
+class MailedAdvice:
+    """The advice on a broker that left in a message about a window."""
+
+    window_start_ms: int
+    subject: str
+    ended_ms: int | None  # window that ended the incident
+
+    def is_open_in(self, window_start_ms: int) -> bool:
+        """Whether the incident goes on in a window, or ends in it."""
+        return self.ended_ms is None or window_start_ms <= self.ended_ms
+
+
+def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
+    """Loads which windows' advice left in messages about broker shares whose incident was open in one of these windows.
+
+    A digest holds no advice.
+    """
+    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
+    ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
+    over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words
+    sql = f"SELECT * FROM changes WHERE rule = '{SHARE_RULE}' AND incident_id NOT IN ({over})"  # noqa: S608
+    until = TimeWindow(0, last_ms + run.window_ms)
+    changes = {
+        one.incident_id: one
+        for one in values_of(
+            IncidentChange, run.query(f"{sql} ORDER BY window_start, state IN ({states})", (until,), changes=INCIDENTS)
+        )
+    }
+    if not changes:
+        return []
+    names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
+    columns = ("incident_id", "window_start", "state")
+    told = run.load(ALERT_OUTBOX, None, columns, where=f"delivered_at IS NOT NULL AND incident_id IN ({names})")
+    return [
+        MailedAdvice(milliseconds_of(row["window_start"]), changes[row["incident_id"]].subject, ended_ms)
+        for row in told.to_pylist()
+        if row["state"] not in ENDED
+        for ended_ms in [_find_end(changes, row["incident_id"])]
+    ]
+
+
+def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | None:
+    """The window that ended an incident, or the one that it was merged into; None while it goes on."""
+    last = changes.get(incident_id)
+    if last is None or last.is_open:
+        return None
+    return last.window_start_ms if last.merged_into is None else _find_end(changes, last.merged_into)
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
@@ -85,7 +173,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
             heavy[row["topic"]].add(row["key"])
     return PromiseWindow(
         start_ms=window.start_ms,
-        shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows)},
+        shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows) if row["expected_share"]},
         loads={(row["topic"], row["partition"]): row["size_bytes"] for row in partitions},
         leaders={(row["topic"], row["partition"]): row["leader_id"] for row in partitions},
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
@@ -99,4 +187,5 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
             if row["share"] is not None
         },
         back_tests={row["topic"]: row for row in run.rows(BACK_TESTS, windows)},
+        latency={row["broker_id"]: row for row in run.rows(LATENCY, windows) if row["client_id"] == ALL_CLIENTS},
     )

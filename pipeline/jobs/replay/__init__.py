@@ -73,8 +73,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     rows = list_rows(keyed, topics, sessions, metrics)
     versions = {table.name: run.replace(table, found, windows) for table, found in rows.items()}
     nothing = (
-        f"neither keys nor arrivals are stored for these windows (keys.mode is {run.config.keys.mode}, replay.arrivals"
-        f" is {str(run.config.replay.arrivals).lower()}): nothing to replay"
+        "nothing to replay: these windows hold no records, or neither keys nor arrivals of them are stored (keys.mode is "
+        f"{run.config.keys.mode}, replay.arrivals is {str(run.config.replay.arrivals).lower()})"
     )
     notes = (*_describe_verdicts(rows[HASH_VERDICTS]), *_describe_back_tests(rows[BACK_TESTS]))
     return JobReport(table_versions=versions, notes=notes or (nothing,))

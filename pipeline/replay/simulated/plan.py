@@ -14,6 +14,7 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.config.replay import Candidate
 from pipeline.errors import ConfigError
+from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
@@ -68,6 +69,17 @@ class SessionGroup:
         """Brokers that lead a partition or have a service model, ascending."""
         leaders = {leader for topic in self.topics for leader in topic.leaders if leader >= 0}
         return tuple(sorted(leaders | set(self.services)))
+
+    @property
+    def healed(self) -> dict[int, ServiceModel]:
+        """The brokers that answer late, each with the service of the one in the middle (of two, the faster)."""
+        by_delay = sorted(self.services.values(), key=lambda one: (one.delay_ms.value, one.broker_id))
+        if not by_delay:
+            return {}
+        middle = by_delay[(len(by_delay) - 1) // 2]
+        late_ms = max(SLOW_RATIO * middle.delay_ms.value, middle.delay_ms.value + SLOWER_MS)
+        slow = [one.broker_id for one in by_delay if one.delay_ms.value >= late_ms]
+        return {broker_id: replace(middle, broker_id=broker_id) for broker_id in slow}
 
     @property
     def name(self) -> str:
@@ -241,7 +253,8 @@ def _describe_run(group: SessionGroup, candidate: Candidate, producers: Sequence
         )
         for producer, session in zip(producers, group.sessions, strict=True)
     )
-    return counts, repr(sorted(candidate.brokers.items())), sessions
+    healed = tuple(sorted(group.healed)) if candidate.brokers_alike else ()
+    return counts, repr(sorted(candidate.brokers.items())), healed, sessions
 
 
 def _describe_keys(producer: CandidateProducer, session: GroupSession) -> str:

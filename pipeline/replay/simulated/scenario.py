@@ -88,6 +88,8 @@ class GroupScenario:
 
     def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
         model = self.group.services.get(broker_id)
+        if self.candidate.brokers_alike:
+            model = self.group.healed.get(broker_id, model)
         chance = draw_evenly(seed, Step.DELAY, f"{self.group.start_ms} {broker_id}")
         broker = SimulatedBroker(broker_id) if model is None else make_broker(model, self.base_ms, chance=chance)
         change = self.candidate.brokers.get(broker_id)

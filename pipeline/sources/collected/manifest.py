@@ -8,24 +8,33 @@ A part that no manifest names was left by a collector that died: nothing reads i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.errors import InputError
-from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, ReplicaState, Timeline
+from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, ReplicaState, Timeline, UnreadState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
+from pipeline.model.window import LATEST_MS
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.records.scan_settings import ScanSettings
 
 MANIFEST = "manifest.json.zst"
 FORMAT = 1
-_MOST_MANIFEST_BYTES = 1 << 30
+_MOST_MANIFEST_BYTES = 256 << 20
+"""Decompressed: what 100,000 replicas take, ten times."""
+_MOST_PACKED_BYTES = 64 << 20
+_MOST_PART_BYTES = 1 << 30
+_INT64 = 2**63
+
+Count = Annotated[int, Field(ge=0, lt=_INT64)]
+Instant = Annotated[int, Field(ge=-1, le=LATEST_MS)]
 
 
 class _Stored(BaseModel):
@@ -54,14 +63,14 @@ class CollectedAs(_Stored):
 class Part(_Stored):
     """A Parquet file of one kind of rows."""
 
-    path: str  # below the host's folder
-    kind: str
-    size_bytes: int
-    row_count: int
-    start_ms: int  # of the first window it has rows of; as the next ones -1 where it has none
-    end_ms: int  # of the last one
-    newest_ms: int  # newest event time of a batch
-    collected_at_ms: int
+    path: str = Field(pattern=r"^parts/[A-Za-z0-9][A-Za-z0-9._-]*\.parquet$")  # below the host's folder
+    kind: Literal["summaries", "batches", "keys", "others", "arrivals"]
+    size_bytes: int = Field(ge=0, le=_MOST_PART_BYTES)
+    row_count: Count
+    start_ms: Instant  # of the first window it has rows of; as the next ones -1 where it has none
+    end_ms: Instant  # of the last one
+    newest_ms: Instant  # newest event time of a batch
+    collected_at_ms: Instant
 
 
 class SegmentTotals(_Stored):
@@ -76,14 +85,14 @@ class LogProgress(_Stored):
 
     topic: str
     topic_id: str
-    partition: int
-    next_offset: int
-    base_offset: int  # of the segment under way
-    position: int  # in that file, of the batch that begins at or after `next_offset`
-    newest_ms: int  # newest event time in that file before the position
+    partition: Count
+    next_offset: Count
+    base_offset: Count  # of the segment under way
+    position: Count  # in that file, of the batch that begins at or after `next_offset`
+    newest_ms: Instant  # newest event time in that file before the position
     stamps_ms: tuple[int, ...]  # max timestamps of the batches before the position, for those out of line after it
     totals: SegmentTotals
-    collected_at_ms: int
+    collected_at_ms: Instant
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -104,7 +113,22 @@ class HostState(_Stored):
     topic_configs: dict[str, Timeline[Mapping[str, str]]] = {}
     default_configs: Timeline[Mapping[str, str]] = Timeline()
     state_source: str = ""
-    known_since_ms: int | None = None
+    known_since_ms: int | None = Field(None, ge=0, le=LATEST_MS)
+    unread: tuple[UnreadState, ...] = ()
+
+    @model_validator(mode="after")
+    def _timelines_are_in_order(self) -> Self:
+        by_key: list[Iterable[Timeline[Any]]] = [self.brokers.values(), self.topic_configs.values()]
+        for timeline in (*(one for found in by_key for one in found), *self.partitions, self.default_configs):
+            moments = timeline.moments_ms
+            if len(moments) != len(timeline.values) or list(moments) != sorted(moments):
+                raise ValueError("a timeline whose moments are not in order, or not one a value")
+            if moments and not 0 <= moments[0] <= moments[-1] <= LATEST_MS:
+                raise ValueError("a timeline with a moment that no calendar holds")
+        for timeline in self.partitions:
+            if len({state.topic_partition for state in timeline.values if state is not None}) != 1:
+                raise ValueError("a timeline of no partition, or of several")
+        return self
 
     @classmethod
     def of(
@@ -126,6 +150,7 @@ class HostState(_Stored):
                 "default_configs": history.default_configs,
                 "state_source": history.state_source,
                 "known_since_ms": history.known_since_ms,
+                "unread": history.unread,
             }
         return cls(
             directories=tuple(
@@ -152,6 +177,7 @@ class HostState(_Stored):
             },
             topic_configs=self.topic_configs,
             default_configs=self.default_configs,
+            unread=self.unread,
         )
 
     @property
@@ -168,7 +194,7 @@ class Manifest(_Stored):
     format: int = FORMAT
     host: str
     collected_as: CollectedAs
-    collected_at_ms: int  # everything committed by then was read
+    collected_at_ms: Instant  # everything committed by then was read
     state: HostState
     parts: tuple[Part, ...] = ()
     progress: tuple[LogProgress, ...] = ()
@@ -181,16 +207,29 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
         InputError: It is damaged, or of a newer format.
         StorageError: It cannot be read.
     """
-    packed = folder.read(MANIFEST)
+    path = f"{folder.location}/{MANIFEST}"
+    packed = folder.read(MANIFEST, _MOST_PACKED_BYTES)
     if packed is None:
         return None
     try:
         with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-            text = stream.read(_MOST_MANIFEST_BYTES)
-        return Manifest.model_validate_json(text)
-    except (OSError, ValidationError) as error:
+            text = stream.read(_MOST_MANIFEST_BYTES + 1)
+        if len(text) > _MOST_MANIFEST_BYTES:
+            raise InputError(f"more than {_MOST_MANIFEST_BYTES >> 20} MiB, far more than it ever has", path=path)
+        manifest = Manifest.model_validate_json(text)
+        json.loads(text, parse_int=_parse_int64)
+    except (OSError, ValueError, pa.ArrowException) as error:
         reason = f"no manifest of format {FORMAT} ({type(error).__name__})"
-        raise InputError(reason, path=f"{folder.location}/{MANIFEST}") from error
+        raise InputError(reason, path=path) from error
+    return manifest
+
+
+def _parse_int64(digits: str) -> int:
+    """A number of a manifest: all are 64 bits in tables."""
+    number = int(digits)
+    if not -_INT64 <= number < _INT64:
+        raise ValueError("a number beyond 64 bits")
+    return number
 
 
 def write_manifest(folder: StoredFolder, manifest: Manifest) -> int:

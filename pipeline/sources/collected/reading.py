@@ -1,89 +1,31 @@
-"""Reads collected parts: one copy of every partition, from the host that read it furthest."""
+"""Reads collected parts: of every partition the copy that counts, from the hosts that may speak for it."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.window import TimeWindow, instant_of
-from pipeline.sources.collected.manifest import CollectedAs, Manifest, Part, read_manifest
+from pipeline.model.window import instant_of
+from pipeline.sources.collected.copies import Windows
+from pipeline.sources.collected.host import PartitionId, name_partitions, read_part
+from pipeline.sources.collected.landing import Landing
+from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
-from pipeline.sources.questions import name_some
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import SCHEMAS, Kind, Piece
+from pipeline.sources.records.pieces import Kind, Piece, ReadTask
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import LogName
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
-PartitionId = tuple[str, str, int]
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """A host's folder and its committed parts."""
-
-    folder: StoredFolder
-    manifest: Manifest
-
-
-def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem]) -> list[Host]:
-    """Reads the hosts of a landing folder, by name; a faulty one, or one that lost parts of the span, becomes a problem."""
-    hosts = []
-    for name in landing.folders():
-        folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
-        try:
-            manifest = read_manifest(folder)
-            if manifest is not None:
-                _check_parts(folder, manifest, span)
-                hosts.append(Host(folder, manifest))
-        except InputError as error:
-            problems.append(Problem.of_error(folder.location, error))
-    return hosts
-
-
-def _check_parts(folder: StoredFolder, manifest: Manifest, span: TimeWindow) -> None:
-    sizes = {path: size for path, _, size in folder.files("parts")}
-    lost = [part.path for part in _parts_within(manifest, span) if sizes.get(part.path) != part.size_bytes]
-    if lost:
-        raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
-
-
-def _parts_within(manifest: Manifest, span: TimeWindow) -> list[Part]:
-    return [
-        part
-        for part in manifest.parts
-        if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
-    ]
-
-
-def choose_copies(
-    hosts: Sequence[Host], leaders: Mapping[TopicPartition, int], topics: Collection[str] = ()
-) -> list[tuple[Host, frozenset[PartitionId]]]:
-    """Chooses by host the partitions to read: those it read furthest, the leader first among equals.
-
-    A broker that became leader lately may not have been read yet: what the leader before it brought counts until then.
-    """
-    best: dict[PartitionId, tuple[tuple[int, bool], int]] = {}
-    for place, host in enumerate(hosts):
-        brokers = {directory.broker_id for directory in host.manifest.state.directories}
-        for progress in host.manifest.progress:
-            if not topics or progress.topic in topics:
-                leads = leaders.get(TopicPartition(progress.topic, progress.partition)) in brokers
-                rank = (progress.next_offset, leads)
-                if progress.key not in best or rank > best[progress.key][0]:
-                    best[progress.key] = (rank, place)
-    chosen: list[set[PartitionId]] = [set() for _ in hosts]
-    for key, (_, place) in best.items():
-        chosen[place].add(key)
-    return [(host, frozenset(keys)) for host, keys in zip(hosts, chosen, strict=True) if keys]
+HELD = "held"
+"""Row of the summaries that a task counts from the batches it reads: what a part says of itself is compared with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +34,23 @@ class CollectedTask:
 
     folder: StoredFolder
     parts: tuple[Part, ...]
-    copies: frozenset[PartitionId]
+    copies: Mapping[PartitionId, Windows | None]  # starts of the windows wanted; None for all
     settings: ScanSettings
     leaders: LeaderEpochs
 
     def run(self) -> Iterator[Piece]:
-        """Reads the rows of the partitions wanted in the windows wanted."""
+        """Reads the rows of the partitions wanted in the windows wanted; a part that is damaged becomes a problem."""
         for part in self.parts:
-            content, path, kind = self.folder.read(part.path), f"{self.folder.location}/{part.path}", Kind(part.kind)
-            if content is None:
-                raise InputError("named by the manifest, but gone: run again, without its host", path=path)
+            kind = Kind(part.kind)
             try:
-                rows = pq.read_table(io.BytesIO(content), filters=self._filter(kind)).cast(SCHEMAS[kind])
-            except (OSError, ValueError, pa.ArrowException) as error:
-                advice = "delete it, and the next run does without its host"
-                raise InputError(
-                    f"no {kind.value} of a collector ({type(error).__name__}): {advice}", path=path
-                ) from error
-            names = pa.array(["\0".join(map(str, key)) for key in self.copies])
-            rows = rows.filter(pc.is_in(_name_partitions(rows), names))
-            yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
+                rows = read_part(self.folder, part, self._filter(kind))
+                rows = rows.filter(self._is_wanted(rows))
+                yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
+            except InputError as error:
+                yield Piece(Kind.SUMMARIES, _lost_rows(error))
+                continue
+            if kind is Kind.BATCHES:
+                yield Piece(Kind.SUMMARIES, _count_held(rows))
 
     def _filter(self, kind: Kind) -> pc.Expression | None:
         start_ms, end_ms = self.settings.span.start_ms, self.settings.span.end_ms
@@ -123,47 +62,102 @@ class CollectedTask:
             return (start >= start_ms) & (start < end_ms)
         return None
 
+    def _is_wanted(self, rows: pa.Table) -> pa.ChunkedArray:
+        names = name_partitions(rows)
+        whole = pa.array([_name(key) for key, windows in self.copies.items() if windows is None], pa.string())
+        wanted = pc.is_in(names, whole)
+        starts = _window_starts(rows)
+        for key, windows in self.copies.items():
+            if windows is not None:
+                is_within = pc.is_in(starts, pa.array(sorted(windows), pa.int64()))
+                wanted = pc.or_(wanted, pc.and_(pc.equal(names, _name(key)), is_within))
+        return wanted
+
     def _with_leaders(self, rows: pa.Table) -> pa.Table:
         place = rows.column_names.index("leader_id")
         tables = [rows.slice(0, 0)]
-        names = _name_partitions(rows)
-        for topic, topic_id, partition in sorted(self.copies):
-            own = rows.filter(pc.equal(names, "\0".join((topic, topic_id, str(partition)))))
+        names = name_partitions(rows)
+        for key in sorted(self.copies):
+            own = rows.filter(pc.equal(names, _name(key)))
             if own.num_rows:
                 epochs = own["leader_epoch"].to_numpy().astype("int32")
-                led = self.leaders.lead(LogName(topic, topic_id, partition), epochs)
+                led = self.leaders.lead(LogName(*key), epochs)
                 tables.append(own.set_column(place, rows.schema.field(place), pa.array(led, pa.int64())))
         return pa.concat_tables(tables)
 
 
-def _name_partitions(rows: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
+@dataclass(frozen=True, slots=True)
+class RefusedHost:
+    """A host that was collected with other settings than the run's: windows lack what it brought."""
+
+    location: str
+
+    def run(self) -> Iterator[Piece]:
+        """Says so."""
+        reason = "collected with other settings (window, keys or arrivals) than the run's: the host is left out"
+        yield Piece(Kind.SUMMARIES, _lost_rows(InputError(reason, path=self.location)))
+
+
+def _name(key: PartitionId) -> str:
+    return "\0".join(map(str, key))
+
+
+def _window_starts(rows: pa.Table) -> pa.ChunkedArray:
+    if "window_start_ms" in rows.column_names:
+        return rows["window_start_ms"]
+    return pc.divide(rows["window_start"].cast(pa.int64()), 1000)
+
+
+def _lost_rows(error: InputError) -> pa.Table:
+    """Rows of a part that could not be read: one for the quarantine, one for the windows that lack it."""
+    said = {"path": str(error.path), "topic": "", "topic_id": "", "partition": -1, "reason": error.reason}
+    problem = {**said, "row_kind": "problem", "severity": "refused", "first_bytes_hex": ""}
+    lack = {**said, "row_kind": "shortfall", "reason": str(error)}
+    return pa.Table.from_pylist([problem, lack], schema=SUMMARY_SCHEMA)
+
+
+def _count_held(rows: pa.Table) -> pa.Table:
+    """Rows of kind `HELD`: batches and last offset of each partition and window."""
+    held = pa.table(
+        {
+            **{name: rows[name] for name in ("topic", "topic_id", "partition", "last_offset")},
+            "window_start_ms": _window_starts(rows),
+        }
+    )
+    names = ("topic", "topic_id", "partition", "window_start_ms")
+    counted = held.group_by(names).aggregate([("last_offset", "max"), ("last_offset", "count")])
+    rows_of: dict[str, Any] = {name: counted[name] for name in names}
+    rows_of |= {"last_offset": counted["last_offset_max"], "batch_count": counted["last_offset_count"]}
+    rows_of["row_kind"] = pa.repeat(HELD, counted.num_rows)
+    nothing = {field.name: pa.nulls(counted.num_rows, field.type) for field in SUMMARY_SCHEMA}
+    return pa.table({**nothing, **rows_of}).cast(SUMMARY_SCHEMA)
 
 
 def plan_collected_tasks(
-    copies: Sequence[tuple[Host, frozenset[PartitionId]]],
-    settings: ScanSettings,
-    collected_as: CollectedAs,
-    leaders: LeaderEpochs,
-) -> list[CollectedTask]:
+    landing: Landing, settings: ScanSettings, collected_as: CollectedAs, leaders: LeaderEpochs
+) -> list[ReadTask]:
     """Plans tasks over the parts with rows of the run's windows.
 
     Raises:
-        ConfigError: A host was collected with other settings than the run's, or the run asks about keys themselves.
+        ConfigError: Hosts were collected with other settings than the run's, or the run asks about keys themselves.
     """
     if settings.questions:
         raise ConfigError(NEEDS_KEYS)
-    tasks = []
-    for host, keys in copies:
-        if host.manifest.collected_as != collected_as:
-            raise ConfigError(
-                f"{host.folder.location} was collected as {host.manifest.collected_as!r}, the run wants {collected_as!r}: "
-                "collect and run with one configuration"
-            )
-        parts = _parts_within(host.manifest, settings.span)
-        own = leaders.only([LogName(*key) for key in keys])
-        folder = StoredFolder(host.folder.location, host.folder.storage)  # without an open connection
-        tasks += [CollectedTask(folder, group, keys, settings, own) for group in _group(parts)]
+    foreign = [host for host in landing.hosts if host.manifest.collected_as != collected_as]
+    if foreign and len(foreign) == len(landing.hosts):
+        found = foreign[0]
+        raise ConfigError(
+            f"{found.folder.location} was collected as {found.manifest.collected_as!r}, the run wants {collected_as!r}: "
+            "collect and run with one configuration"
+        )
+    landing = landing.without(foreign) if foreign else landing
+    tasks: list[ReadTask] = [RefusedHost(host.folder.location) for host in foreign]
+    for host, copies in zip(landing.hosts, landing.copies.of, strict=True):
+        if copies:
+            own = leaders.only([LogName(*key) for key in copies])
+            folder = StoredFolder(host.folder.location, host.folder.storage)  # without an open connection
+            parts = host.parts_within(settings.span)
+            tasks += [CollectedTask(folder, group, copies, settings, own) for group in _group(parts)]
     return tasks
 
 

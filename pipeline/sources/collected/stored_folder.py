@@ -2,39 +2,71 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.codec.log.regular_files import read_small
 from pipeline.config.storage import NO_STORAGE, RemoteFolder, Storage, is_remote
 from pipeline.durable_files import replace_file
-from pipeline.errors import StorageError
+from pipeline.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from pyarrow import fs
+
+MOST_BYTES = 1 << 30
+"""Of a file: a collector commits after half a gigabyte of log, which takes a tenth of that."""
 
 
 @dataclass(frozen=True)
 class StoredFolder:
     """A folder by path or URI. A file appears as a whole or not at all: by rename, or by one PUT.
 
-    Every method raises `StorageError` in one line.
+    Every method raises `StorageError` in one line where the storage fails.
     """
 
     location: str
     storage: Storage = NO_STORAGE
 
-    def read(self, name: str) -> bytes | None:
-        """Reads a file; None where there is none."""
+    def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
+        """Reads a file; None where there is none.
+
+        Raises:
+            InputError: It is larger, no regular file, or a link out of the folder; of a file system also where it cannot be read.
+        """
         try:
+            if not is_remote(self.location):
+                return self._read_local(name, most_bytes)
             with self._system.open_input_file(self._path(name)) as file:
+                if file.size() > most_bytes:
+                    raise InputError(f"more than {most_bytes >> 20} MiB", path=f"{self.location}/{name}")
                 content: bytes = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._error(name, error) from error
         return content
+
+    def _read_local(self, name: str, most_bytes: int) -> bytes:
+        path = Path(self._path(name))
+        if path.exists() and self.leads_out(name):
+            raise InputError("a link that leads out of its folder", path=path)
+        try:
+            return read_small(path, most_bytes)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+
+    def leads_out(self, name: str) -> bool:
+        """True where a file or folder of a file system is a link that leads out of this folder."""
+        if is_remote(self.location):
+            return False
+        real = os.path.realpath(self._path(name))
+        return not Path(real).is_relative_to(os.path.realpath(self.location))
 
     def write(self, name: str, content: bytes) -> None:
         """Writes or replaces a file; it is durable when this returns."""
@@ -51,6 +83,8 @@ class StoredFolder:
 
     def files(self, name: str) -> list[tuple[str, int, int]]:
         """Lists the files below a folder: relative name, time it was written (ms) and size; empty without it."""
+        if not is_remote(self.location):
+            return sorted(self._iter_local_files(name))
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
         try:
@@ -60,12 +94,28 @@ class StoredFolder:
         start = len(self._path("").rstrip("/")) + 1
         return sorted((info.path[start:], info.mtime_ns // 1_000_000, info.size) for info in found if info.is_file)
 
-    def folders(self) -> list[str]:
-        """Lists the folders in this one; empty without it."""
-        from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
+    def _iter_local_files(self, name: str) -> Iterator[tuple[str, int, int]]:
+        """Files, links left out where they lead out of this folder or nowhere."""
+        for folder, _, names in os.walk(self._path(name)):
+            below = os.path.relpath(folder, self.location)
+            for one in names:
+                relative = f"{below}/{one}"
+                path = Path(folder, one)
+                if path.is_file() and not self.leads_out(relative):
+                    found = path.stat()
+                    yield relative, found.st_mtime_ns // 1_000_000, found.st_size
 
+    def folders(self) -> list[str]:
+        """Lists the folders in this one; empty without it. A name that is not UTF-8 has lone surrogates."""
         try:
+            if not is_remote(self.location):
+                with os.scandir(self.location) as entries:
+                    return sorted(entry.name for entry in entries if entry.is_dir())
+            from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
+
             found = self._system.get_file_info(fs.FileSelector(self._path(""), allow_not_found=True))
+        except FileNotFoundError:
+            return []
         except OSError as error:
             raise self._error("", error) from error
         return sorted(info.base_name for info in found if info.type is fs.FileType.Directory)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.model.cluster import (
     LIVE_CLUSTER,
     NO_LEADER,
+    Broker,
     ClusterHistory,
     ClusterState,
-    ConsumerGroupMember,
     DirectorySpace,
     PartitionState,
     ReplicaState,
+    StateSubject,
 )
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
@@ -28,11 +28,18 @@ Moving = tuple[TopicPartition, int | None]
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 
 
-def count_directories(tree: LogTree) -> dict[int, int]:
-    """Log directories that hold partitions, by broker."""
+def count_directories(tree: LogTree, registered: Collection[int] = ()) -> dict[int, int]:
+    """Log directories by broker; those of a node that holds nothing but the metadata log only if it is registered.
+
+    A broker without partitions is one all the same. A controller registers as no broker: of its own it is none.
+    """
     counts: dict[int, int] = defaultdict(int)
+    brokers = {*registered}
     for directory in tree.directories:
-        if directory.broker_id is not None and any(not p.is_cluster_metadata for p in directory.partitions):
+        if not directory.partitions or any(not one.is_cluster_metadata for one in directory.partitions):
+            brokers.add(-1 if directory.broker_id is None else directory.broker_id)
+    for directory in tree.directories:
+        if directory.broker_id is not None and directory.broker_id in brokers:
             counts[directory.broker_id] += 1
     return dict(counts)
 
@@ -46,6 +53,15 @@ class WindowState(NamedTuple):
     observed_at_ms: int | None  # of which moment the state is; None where the source does not say
     # partitions as a live cluster answered for this window: leaders may have moved since its end
     observed: Mapping[TopicPartition, PartitionState]
+
+    @property
+    def is_of_window(self) -> bool:
+        """The state is of a moment of the window, or of its end: a live cluster that is asked later says nothing of the moment.
+
+        In-sync sets, lags and who was away are of a moment; sizes, replicas and configs change slowly.
+        """
+        is_live = self.state.state_source == LIVE_CLUSTER
+        return not is_live or self.observed_at_ms is None or self.observed_at_ms in self.window
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -100,6 +116,8 @@ def iter_broker_rows(
     for known in states:
         registered = known.state.brokers
         imbalance = _leader_imbalance(known.state)
+        doubts = history.list_doubts(StateSubject.BROKERS, known.window.end_ms)
+        is_told = known.is_observed and known.is_of_window and not doubts
         for broker_id in sorted(set(directory_counts) | set(registered)):
             broker = registered.get(broker_id)
             yield {
@@ -107,14 +125,23 @@ def iter_broker_rows(
                 **known.columns,
                 "broker_id": broker_id,
                 "rack": broker.rack if broker else None,
-                "is_fenced": broker.is_fenced if broker and known.is_observed else None,
-                "away_ms": away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
+                "is_fenced": broker.is_fenced if broker and is_told else None,
+                "away_ms": None if doubts else away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
+                "takes_replicas": _takes_replicas(broker) and not doubts if registered else None,
+                "doubt": "; ".join(doubts) or None,
                 "log_directory_count": directory_counts.get(broker_id, 0),
                 "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
                 "configs": dict(broker_configs.get(broker_id, {})) if known.is_observed else {},
                 **((disks or {}).get(broker_id, {}) if known.is_observed else {}),
                 "state_source": history.state_source if broker else "log_directories",
             }
+
+
+def _takes_replicas(broker: Broker | None) -> bool:
+    """Kafka places no replica on a broker that is not registered, or whose log directories are all cordoned."""
+    if broker is None:
+        return False
+    return not broker.cordoned_directory_ids or bool({*broker.directory_ids} - {*broker.cordoned_directory_ids})
 
 
 def disk_columns(
@@ -185,10 +212,23 @@ def iter_cluster_state_rows(
                     "observed_leader_epoch": None if answer is None else answer.leader_epoch,
                     "is_leader": replica_id == partition.leader_id,
                     "is_preferred_leader": position == 0,
-                    "is_in_sync": None if partition.isr is None else replica_id in partition.isr,
+                    "is_in_sync": None
+                    if partition.isr is None or not known.is_of_window
+                    else replica_id in partition.isr,
                     "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
-                    **_disk_columns(found, leader, relative),
+                    **_disk_columns(found, leader if known.is_of_window else None, relative),
                 }
+
+
+def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterator[dict[str, Any]]:
+    """Stored rows of `bronze.cluster_state` with the leaders of a state, where it knows them; all else as it was observed."""
+    for row in rows:
+        known = state.partitions.get(TopicPartition(row["topic"], row["partition"]))
+        if known is None or known.leader_id == NO_LEADER or (known.topic_id or "") != row["topic_id"]:
+            yield row
+        else:
+            is_leader = row["replica_id"] == known.leader_id
+            yield {**row, "leader_id": known.leader_id, "leader_epoch": known.leader_epoch, "is_leader": is_leader}
 
 
 def _partition_columns(state: ClusterState, partition: PartitionState, found: ReplicaState | None) -> dict[str, Any]:
@@ -228,22 +268,6 @@ def _disk_columns(
         "size_bytes": found.size_bytes,
         "log_directory": relative(found.log_directory),
     }
-
-
-def iter_consumer_group_rows(
-    cluster: str, groups: Iterable[tuple[int, ConsumerGroupMember]], windows: Sequence[TimeWindow]
-) -> Iterator[dict[str, Any]]:
-    """One row per group, partition and moment of description, for the moments within the windows."""
-    for observed_at_ms, member in groups:
-        yield from (
-            group_row(cluster, window, observed_at_ms, member) for window in windows if observed_at_ms in window
-        )
-
-
-def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: ConsumerGroupMember) -> dict[str, Any]:
-    """A row of `bronze.consumer_groups`."""
-    observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
-    return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
 
 
 def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:

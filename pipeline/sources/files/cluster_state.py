@@ -6,19 +6,13 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from pipeline.codec.log.index_files import read_offset_index
-from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.regular_files import open_regular
-from pipeline.codec.log.segment import iter_batches, scan_headers
-from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
-from pipeline.errors import InputError
+from pipeline.codec.log.segment import scan_headers
 from pipeline.model.cluster import (
     NO_LEADER,
     ONLY_REPLICA,
@@ -30,100 +24,7 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
-
-_SNAPSHOT_HEADER_TYPE = b"\x00\x03"
-
-
-def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
-    """The cluster's history from one `__cluster_metadata-0` directory, None where no record could be read; the problems.
-
-    A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
-    snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
-    where it is.
-    """
-    problems: list[Problem] = []
-    snapshot = _choose_snapshot(directory, problems)
-    entries: list[MetadataEntry] = []
-    known_since_ms = None
-    from_offset = 0
-    if snapshot is not None:
-        known_since_ms = _read_snapshot_time(snapshot)
-        entries += (
-            entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
-            for entry in _read_entries(snapshot, problems)
-        )
-        from_offset = _snapshot_end_offset(snapshot)
-    for segment in directory.segments:
-        entries += (e for e in _read_entries(Path(segment.path), problems) if e.offset >= from_offset)
-    if not entries:
-        return None, tuple(problems)
-    history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
-    for orphan in orphans:
-        reason = f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it"
-        problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
-    return history, tuple(problems)
-
-
-def _snapshot_end_offset(path: Path) -> int:
-    """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
-    return int(path.name.split("-", 1)[0])
-
-
-def _read_snapshot_time(path: Path) -> int | None:
-    """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
-
-    The batches themselves bear the time at which the snapshot was written, later than log records that follow it.
-
-    References:
-        `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
-    """
-    try:
-        record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
-    except (OSError, InputError, StopIteration):
-        return None  # the scan of the file says what is wrong with it
-    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
-        return None
-    return int.from_bytes(record.value[2:10], "big", signed=True)
-
-
-def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem]) -> Path | None:
-    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history."""
-    snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
-    if not directory.segments:
-        return snapshots[-1] if snapshots else None
-    start = directory.segments[0].base_offset or 0
-    if start == 0:
-        return None
-    for snapshot in snapshots:
-        if _snapshot_end_offset(snapshot) >= start:
-            return snapshot
-    reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
-    problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
-    return None
-
-
-def _read_entries(path: Path, problems: list[Problem]) -> Iterator[MetadataEntry]:
-    """Records of a log segment or a snapshot (same format), control records left out."""
-    try:
-        scan = scan_headers(path)
-        with open_regular(path) as file:
-            data = file.read(scan.valid_bytes)
-    except OSError as error:
-        problems.append(Problem.of_error(path, error))
-        return
-    problems += scan.problems
-    for row in scan.rows[scan.usable & ~scan.is_control]:
-        position = int(row["position"])
-        try:
-            yield from [
-                MetadataEntry(int(row["max_timestamp_ms"]), record.offset, parse_metadata_record(record.value))
-                for record in read_entry_records(data[position : position + int(row["size_bytes"])])
-                if record.value is not None
-            ]
-        except InputError as error:
-            problems.append(
-                Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
-            )
+from pipeline.sources.files.metadata_log import read_metadata_log
 
 
 def read_cluster_history(
@@ -143,6 +44,30 @@ def read_cluster_history(
         if history is not None:
             return history, tuple(problems)
     return described or infer_from_replicas(tree), tuple(problems)
+
+
+def with_ids_by_name(
+    tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]
+) -> tuple[LogTree, tuple[Problem, ...]]:
+    """The tree with topic ids of the cluster's state where `partition.metadata` is missing, matched by name; and where.
+
+    A partition of an earlier topic of the same name would be taken for one of the present topic: it is said.
+    """
+    problems = []
+    directories = []
+    for directory in tree.directories:
+        known: list[PartitionDirectory] = []
+        for partition in directory.partitions:
+            state = partitions.get(partition.topic_partition) if partition.topic_id is None else None
+            is_by_name = state is not None and state.topic_id is not None
+            known.append(replace(partition, topic_id=state.topic_id) if is_by_name and state else partition)
+        count = sum(one is not other for one, other in zip(known, directory.partitions, strict=True))
+        if count:
+            partitions_said = "1 partition" if count == 1 else f"{count:,} partitions"
+            reason = f"{partitions_said} without partition.metadata: topics are known by name only"
+            problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
+        directories.append(replace(directory, partitions=tuple(known)))
+    return replace(tree, directories=tuple(directories)), tuple(problems)
 
 
 def with_named_brokers(history: ClusterHistory) -> ClusterHistory:

@@ -16,6 +16,7 @@ from pipeline.model.log import Problem
 
 SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
 _T = TypeVar("_T")
+HIDDEN = "a name with characters that are hidden or not UTF-8: not read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,10 @@ class DirectoryWalk:
         files: dict[str, Path] = {}
         directories: list[Path] = []
         for entry in ordered:
+            if not entry.name.isprintable():
+                if notes:
+                    self.problem(Path(entry.path), HIDDEN)
+                continue
             if entry.is_symlink() and not self._may_follow(Path(entry.path), notes=notes):
                 continue
             if entry.is_dir():
@@ -159,17 +164,31 @@ _EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Problem]) -> Iterator[Path]:
     """The files named, by themselves or by a pattern, and at any depth of the folders named those that fit `patterns`.
 
-    `problems` takes paths that lead to no file.
+    `problems` takes paths that lead to no file, and in folders odd names and links that lead out.
     """
     for root in paths:
         if root.is_dir():
             found = {path for pattern in patterns for path in root.rglob(pattern)}
+            found = set(refuse_odd_paths(root, found, problems))
         else:
-            found = {root} if root.exists() else set(root.parent.glob(root.name))
+            named = root.parent.glob(root.name)
+            found = {root} if root.exists() else {path for path in named if path.name.isprintable()}
         files = sorted(path for path in found if path.is_file())
         if not files:
             problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
         yield from files
+
+
+def refuse_odd_paths(root: Path, paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
+    """The paths below a folder; `problems` takes those with hidden characters, and links that lead out of it."""
+    inside = os.path.realpath(root)
+    for path in sorted(paths):
+        if not str(path.relative_to(root)).isprintable():
+            problems.append(Problem(path=str(path), reason=HIDDEN))
+        elif not Path(os.path.realpath(path)).is_relative_to(inside):
+            problems.append(Problem(path=str(path), reason=f"a link that leads out of {root}"))
+        else:
+            yield path
 
 
 def split_instant(stem: str) -> tuple[str, int | None]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import known_instant_of
 
 FACTS = (
@@ -34,19 +35,23 @@ def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
 def iter_quarantine_rows(
     cluster: str, problems: Mapping[str, Iterable[Problem]], relative: Callable[[str], str]
 ) -> Iterator[dict[str, Any]]:
-    """One row per problem, each once; `problems` are by source, `relative` shortens a path to what is under its root."""
+    """One row per problem, each once; `problems` are by source, `relative` shows a path as it is under its root.
+
+    No hidden character stands in a row: whoever reads it may do so in a terminal.
+    """
     seen: set[tuple[str, int, str]] = set()
     for source, found in problems.items():
         for problem in found:
             path, position = relative(problem.path), -1 if problem.position is None else problem.position
-            if (path, position, problem.reason) not in seen:
-                seen.add((path, position, problem.reason))
+            reason = escape_hidden(problem.reason)
+            if (path, position, reason) not in seen:
+                seen.add((path, position, reason))
                 yield {
                     "cluster": cluster,
                     "source": source,
                     "path": path,
                     "position": position,
-                    "reason": problem.reason,
+                    "reason": reason,
                     "severity": problem.severity,
                     "first_bytes_hex": problem.first_bytes.hex(),
                 }

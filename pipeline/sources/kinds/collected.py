@@ -45,28 +45,29 @@ class Collected(RecordSource):
     def read_cluster(
         cls, sources: Sequence[Collected], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
-        """Combines the hosts' disks; leaders come from the longest metadata log, else as for log directories."""
-        from pipeline.sources.collected.reading import read_hosts
+        """Combines the hosts' disks; leaders come from the metadata log that most hosts have, else as for log directories."""
+        from pipeline.sources.collected.agreement import agree_on_history
+        from pipeline.sources.collected.host import read_hosts
+        from pipeline.sources.collected.landing import settle
         from pipeline.sources.collected.stored_folder import StoredFolder
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import infer_from_replicas
         from pipeline.sources.files.log_directories import refuse_doubles
 
         problems: list[Problem] = []
-        hosts = [
+        span = spanning(question.windows)
+        read = [
             host
             for source in sources
-            for host in read_hosts(StoredFolder(source.path, question.storage), spanning(question.windows), problems)
+            for host in read_hosts(StoredFolder(source.path, question.storage), span, problems)
         ]
-        states = [host.manifest.state for host in hosts]
+        agreement = agree_on_history(read)
+        found_directories, _ = refuse_doubles(found for host in read for found in host.manifest.state.log_directories)
+        history = agreement.history or described.history or infer_from_replicas(LogTree(directories=found_directories))
+        landing = settle(read, agreement, history, span=span, topics=question.topics, problems=problems)
+        states = [host.manifest.state for host in landing.hosts]
         directories, doubles = refuse_doubles(found for state in states for found in state.log_directories)
         tree = LogTree(directories=directories)
-        known = [state for state in states if state.metadata_length is not None]
-        history = (
-            max(known, key=lambda state: state.metadata_length or (-1, 0)).history
-            if known
-            else described.history or infer_from_replicas(tree)
-        )
         replicas = sorted(
             (replica for state in states for replica in state.replicas),
             key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
@@ -78,30 +79,33 @@ class Collected(RecordSource):
             tree=tree,
             history=history,
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
-            directory_counts=count_directories(tree),
+            directory_counts=count_directories(tree, history.brokers),
             problems={cls.column: (*problems, *found, *doubles)},
-            collected=tuple(hosts),
+            collected=landing,
         )
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Availability: brokers registered at the window's end are expected; those read since have arrived."""
+        landing = reading.collected
+        hosts = () if landing is None else landing.hosts
+        doubts = () if landing is None else landing.doubts
         found = {
             directory.broker_id
-            for host in reading.collected or ()
+            for host in hosts
             if host.manifest.collected_at_ms >= window.end_ms
             for directory in host.manifest.state.directories
         }
         expected = set(reading.history.state_at(window.end_ms).brokers) | set(reading.directory_counts)
         late = [
-            f"{host.manifest.host} (until {format_instant(max(0, host.manifest.collected_at_ms))})"
-            for host in reading.collected or ()
+            f"{host.name} (until {format_instant(max(0, host.manifest.collected_at_ms))})"
+            for host in hosts
             if host.manifest.collected_at_ms < window.end_ms
         ]
-        parts = [part.newest_ms for host in reading.collected or () for part in host.manifest.parts]
-        newest = max(parts, default=-1)
+        missing = [name_some("not collected since the window's end:", late), name_some("not as hosts say:", doubts)]
+        newest = max((part.newest_ms for host in hosts for part in host.manifest.parts), default=-1)
         return SourceAvailability(
-            len(expected),
+            len(expected) + len(doubts),
             len(found & set(reading.directory_counts)),
-            name_some("not collected since the window's end:", late),
+            "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )

@@ -140,6 +140,9 @@ class LiveCluster(RecordSource, LiveSettings):
         quick = self.model_copy(update={"connect_timeout": _PROBE_TIMEOUT, "request_timeout": _PROBE_TIMEOUT})
         try:
             yield from examine_live_cluster(quick)
-        except (SourceUnreachableError, ConfigError) as error:
+        except ConfigError as error:
+            advice = "export the variable that holds the secret, or correct the client settings"
+            yield Finding(name="", is_ok=False, found=str(error), advice=advice)
+        except SourceUnreachableError as error:
             advice = "correct the source's addresses or client settings, or see why the brokers are away"
             yield Finding(name="", is_ok=False, found=str(error), advice=advice)

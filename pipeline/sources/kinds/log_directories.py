@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath
+from pipeline.model.finding import Finding
 from pipeline.model.window import TimeWindow
 from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
@@ -36,21 +37,33 @@ class LogDirectories(RecordSource):
     ) -> ClusterReading:
         """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
         from pipeline.sources.files.cluster_rows import count_directories
-        from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
+        from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states, with_ids_by_name
         from pipeline.sources.files.log_directories import discover_logs
 
         tree = discover_logs([path for source in sources for path in source.paths])
         history, history_problems = read_cluster_history(tree, described.history)
-        replicas, replica_problems = read_replica_states(tree)
         partitions = history.state_at(question.as_of_ms).partitions
+        tree, unnamed = with_ids_by_name(tree, partitions)
+        replicas, replica_problems = read_replica_states(tree)
         return ClusterReading(
             record_source=cls.column,
             tree=tree,
             history=history,
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
-            directory_counts=count_directories(tree),
-            problems={cls.column: (*tree.problems, *history_problems, *replica_problems)},
+            directory_counts=count_directories(tree, history.brokers),
+            problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems)},
         )
+
+    def probe(self) -> Iterator[Finding]:
+        """Tries the paths, then reads the longest metadata log: what rests on it is worth as much as can be read of it."""
+        from pipeline.sources.files.metadata_log import find_unread
+
+        yield from super().probe()
+        unread = find_unread(self.paths)
+        if unread:
+            more = f"; {len(unread) - 1} more" if len(unread) > 1 else ""
+            advice = "read it with a version of partition-health that knows it; until then plans move no replica"
+            yield Finding(name="metadata log", is_ok=False, found=f"{unread[0]}{more}", advice=advice)
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Expected are the brokers registered at the window's end, arrived those whose disks were found."""

@@ -32,7 +32,6 @@ class LiveReading:
     shortfalls: tuple[Shortfall, ...] = ()
     groups: tuple[tuple[int, ConsumerGroupMember], ...] = ()
     unreachable: str = ""  # why the cluster could not be reached, or ""
-    newest: TimeWindow | None = None  # the window that the state belongs to
 
     @property
     def history(self) -> ClusterHistory:
@@ -49,23 +48,25 @@ class LiveReading:
         return (*describe_unanswered(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
-        """Availability of a window: brokers that answered and partitions that were read whole.
+        """Availability of a window: brokers in the cluster and partitions that were read whole.
 
-        A broker that does not answer now says nothing of windows before the newest one.
+        Shares rest on partitions alone. A broker that does not answer is named, in the window that holds the moment it was
+        asked; where the records of all partitions came from others, nothing of the window is missing.
         """
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)
-        silent = self.state.silent_brokers if window == self.newest else {}
-        reasons = {f"broker {broker_id}": reason for broker_id, reason in silent.items()}
-        reasons |= {
+        silent = self.state.silent_brokers if self.observed_at_ms in window else {}
+        away = {f"broker {broker_id}": reason for broker_id, reason in silent.items()}
+        reasons = {
             shortfall.name: shortfall.reason
             for shortfall in self.shortfalls
             if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
         }
-        expected = len(self.state.history.brokers) + len(self.state.in_scope)
-        named = [f"{name} ({reason})" for name, reason in list(reasons.items())[:NAMED]]
-        if len(reasons) > NAMED:
-            named.append(f"{len(reasons) - NAMED} more")
+        expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys()) + len(self.state.in_scope)
+        told = away | reasons
+        named = [f"{name} ({reason})" for name, reason in list(told.items())[:NAMED]]
+        if len(told) > NAMED:
+            named.append(f"{len(told) - NAMED} more")
         # Brokers that answer report all there is up to now, be it nothing.
         return SourceAvailability(expected, max(0, expected - len(reasons)), ", ".join(named), self.observed_at_ms)
 
@@ -88,7 +89,6 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
                 observed_at_ms=at_ms,
                 state=state,
                 groups=tuple((at_ms, member) for member in groups),
-                newest=question.newest,
             )
             return _with_plan(reading, connection, state, question) if with_records else reading
     except SourceUnreachableError as error:

@@ -5,9 +5,10 @@ Every failure becomes an `InputError` that names the address without secrets, wh
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import zlib
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from pipeline.errors import HttpStatusError, InputError
+from pipeline.model.number_text import escape_hidden
+from pipeline.model.window import LATEST_MS
 
 if TYPE_CHECKING:
     from pipeline.config.http_access import HttpAccess
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 MAX_REDIRECTS = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+_WINDOW_BITS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Of zlib, by `Content-Encoding`: those that are asked for; 0 for none."""
 _ADVICE = {
     400: "the server did not understand the request: see its message",
     401: "correct access.basic_auth or access.bearer_token_variable, or give one",
@@ -51,7 +56,8 @@ class HttpReader:
         """
         self._access = access
         self._pause = pause
-        self._client = access.client()
+        self._client = access.async_client()
+        self._runner = asyncio.Runner()
 
     def __enter__(self) -> HttpReader:
         """The reader."""
@@ -59,7 +65,8 @@ class HttpReader:
 
     def __exit__(self, *_: object) -> None:
         """Closes connections."""
-        self._client.close()
+        self._runner.run(self._client.aclose())
+        self._runner.close()
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
         """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do."""
@@ -67,8 +74,8 @@ class HttpReader:
         for attempt in range(1, self._access.attempts + 1):
             is_last = attempt == self._access.attempts
             try:
-                answer = self._read_once(url, query, accept)
-            except httpx.TransportError as error:
+                answer = self._runner.run(self._read_in_time(url, query, accept))
+            except (httpx.TransportError, TimeoutError) as error:
                 if is_last or not _may_pass(error):
                     raise _unreachable(url, error, self._access.timeout_s) from error
             else:
@@ -81,27 +88,34 @@ class HttpReader:
             pause_s *= 2
         raise AssertionError("unreachable: attempts is at least 1")
 
-    def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
-        """The text, or an answer that is worth another attempt."""
+    async def _read_in_time(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
+        """The text, or an answer that is worth another attempt; ends when the time is over, whatever the server sends."""
+        async with asyncio.timeout(self._access.timeout_s):
+            return await self._read_once(url, query, accept)
+
+    async def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
         request = self._client.build_request("GET", url, params=query, headers={"Accept": accept})
         for _ in range(MAX_REDIRECTS + 1):
-            with closing(self._client.send(request, stream=True)) as answer:
+            answer = await self._client.send(request, stream=True)
+            try:
                 if answer.next_request is not None:
                     self._check_redirect(url, request.url, answer.next_request.url)
                     request = answer.next_request
                     continue
-                text = self._read_body(url, answer)
-                if answer.status_code == 429 or answer.status_code >= 500:
-                    return answer
-                if answer.status_code != 200:
-                    raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
-                return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))
+                text = await self._read_body(url, answer)
+            finally:
+                await answer.aclose()
+            if answer.status_code == 429 or answer.status_code >= 500:
+                return answer
+            if answer.status_code != 200:
+                raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
+            return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))
         raise InputError(f"more than {MAX_REDIRECTS} redirects: correct the URL", path=shown(url))
 
     def _check_redirect(self, url: str, asked: httpx.URL, target: httpx.URL) -> None:
         same = (target.scheme, target.netloc) == (asked.scheme, asked.netloc)
         allowed = {target.netloc.decode(), target.host} & set(self._access.redirects_to)
-        where = f"redirected to {shown(str(target))}"
+        where = escape_hidden(f"redirected to {shown(str(target))}")
         if target.scheme not in {"http", "https"}:
             raise InputError(f"{where}, which is not a web address: refused", path=shown(url))
         if not same and not allowed:
@@ -110,18 +124,45 @@ class HttpReader:
         if not same and (self._access.basic_auth or self._access.bearer_token_variable):
             raise InputError(f"{where}, and credentials are not sent there: configure that URL itself", path=shown(url))
 
-    def _read_body(self, url: str, answer: httpx.Response) -> str:
-        size, parts = 0, []
-        for part in answer.iter_bytes():
-            size += len(part)
-            if size > self._access.max_bytes:
-                reason = f"more than {self._access.max_bytes:,} bytes after decompression: refused; raise access.max_bytes if that is right"
-                raise InputError(reason, path=shown(url))
-            parts.append(part)
+    async def _read_body(self, url: str, answer: httpx.Response) -> str:
+        most = self._access.max_bytes
+        body = _Body(answer.headers.get("content-encoding", "").strip().lower(), most, shown(url))
+        async for piece in answer.aiter_raw():
+            body.take(piece)
         try:
-            return b"".join(parts).decode()
+            return body.end().decode()
         except UnicodeDecodeError as error:
             raise InputError(f"the answer is not UTF-8: {error.reason}", path=shown(url)) from error
+
+
+class _Body:
+    """Body of an answer as it comes, inflated no further than allowed. One encoding: a second one would hide its size."""
+
+    def __init__(self, encoding: str, most_bytes: int, path: str) -> None:
+        if encoding not in _WINDOW_BITS:
+            what = escape_hidden(encoding[:40])
+            raise InputError(f"Content-Encoding {what!r}: gzip, deflate or none was asked for", path=path)
+        self._inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if _WINDOW_BITS[encoding] else None
+        self._most_bytes, self._path = most_bytes, path
+        self._content = bytearray()
+
+    def take(self, piece: bytes) -> None:
+        """Adds a piece."""
+        if self._inflate is not None:
+            try:
+                piece = self._inflate.decompress(piece, self._most_bytes + 1 - len(self._content))
+            except zlib.error as error:
+                raise InputError(f"the answer is not compressed as it says: {error}", path=self._path) from error
+        self._content += piece
+        if len(self._content) > self._most_bytes:
+            reason = f"more than {self._most_bytes:,} bytes after decompression: refused; raise access.max_bytes if that is right"
+            raise InputError(reason, path=self._path)
+
+    def end(self) -> bytes:
+        """The whole body."""
+        if self._inflate is not None and self._content and not self._inflate.eof:
+            raise InputError("the compressed answer broke off: did the server die?", path=self._path)
+        return bytes(self._content)
 
 
 def shown(url: str) -> str:
@@ -132,7 +173,7 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path}"
 
 
-def _may_pass(error: httpx.TransportError) -> bool:
+def _may_pass(error: httpx.TransportError | TimeoutError) -> bool:
     """Whether another attempt may help: not with the wrong protocol or certificate."""
     return not isinstance(_cause(error), ssl.SSLError) and not isinstance(error, httpx.UnsupportedProtocol)
 
@@ -144,7 +185,7 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-def _unreachable(url: str, error: httpx.TransportError, timeout_s: float) -> InputError:
+def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s: float) -> InputError:
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = (
@@ -152,7 +193,7 @@ def _unreachable(url: str, error: httpx.TransportError, timeout_s: float) -> Inp
         )
     elif isinstance(cause, ssl.SSLError):
         reason = f"no TLS is spoken there ({cause.reason}): is the port right, and is it http rather than https?"
-    elif isinstance(error, httpx.TimeoutException):
+    elif isinstance(error, (httpx.TimeoutException, TimeoutError)):
         reason = (
             f"no whole answer within {timeout_s:g} s: is the server there, or does it need a larger access.timeout_s?"
         )
@@ -162,7 +203,7 @@ def _unreachable(url: str, error: httpx.TransportError, timeout_s: float) -> Inp
         reason = f"the answer broke off or is not HTTP ({error}): is it https rather than http, or did the server die?"
     else:
         reason = f"not reached: {error or type(error).__name__}"
-    return InputError(reason, path=shown(url))
+    return InputError(escape_hidden(reason), path=shown(url))
 
 
 def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> str:
@@ -170,7 +211,8 @@ def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> s
     advice = _ADVICE.get(status, "see the server's log")
     tried = f" after {attempts} attempts" if attempts > 1 else ""
     words = "" if _media_type(answer) == "text/html" else " ".join(text[:200].split())
-    return f"HTTP {status} {answer.reason_phrase}{tried}: {advice}" + (f" ({words})" if words else "")
+    said = f"HTTP {status} {answer.reason_phrase[:80]}{tried}: {advice}" + (f" ({words})" if words else "")
+    return escape_hidden(said)
 
 
 def _retry_after_s(answer: httpx.Response) -> float:
@@ -186,6 +228,7 @@ def _media_type(answer: httpx.Response) -> str:
 
 def _date_ms(answer: httpx.Response) -> int | None:
     try:
-        return round(parsedate_to_datetime(answer.headers["date"]).timestamp() * 1000)
-    except (KeyError, ValueError):
+        at_ms = round(parsedate_to_datetime(answer.headers["date"]).timestamp() * 1000)
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None
+    return at_ms if 0 < at_ms <= LATEST_MS else None

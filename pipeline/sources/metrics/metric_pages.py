@@ -22,7 +22,7 @@ from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.files.directory_walk import list_files, split_instant
+from pipeline.sources.files.directory_walk import list_files, refuse_odd_paths, split_instant
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
@@ -54,8 +54,9 @@ def discover_pages(
     """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not root.is_dir():
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
-    pages, problems = [], []
-    for path in sorted(root.glob("*/*.prom")):
+    pages: list[MetricPage] = []
+    problems: list[Problem] = []
+    for path in refuse_odd_paths(root, root.glob("*/*.prom"), problems):
         if path.stem.isdecimal():
             instance, at_ms = path.parent.name, int(path.stem)
             pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))

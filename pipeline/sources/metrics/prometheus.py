@@ -22,10 +22,11 @@ from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, HttpStatusError, InputError, parser
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
+from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, milliseconds_of_seconds, sample_batch
 from pipeline.sources.questions import name_some
 
 _STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
@@ -126,7 +127,7 @@ _OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_")
 POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
-_GIVE_UP = 2
+_GIVE_UP, _MOST_WARNINGS = 2, 20
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> list[range]:
@@ -248,7 +249,7 @@ class _Server:
             shown(self._source.url),
             series=[series for series, _ in held],
             places=np.repeat(np.arange(len(held)), counts),
-            observed_at_ms=np.rint(instants * 1000).astype(np.int64),
+            observed_at_ms=milliseconds_of_seconds(instants),
             values=values,
         )
 
@@ -267,7 +268,9 @@ class _Server:
 
     def problems(self) -> Iterator[Problem]:
         """Warnings of the server, and its clock where it differs from ours when it answered."""
-        reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
+        reasons = [
+            f"the server warns: {format_name(warning, 200)}" for warning in sorted(self._warnings)[:_MOST_WARNINGS]
+        ]
         theirs_ms, ours_ms = self._clocks or (0, 0)
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
             clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import Series
 from pipeline.model.log import Problem
+from pipeline.model.window import LATEST_MS
 
 MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 _LABELS = pa.map_(pa.string(), pa.string())
@@ -34,6 +35,17 @@ SAMPLE_SCHEMA = pa.schema(
         ("first_bytes_hex", pa.string()),
     ]
 )
+
+
+def milliseconds_of_seconds(instants_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Instants of samples, UTC milliseconds.
+
+    Raises:
+        ValueError: No calendar holds one of them.
+    """
+    if not np.all((instants_s >= 0) & (instants_s * 1000 <= LATEST_MS)):
+        raise ValueError("an instant that no calendar holds")
+    return np.rint(instants_s * 1000).astype(np.int64)
 
 
 def sample_batch(

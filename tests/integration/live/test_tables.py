@@ -10,7 +10,7 @@ import pytest
 from expectations import gates
 from pipeline.jobs import ingest, judge_health, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import choose_slices, plan_fetches
@@ -201,15 +201,26 @@ def test_a_sample_is_the_whole_s_part_in_its_slices_and_says_so(ingested, cluste
 
 @NEWEST_ONLY
 def test_the_state_of_the_cluster_is_told(ingested, cluster):
-    """That of the newest window; of those before only who led what was written to."""
-    live = rows_of(ingested, "bronze.cluster_state", "live")
+    """Of the window that holds the moment all of it; of the newest one run what changes slowly; of those before only who led
+    what was written to."""
+    end = instant_of(span_of(cluster).end_ms)
+    told = rows_of(ingested, "bronze.cluster_state", "live")
+    live, present = ([row for row in told if (row["window_start"] < end) is is_before] for is_before in (True, False))
     disks = {
         (r["window_start"], r["topic"], r["partition"], r["replica_id"]): r
         for r in rows_of(ingested, "bronze.cluster_state", "disks")
     }
     same = ("topic_id", "leader_id", "leader_epoch", "is_leader", "is_preferred_leader")
-    observed = ("is_in_sync", "size_bytes", "log_end_offset")
+    observed = ("size_bytes", "log_end_offset")
+    of_newest = {(r["topic"], r["partition"], r["replica_id"]): r for r in disks.values() if is_newest(r, cluster)}
+    assert present
+    for row in present:
+        other = of_newest[row["topic"], row["partition"], row["replica_id"]]
+        assert {name: row[name] for name in (*observed, "is_in_sync")} == {
+            name: other[name] for name in (*observed, "is_in_sync")
+        }
     for row in live:
+        assert row["is_in_sync"] is None
         other = disks[row["window_start"], row["topic"], row["partition"], row["replica_id"]]
         assert {name: row[name] for name in same} == {name: other[name] for name in same}
         of_then = {name: other[name] for name in observed} if is_newest(row, cluster) else dict.fromkeys(observed)

@@ -236,6 +236,63 @@ def test_the_newest_advice_is_watched_and_what_was_carried_out():
     assert choose_watched([first, third, second], [done]) == [first, third]
 
 
+def test_what_left_in_a_mail_is_watched_until_it_is_undone():
+    first, second, third = (replace(ADVICE, window_start_ms=T0_MS + n * MINUTE_MS) for n in range(3))
+    mailed = {name_promise(first)}
+    assert choose_watched([first, second, third], [], mailed) == [first, third]
+    undone = replace(judge(window(3, (600, 200, 200)), progress=0.0), window_start_ms=T0_MS + 3 * MINUTE_MS)
+    assert undone.is_undone
+    assert choose_watched([first, second, third], [undone], mailed) == [third]
+
+
+def test_of_two_that_ask_for_the_same_the_one_in_the_mail_is_judged():
+    """The plan that was mailed is carried out; the newest one, for leaders that it moves too, takes no blame."""
+    now = window(2, (200, 400, 400), leaders=(2, 1, 3))
+    phantom = replace(PLAN, action="elect_preferred", window_start_ms=T0_MS + MINUTE_MS)
+    sent = replace(watch(now, advice=PLAN, then=BEFORE), is_mailed=True)
+    unsent = watch(now, advice=phantom, then=replace(BEFORE, start_ms=T0_MS + MINUTE_MS))
+    said = {
+        one.action: judge_promise(watched, (sent, unsent), {}) for watched in (sent, unsent) for one in [watched.advice]
+    }
+    assert [(one.outcome, one.is_mailed) for one in said.values()] == [("broken", True), ("unknown", False)]
+    assert said["elect_preferred"].reason.endswith(f"asked for it: {PLAN.title}")
+
+
+def test_advice_that_was_mailed_twice_counts_once():
+    now, later = window(2, (350, 350, 300)), replace(ADVICE, window_start_ms=T0_MS + MINUTE_MS)
+    both = [
+        replace(watch(now, advice=one, then=replace(THEN, start_ms=one.window_start_ms)), is_mailed=True)
+        for one in (ADVICE, later)
+    ]
+    assert [judge_promise(one, both, CANDIDATES).outcome for one in both] == ["unknown", "kept"]
+
+
+def test_a_slow_broker_is_seen_to_when_it_answers_like_its_peers():
+    check = replace(ADVICE, action="check_broker", topic="", predicted_ratio=None)
+    slow, quick = ({1: {"request_latency_avg_ms": ms, "ratio_to_peers": ms / 13.0}} for ms in (535.0, 14.0))
+    then, still, now = (
+        replace(THEN, latency=slow),
+        window(1, (600, 200, 200), latency=slow),
+        window(2, (1, 1, 1), latency=quick),
+    )
+    assert [measure_progress(check, then, at, {}).ratio for at in (still, now, window(2, (1, 1, 1)))] == [
+        0.0,
+        1.0,
+        None,
+    ]
+    assert measure_progress(check, THEN, now, {}).ratio is None
+    assert judge(now, advice=check, then=then).reason == "nothing was predicted of it"
+
+
+def test_a_mended_broker_is_judged_over_all_topics():
+    check = replace(ADVICE, action="check_broker", topic="")
+    assert judge(window(2, (350, 350, 300)), advice=check).outcome == "kept"
+    assert judge(window(2, (600, 200, 200)), advice=check).outcome == "broken"
+    now = window(2, (350, 350, 300))
+    linger = judge(now, watch(now, advice=check))
+    assert (linger.outcome, linger.reason) == ("unknown", f"this was done too: {check.title}")
+
+
 def test_a_promise_counts_once_as_most_windows_say():
     kept, broken = (judge(window(2, loads)) for loads in ((350, 350, 300), (600, 200, 200)))
     told = [replace(kept, window_start_ms=n) for n in range(2)] + [replace(broken, window_start_ms=2)]

@@ -7,7 +7,14 @@ import json
 import polars as pl
 import pytest
 
-from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, plan_even
+from pipeline.advice.what_ifs import (
+    ClusterChange,
+    PlacedCluster,
+    change_cluster,
+    is_predicted,
+    pin_following,
+    plan_even,
+)
 from pipeline.cli import main
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config_file import load_config
@@ -94,6 +101,13 @@ def test_partitions_without_another_replica_in_sync_are_led_by_nobody():
     assert changed.loads == {1: 100, 2: 0}
 
 
+@pytest.mark.parametrize("takes", [True, False])
+def test_no_replica_goes_where_kafka_places_none_or_racks_are_not_known(takes):
+    brokers = (*CLUSTER.brokers, PlacementBroker(broker_id=3, rack="c", takes_replicas=takes))
+    plan = plan_even(PlacedCluster(partitions=CLUSTER.partitions, brokers=brokers), target_ratio=1.1)
+    assert any(3 in move.new_replicas for move in plan.moves) is takes
+
+
 def test_a_plan_fills_a_broker_that_was_added():
     changed = change_cluster(CLUSTER, ClusterChange(added=(PlacementBroker(broker_id=3, rack="c"),)))
     plan = plan_even(changed, target_ratio=1.34)
@@ -129,8 +143,21 @@ def test_a_reassignment_that_is_none_is_refused(text):
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """Two topics of six partitions on three brokers, the newest window judged."""
-    folder = tmp_path_factory.mktemp("what-if")
+    """Two topics of six partitions on three brokers, placed by keys, the newest window judged."""
+    path = write_cluster(tmp_path_factory.mktemp("what-if"))
+    keyed = pl.DataFrame({"topic": ["orders", "clicks"], "placement": ["keys", "keys"]})
+    keyed = keyed.with_columns(window_start=pl.lit(instant_of(T0_MS + 2 * HOUR_MS)))
+    write_rows(load_config(path).warehouse, "gold.topic_health", keyed)
+    return path
+
+
+@pytest.fixture(scope="module")
+def keyless(tmp_path_factory):
+    """The same without keys: the load of broker 1 follows it."""
+    return write_cluster(tmp_path_factory.mktemp("keyless"))
+
+
+def write_cluster(folder):
     write_warehouse(folder / "warehouse", windows=3)
     config = write_config(folder)
     newest = pl.DataFrame({"topic": ["orders"] * 6 + ["clicks"] * 6, "partition": [*range(6)] * 2})
@@ -159,7 +186,10 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
     assert document["leaderless"] == []
     assert main([*lose, "--plan", str(tmp_path / "plan.json")]) == 0
     text = capsys.readouterr().out
+    assert text.startswith(f"Traffic and state of window {document['window']}, the newest that was judged.\n")
+    assert document["window"] == "2026-11-21T02:00:00Z/2026-11-21T03:00:00Z"
     assert "Head-room: " in text
+    assert "Brokers that are gone hold replicas of 8 partitions; the plan replaces them." in text
     moves = parse_reassignment((tmp_path / "plan.json").read_text())
     assert len(moves) == document["plan"]["moved_partition_count"]
 
@@ -191,9 +221,11 @@ def test_what_ifs_of_the_configuration_are_those_of_the_options(config, capsys, 
     expected = []
     for name, asked in options.items():
         assert main(["what-if", "--config", str(config), "--json", *asked]) == 0
-        expected.append({"name": name, **json.loads(capsys.readouterr().out)})
+        document = json.loads(capsys.readouterr().out)
+        window = document.pop("window")
+        expected.append({"name": name, **document})
     assert main(["what-if", "--config", str(own), "--configured", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"what_ifs": expected}
+    assert json.loads(capsys.readouterr().out) == {"window": window, "what_ifs": expected}
     assert main(["what-if", "--config", str(own), "--configured"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:4] in options] == [*options]
 
@@ -235,3 +267,42 @@ def test_without_a_judged_window_the_command_says_so(capsys, tmp_path):
     write_config(tmp_path)
     assert main(["what-if", "--config", str(tmp_path / "partition-health.yaml")]) == 3
     assert "no window of cluster demo was judged" in capsys.readouterr().err
+
+
+def test_where_load_follows_a_broker_no_share_is_promised_to_new_leaders(keyless, capsys):
+    asked = ["what-if", "--config", str(keyless), "--json"]
+    assert main([*asked, "--add-broker", "3"]) == 0
+    added = json.loads(capsys.readouterr().out)
+    assert added["load_follows"] == [1]
+    assert added["plan"]["moved_partition_count"] == 0
+    assert main([*asked, "--lose-broker", "2"]) == 0
+    lost = json.loads(capsys.readouterr().out)
+    assert {row["changed_share_ratio"] for row in lost["brokers"]} == {None}
+    assert lost["changed_head_room_ratio"] is lost["plan"]["peak_ratio"] is None
+
+
+def test_where_load_follows_a_broker_the_command_says_why_nothing_is_promised(keyless, capsys):
+    assert main(["what-if", "--config", str(keyless), "--add-broker", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "Load follows broker 1" in said
+    assert "topics without keys (clicks, orders)" in said
+    assert "There is no plan whose effect can be predicted." in said
+    assert main(["what-if", "--config", str(keyless), "--lose-broker", "2"]) == 0
+    assert "not predicted then" in capsys.readouterr().out
+
+
+def test_pinned_partitions_stay_and_others_are_planned_as_ever():
+    hot = PlacedCluster(
+        partitions=(
+            partition(0, (0, 1), load=500),
+            partition(0, (0, 1), load=200, topic="clicks"),
+            partition(1, (1, 2), load=200, topic="clicks"),
+        ),
+        brokers=CLUSTER.brokers,
+    )
+    pinned = pin_following(hot, {"clicks"})
+    assert [move.topic for move in plan_even(pinned, target_ratio=1.1).moves] == ["clicks", "clicks"]
+    assert is_predicted(pinned, change_cluster(pinned, ClusterChange(added=(PlacementBroker(broker_id=3),))))
+    assert not is_predicted(pinned, change_cluster(pinned, ClusterChange(lost=frozenset({0}))))
+    assert not is_predicted(pinned, change_cluster(pinned, ClusterChange(sizes={0: 2.0})))
+    assert is_predicted(hot, change_cluster(hot, ClusterChange(lost=frozenset({0}))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from email import message_from_bytes
 from email.policy import default
 
@@ -47,7 +48,7 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
     source = LogDirectories(kind="log_directories", paths=(tmp_path,))
     clusters = dict.fromkeys(CLUSTERS, next(iter(base.clusters.values())).model_copy(update={"sources": (source,)}))
     clusters["recorded"] = clusters["well"].model_copy(update={"as_of": instant_of(RECORDED_MS + 5 * MINUTE_MS)})
-    config = base.model_copy(update={"clusters": clusters})
+    config = base.model_copy(update={"clusters": clusters, "grace": timedelta(minutes=5)})
     ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
     for name, starts_ms in JUDGED_MS.items():
         span = TimeWindow(T0_MS, T0_MS + 2 * MINUTE_MS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,14 +21,14 @@ from pipeline.alerting.webhook import render_webhook
 from pipeline.cli import main
 from pipeline.config.mail import Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.errors import DeliveryError
+from pipeline.errors import DeliveryError, StorageError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import instant_of
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
-from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.values import row_of
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
@@ -319,3 +320,27 @@ def test_the_command_sends_what_is_due_and_fails_where_it_cannot(config, tmp_pat
     assert len(list(config.outbox.iterdir())) == len(stored(config)) == 2
     assert capsys.readouterr().out == "everything is delivered\n"
     assert undelivered(config.warehouse) == []
+
+
+@pytest.mark.parametrize("damage", ["no log", "a file", "a file above"])
+def test_an_outbox_without_its_log_is_damage_and_nothing_is_sent(config, tmp_path, capsys, damage):
+    """It said that all is delivered, made the table anew and sent both messages again."""
+    folder = table_path(config.warehouse, ALERT_OUTBOX)
+    if damage == "no log":
+        shutil.rmtree(folder / "_delta_log")
+    else:
+        target = folder if damage == "a file" else config.warehouse
+        shutil.rmtree(target)
+        target.write_text("x")
+    file = tmp_path / "partition-health.yaml"
+    file.write_text(
+        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
+    )
+    assert main(["outbox", "--send", "--config", str(file)]) == StorageError.exit_code
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert ("data without a log" if damage == "no log" else "not a folder") in line
+    assert printed.out == ""
+    with pytest.raises(StorageError):
+        ensure_tables(config.warehouse, (ALERT_OUTBOX,))
+    assert list(config.outbox.glob("*.eml")) == []

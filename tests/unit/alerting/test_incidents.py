@@ -11,15 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alerting.incidents import (
-    IncidentPolicy,
-    OpenIncident,
-    as_open,
-    fold_verdicts,
-    incident_id_of,
-    open_before,
-)
-from pipeline.model.incident import IncidentChange
+from pipeline.alerting.incident_ids import incident_id_of
+from pipeline.alerting.incidents import IncidentPolicy, as_open, fold_verdicts, open_before
+from pipeline.model.incident import IncidentChange, OpenIncident
 from pipeline.model.verdict import Verdict
 
 KINDS = {"A": ("fail", 1.5), "a": ("warn", 1.5), ".": ("ok", 1.0), "-": ("ok", 1.15), "?": ("not_enough_traffic", None)}

@@ -57,8 +57,7 @@ def test_verdicts_are_read_as_far_back_as_they_count(tmp_path):
     on_since = replace(verdict_of(change(7)), window_start_ms=since_ms)
     window = run.window_at(since_ms)
     run.replace(VERDICTS, [*run.values(Verdict, VERDICTS, (window,)), on_since], (window,))
-    opened = open_before([replace(change(7, minute=-5), since_ms=since_ms)], T0_MS)
-    found = load_history(run, T0_MS, opened)
+    found = load_history(run, T0_MS, [replace(change(7, minute=-5), since_ms=since_ms)])
     assert min(one.window_start_ms for one in found) == since_ms
     assert set(found) == {*recent, on_since}  # of others' verdicts none but those that count
 

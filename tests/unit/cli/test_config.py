@@ -67,5 +67,7 @@ def test_the_schema_takes_what_the_product_takes_and_refuses_what_it_refuses(cap
 def test_the_text_names_key_type_default_and_meaning(capsys):
     assert main(["config"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 160
+    assert "candidates: list of mapping, default: a set of its own, see --json" in lines
     at = lines.index('grace: duration, default "PT5M"')
-    assert lines[at + 1] == "    How long after a window's end it is ingested."
+    assert lines[at + 1].startswith("    How long after a window's end it is ingested;")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
 import unicodedata
@@ -23,6 +24,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.cli import main
+from pipeline.model.number_text import escape_hidden
+from pipeline.sources.files.directory_walk import HIDDEN
 from tests.batches import make_batch, make_records
 from tests.fuzz.targets import seal_batches
 from tests.lab.archive import unpack_once
@@ -35,6 +38,7 @@ HOSTILE = PRINTABLE + "\x1b[31m\r\nkafka_brokers 77 \r\u202e"
 TOPIC = "--help"  # in place of `orders`
 FOLDER = "a b;" + HOSTILE.replace("/", "")
 ODD = FOLDER[:200] + "-0"  # on a broker's disk
+NOT_UTF_8 = os.fsdecode(b"ord\xffers-0")
 WAREHOUSE_FOLDER = "c d;$(touch pwned)`id`'&<b>"
 ALIKE = {  # names of equal length, in files that say how long a name is, or where a column begins
     b"orders": TOPIC.encode(),
@@ -85,6 +89,12 @@ def write_recording(folder):
     (ledger / f"{0:020d}.log").write_bytes(b"".join(make_batch(records[at : at + 50]) for at in range(0, 2_500, 50)))
     (part.folder / "brokers/2" / ODD).mkdir()
     (part.folder / "brokers/2" / ODD / f"{0:020d}.log").write_bytes(b"\xff" * 100)
+    page = next((part.folder / "scrapes/producers/orders").glob("*.prom"))
+    for other in (part.folder / "brokers/2" / NOT_UTF_8, part.folder / "scrapes/producers" / NOT_UTF_8):
+        other.mkdir()
+        (other / page.name).write_bytes(page.read_bytes())
+        (other / f"{0:020d}.log").write_bytes(b"\xff" * 100)
+    (ledger / f"{NOT_UTF_8}.log").write_bytes(b"\xff" * 100)
     return part, span
 
 
@@ -160,7 +170,11 @@ def test_tables_hold_the_names_as_they_are_and_nothing_that_they_forge(ran):
     samples = stored(warehouse, "bronze.metric_samples", "name", "labels", "value")
     assert HOSTILE in {value for sample in samples for name, value in sample["labels"] if name == "client_id"}
     assert [sample for sample in samples if sample["name"] == "kafka_brokers" and sample["value"] == 77] == []
-    assert any(ODD in row["path"] for row in stored(warehouse, "bronze.quarantine"))
+    quarantine = stored(warehouse, "bronze.quarantine")
+    assert not any(hidden(row["path"] + row["reason"]) for row in quarantine)
+    for name, count in ((ODD, 1), (NOT_UTF_8, 3)):
+        named = [row for row in quarantine if escape_hidden(name) in row["path"]]
+        assert [row["reason"] for row in named] == [HIDDEN] * count
     assert HOSTILE.encode() in {row["clear_key"] for row in stored(warehouse, "silver.key_hashes")}
     assert {row["topic"] for row in stored(warehouse, "gold.topic_health")} >= {TOPIC, "ledger"}
     assert {row["verdict"] for row in stored(warehouse, "gold.verdicts") if row["rule"] == "broker_share"} >= {"fail"}

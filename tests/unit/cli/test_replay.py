@@ -147,3 +147,14 @@ def test_the_text_has_a_table_per_topic():
     assert "sarama: not trustworthy: keys alone" in text
     assert "assumed: one partition" in text
     assert text.endswith("note: a note\n")
+
+
+def test_a_path_that_is_not_there_is_named_at_once(tmp_path):
+    with pytest.raises(ConfigError, match=r"gone: there is no such file or folder$"):
+        find_span([tmp_path, tmp_path / "gone"])
+
+
+def test_a_topic_without_records_is_one_line():
+    empty = {"topic": "audit", "window": "w", "record_count": 0}
+    document = {"window": "w", "notes": [], "results": [{**empty, "candidate": name} for name in "ab"]}
+    assert format_replay(document) == "window w\n\naudit: no records, w\n"

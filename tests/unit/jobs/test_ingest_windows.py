@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.cli.run import list_undone
 from pipeline.config_file import load_config
 from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, find_newest_window
 from pipeline.model.window import TimeWindow, instant_of
@@ -49,8 +50,8 @@ def zero_row(table, start_ms, **fields):
         ((), 5 * MINUTE_MS, True),
         ((0, 1, 2), 5 * MINUTE_MS, True),  # it is run once more
         ((0, 1, 3), 5 * MINUTE_MS, False),  # it is caught up with
-        ((), 65 * MINUTE_MS, True),  # schedules slip
-        ((), 66 * MINUTE_MS, False),  # grace, a window and an hour
+        ((), 61 * MINUTE_MS, True),  # schedules slip
+        ((), 62 * MINUTE_MS, False),  # grace, half a window; a window; an hour
     ],
 )
 def test_the_present_state_belongs_to_the_newest_window_that_was_due_lately(tmp_path, stored, late_ms, is_newest):
@@ -101,3 +102,32 @@ def test_partitions_whose_leader_is_not_known_are_named(tmp_path):
 def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names, expected, missing):
     found = _without(brought, names)
     assert (found.expected_count, found.arrived_count, found.missing) == (expected, brought.arrived_count, missing)
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        ((), ()),  # the first run of all
+        ((0, 1, 2, 3, 4), ()),
+        ((0, 1, 4), (2, 3)),
+        ((0, 2, 4), (1, 3)),
+    ],
+)
+def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
+    run = plan(tmp_path, 5, 5, window(5).end_ms)
+    if stored:
+        ensure_tables(run.warehouse)
+        rows = [
+            zero_row(WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms))
+            for minute in stored
+        ]
+        run.replace(WINDOW_STATUS, rows, [window(minute) for minute in stored])
+    notes = list_undone(run)
+    if not said:
+        assert notes == ()
+        return
+    (note,) = notes
+    span = TimeWindow(window(said[0]).start_ms, window(said[-1]).end_ms)
+    assert note.startswith(
+        f"2 windows before it, {span}, were never ingested: `partition-health run --window {span} --config "
+    )

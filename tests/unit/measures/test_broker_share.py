@@ -6,7 +6,11 @@ from dataclasses import fields
 
 import pytest
 
+from pipeline.config.rules import Gate
+from pipeline.measures.broker_share import sum_away_ms
+from pipeline.model.verdict import BrokerLoad
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.verdicts.broker_share import judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 
 
@@ -31,6 +35,60 @@ def test_measures_are_the_tables_columns_in_order(row, table):
     assert [field.name for field in fields(row)] == [
         name for name in table.column_names if name not in added_by_the_job
     ]
+
+
+@pytest.mark.parametrize(
+    ("stood", "fair", "ratios"),
+    [
+        ({}, (1 / 3, 1 / 3, 1 / 3), (1.5, 1.5, 0.0)),
+        ({2: 0.0}, (1 / 2, 1 / 2, 0.0), (1.0, 1.0, None)),  # dead throughout: the two that stood share all
+        ({2: 0.5}, (0.4, 0.4, 0.2), (1.25, 1.25, 0.0)),
+        ({0: 0.5}, (0.2, 0.4, 0.4), (2.5, 1.25, 0.0)),
+        ({0: 0.0, 2: 0.0}, (1 / 2, 1 / 2, 0.0), (1.0, 1.0, None)),  # who carries load stood, whatever is said
+        ({0: 0.0, 1: 0.0, 2: 0.0}, (1 / 2, 1 / 2, 0.0), (1.0, 1.0, None)),
+    ],
+)
+def test_fair_is_the_capacity_that_stood_for_as_long_as_it_stood(stood, fair, ratios):
+    rows = measure_brokers(EVEN[:2], {}, range(3), stood=stood)
+    assert [row.expected_share for row in rows] == pytest.approx(fair)
+    assert [row.share_ratio for row in rows] == [None if one is None else pytest.approx(one) for one in ratios]
+    assert [row.chance_ratio is None for row in rows] == [one is None for one in ratios]
+
+
+@pytest.mark.parametrize(
+    ("asked", "away"),
+    [
+        ([(5, True), (25, True)], 10),
+        ([(5, True), (15, True), (25, True)], 10),
+        ([(1, False), (5, True), (25, True), (30, False)], 10),
+        ([(5, True), (15, False), (25, True)], None),
+        ([(5, True), (15, True), (25, False)], 5),  # until then at least
+        ([(12, True), (25, True)], 8),
+        ([(12, True), (14, True), (15, False), (16, True), (19, True)], 5),
+        ([(5, False), (25, True)], None),
+        ([(5, True)], None),  # nobody has asked since
+        ([(5, True), (10, True)], None),
+        ([], None),
+    ],
+)
+def test_how_long_a_broker_was_away_by_a_cluster_that_is_asked_now_and_then(asked, away):
+    others = [(broker, at_ms, broker == 3) for broker in (1, 3) for at_ms in (5, 9)]
+    found = sum_away_ms([*others, *((2, at_ms, is_away) for at_ms, is_away in reversed(asked))], 10, 20)
+    assert found == ({} if away is None else {2: away})
+
+
+def test_one_dead_of_five_makes_no_equal_broker_fail():
+    loads = [load("a", number, number, 25_000_000, batch_count=10_000) for number in range(4)]
+    rows = measure_brokers(loads, {}, range(5), stood={4: 0.0})
+    assert [row.share_ratio for row in rows] == [1.0, 1.0, 1.0, 1.0, None]
+    fields = ("size_bytes", "record_count", "share", "expected_share", "share_ratio", "effective_unit_count")
+    known = [
+        BrokerLoad(window_start_ms=0, broker_id=row.broker_id, **{name: getattr(row, name) for name in fields})
+        for row in rows
+    ]
+    verdicts = judge_broker_share(known, Gate(k=1, n=1), window_ms=60_000)
+    assert [one.verdict for one in verdicts] == ["ok"] * 4 + ["not_enough_traffic"]
+    assert verdicts[-1].reason == "out of the cluster throughout this window"
 
 
 # what: loads, capacities -> per broker (share ratio, leaders, topic mix, partition skew)

@@ -111,6 +111,25 @@ def test_a_candidate_changes_brokers():
     assert run.cells[:, CELL_LEADER].tolist() == slower.cells[:, CELL_LEADER].tolist() == [0, 1, 2]
 
 
+ALIKE = Candidate(name="alike", brokers_alike=True)
+
+
+def test_a_slow_broker_that_answers_like_the_others_gets_its_part():
+    traffic = make_traffic(60_000)
+    now, then = (simulate([traffic], one, delays={1: 20.0})[0].cells[:, CELL_LOG_BYTES] for one in (None, ALIKE))
+    assert now[1] / now.sum() > 0.6
+    assert 0.3 < then[1] / then.sum() < 0.37
+
+
+def test_brokers_that_answer_alike_are_replayed_as_they_are():
+    unit = make_group(make_traffic())
+    slow = dataclasses.replace(unit, services={**unit.services, 1: delayed(1, 20.0)})
+    near = dataclasses.replace(unit, services={**unit.services, 1: delayed(1, 4.0)})
+    assert [sorted(one.healed) for one in (unit, slow, near)] == [[], [1], []]
+    plans = [plan_simulations([one], (ALIKE,), (1,)) for one in (unit, slow, near)]
+    assert [plan.variants[0][1].same_as for plan in plans] == [0, 1, 0]
+
+
 def brokers_by_seed(model, candidate=None):
     """A unit's brokers by seed, with another service model of broker 1."""
     traffic = make_traffic(10)

@@ -9,9 +9,12 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.config_file import load_config
+from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
 from pipeline.report.writing import write_reports
 from pipeline.runs import plan_runs
+from pipeline.storage.rows import merge_rows
+from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
 
@@ -46,6 +49,26 @@ def test_a_run_writes_the_report_of_its_newest_window_and_those_of_incidents(fol
     assert note == f"report {folder}/warehouse/reports/demo-2026-11-21T02-00Z.html"
     write_reports(run, run.windows)
     assert names(folder) == ["demo-2026-11-21T02-00Z.html", "demo-2026-11-21T05-00Z.html"]
+
+
+def test_what_a_waiting_message_names_is_written_whatever_window_the_run_is_about(folder):
+    run = plan(load_config(folder / "partition-health.yaml"), 0, 6)
+    message = AlertMessage(
+        message_id="K-1-new.x@y",
+        cluster="demo",
+        incident_id="K-1",
+        state="new",
+        window_start_ms=run.windows[4].start_ms,
+        channel=None,
+        tells=None,
+        subject_line="",
+        recipients="",
+        payload=b"",
+        queued_at_ms=T0_MS,
+    )
+    merge_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX, insert_only=True)
+    write_reports(run, run.windows[:3])
+    assert names(folder) == ["demo-2026-11-21T02-00Z.html", "demo-2026-11-21T04-00Z.html"]
 
 
 def test_old_reports_of_the_cluster_go(folder):

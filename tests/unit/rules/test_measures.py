@@ -38,13 +38,13 @@ def broker_row(window, broker_id, held=(), total=(), usable=()):
     }
 
 
-def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=()):
+def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=HOUR_MS):
     """Measures of a rule, given rows by table."""
     given = RuleInput(
         rows=lambda table, _: rows.get(table.name, []),
         deletable_segments=lambda: deletable,
-        starts_ms=[T0_MS + number * HOUR_MS for number in hours],
-        window_ms=HOUR_MS,
+        starts_ms=[T0_MS + number * window_ms for number in hours],
+        window_ms=window_ms,
         disk_bytes=dict(disk_bytes),
     )
     return list(RULES[rule].measure(rule, given))
@@ -72,6 +72,45 @@ def test_hours_to_full_are_those_of_the_volume_that_is_full_first_where_brokers_
     assert values(found) == {(3 * HOUR_MS, "broker 3"): 12.0}
     assert found[0].detail == "/b is 28% full, and at this pace all of it in 12 h"
     assert measured("disk_hours_to_full", {"bronze.brokers": [broker_row(0, 3)]}, hours=range(4)) == []
+
+
+@pytest.mark.parametrize(("minutes", "hours"), [(3, None), (60, None), (61, 10.0), (90, 10.0)])
+def test_a_trend_needs_an_hour_whatever_the_windows(minutes, hours):
+    """A minute takes one of so many bytes that ten hours are left at the end: told after an hour, not after three minutes."""
+    usable = 600 + minutes - 1
+    rows = [
+        broker_row(0, 0, (), [("/a", 10_000)], [("/a", usable - n)]) | {"window_start": T0 + timedelta(minutes=n)}
+        for n in range(minutes)
+    ]
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[minutes - 1], window_ms=60_000)
+    assert [m.value for m in found] == ([] if hours is None else [hours])
+
+
+def test_short_windows_are_read_for_two_hours():
+    asked = []
+    given = RuleInput(
+        rows=lambda table, count: asked.append((table.name, count)) or (),
+        deletable_segments=tuple,
+        starts_ms=[T0_MS],
+        window_ms=60_000,
+        disk_bytes={},
+    )
+    assert list(RULES["disk_hours_to_full"].measure("disk_hours_to_full", given)) == []
+    assert asked == [("bronze.brokers", 120)]
+
+
+def test_a_volume_that_several_brokers_report_is_judged_once():
+    """Brokers 0 to 2 see one volume, a few bytes apart; broker 3 has another one of that size."""
+    rows = [
+        broker_row(n, broker, (), [("/a", 100_000)], [("/a", (50_000 if broker < 3 else 60_000) - 1_000 * n + broker)])
+        for n in range(4)
+        for broker in range(4)
+    ]
+    found = {m.subject: m for m in measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])}
+    assert [found[f"broker {one}"].is_enough for one in range(4)] == [True, False, False, True]
+    assert found["broker 0"].detail.endswith("in 47 h; brokers 1 and 2 report the same volume")
+    assert found["broker 1"].detail.endswith("in 47 h, the volume of broker 0")
+    assert "volume" not in found["broker 3"].detail
 
 
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():

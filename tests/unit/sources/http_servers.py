@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -92,3 +93,33 @@ def make_certificate(folder):
     )
     path.write_bytes(key.read_bytes() + certificate.read_bytes())
     return path, certificate
+
+
+@contextmanager
+def answering(*pieces, forever=()):
+    """Sends bytes to whoever connects, whatever is asked, then `forever` a piece of these every few milliseconds."""
+    stopped = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def talk(connection):
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+            for piece in pieces:
+                connection.sendall(piece)
+            while forever and not stopped.wait(0.01):
+                connection.sendall(forever[0])
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stopped.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import stat
 
 import pytest
 from deltalake import DeltaTable
@@ -90,3 +91,13 @@ def test_the_rows_of_a_commit_are_those_its_writer_counted(tmp_path, metrics, ro
     actions = [{"add": {"path": "a"}}, {"commitInfo": {} if metrics is None else {"operationMetrics": metrics}}]
     (log / "00000000000000000003.json").write_text("\n".join(map(json.dumps, actions)))
     assert count_added_rows(tmp_path, {"gold.notes": 3, "gold.gone": 9}) == rows
+
+
+def test_mails_and_hashes_are_for_one_user(tmp_path):
+    ensure_tables(tmp_path)
+    private = {
+        name
+        for name in ("gold/alert_outbox", "silver/key_hashes")
+        if stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+    }
+    assert private == {"gold/alert_outbox", "silver/key_hashes"}

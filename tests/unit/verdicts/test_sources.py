@@ -14,6 +14,7 @@ from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.verdicts.sources import (
     CALM_BELOW,
     SkippedWindow,
+    SourceBeginning,
     SourceStatus,
     find_skipped,
     judge_skipped,
@@ -60,6 +61,13 @@ def test_when_shares_are_not_judged(found, kind):
     assert (verdict.value > 0) == (kind is not None)
     if found.missing:
         assert found.missing in verdict.reason
+
+
+def test_what_shares_do_not_rest_on_is_a_warning():
+    said = "racks and fencing are not known for sure, REGISTER_BROKER_RECORD of version 9, known up to 4"
+    (verdict,) = judge_sources([arrival(missing=said)], max_age_ms=LIMIT_MS)
+    assert (verdict.verdict, verdict.is_above, verdict.reason) == ("warn", False, f"live_cluster: {said}")
+    assert find_skipped([arrival(missing=said)], max_age_ms=LIMIT_MS) == {}
 
 
 def test_a_silent_metrics_source_fails_and_no_share_rests_on_it():
@@ -120,3 +128,31 @@ def test_the_mails_say_since_when_and_what_is_missing():
     answer = render_message(describe_source(over), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "DATA COMPLETE" in answer.subject_line
     assert mail.message_id in answer.payload.decode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "brought", "window", "verdict"),
+    [
+        (0, None, 0, "warn"),  # asked for the first time
+        (0, None, 3, "warn"),
+        (0, None, 4, "fail"),  # nothing in four windows: it is no new source
+        (0, 5, 4, "warn"),  # it began later
+        (0, 3, 4, "fail"),  # it brought something before: it is silent now
+    ],
+)
+def test_metrics_younger_than_the_window_are_said_and_not_mailed(asked, brought, window, verdict):
+    beginning = SourceBeginning(asked * HOUR_MS, None if brought is None else brought * HOUR_MS)
+    (found,) = judge_sources(
+        [arrival(window, source="prometheus", arrived=0)],
+        max_age_ms=LIMIT_MS,
+        beginnings={"prometheus": beginning},
+        patience_ms=4 * HOUR_MS,
+    )
+    assert (found.verdict, found.is_above) == (verdict, verdict == "fail")
+
+
+def test_records_that_do_not_come_are_never_excused():
+    (found,) = judge_sources(
+        [arrival(arrived=0)], max_age_ms=LIMIT_MS, beginnings={"live_cluster": SourceBeginning(0, None)}, patience_ms=1
+    )
+    assert found.verdict == "fail"

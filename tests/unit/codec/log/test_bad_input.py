@@ -259,3 +259,38 @@ def test_batches_beyond_the_bytes_of_a_chunk_are_left_out(tmp_path):
     sound = MOST_OUTPUT_BYTES // (240 << 20) + 1
     assert scan.headers.rows["flaw"].tolist() == [0] + [0] * sound + [Flaw.BUDGET] * (count - sound)
     assert len(scan) == 3 + sound
+
+
+SECRETS = [
+    make_batch([record], payload=None)
+    for record in make_records(1, key=b"k", value=b"SECRET-CARD-4111-1111-1111-1111-" * 40)
+]
+
+
+@pytest.mark.parametrize("shift", range(0, 64, 3))
+@pytest.mark.parametrize("before", [b"", A], ids=["first", "second"])
+def test_no_byte_of_a_record_is_told_where_a_length_is_wrong(tmp_path, before, shift):
+    """A length that is cut lets the scan go on inside a value: as a length, magic or number its bytes would be told."""
+    (secret,) = SECRETS
+    inside = secret.index(b"SECRET") + shift
+    scan = headers_of(tmp_path, before + patch(secret, 8, int32(inside - 12)) + secret)
+    wrong, *after = scan.problems
+    assert wrong.reason.startswith("checksum mismatch")
+    assert after
+    for problem in after:
+        assert problem.first_bytes == b""
+        assert not re.search("SECRET|CARD", problem.reason)
+        numbers = {int(number) for number in re.findall(r"\d+", problem.reason)}
+        assert numbers <= {len(before + secret + secret) - len(before) - inside, 0, 1, 2}
+
+
+def test_a_header_forged_in_a_value_is_not_told_either(tmp_path):
+    """What a producer wrote as a value looks like a batch whose checksum does not match."""
+    forged = patch(make_batch(make_records(1, value=b"SECRET")), 17, b"CARD")
+    outer = make_batch(make_records(1, key=b"k", value=forged))
+    inside = outer.index(forged[:50])
+    scan = headers_of(tmp_path, patch(outer, 8, int32(inside - 12)) + outer)
+    _, problem, *_ = scan.problems
+    assert (problem.position, problem.first_bytes) == (inside, b"")
+    assert problem.reason.startswith("no sound batch here")
+    assert not re.search(r"\d", problem.reason)

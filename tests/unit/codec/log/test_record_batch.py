@@ -91,16 +91,16 @@ ONE = write_records(make_records(1), base_offset=0, base_timestamp_ms=START_MS)
 BROKEN = [
     ("left over", ONE + b"\0", "1 bytes left after 1 records"),
     ("missing", b"", "data end inside"),
-    ("cut", ONE[:-3], "record of 28 bytes, 25 are left"),
-    ("negative length", b"\x01" + ONE[1:], "record of -1 bytes"),
+    ("cut", ONE[:-3], "a record longer than the 25 bytes that are left"),
+    ("negative length", b"\x01" + ONE[1:], "that are left, or empty"),
     ("overlong varint", b"\x80\x80\x80\x80\x80\x01", "longer than 5 bytes"),
-    ("key beyond", record_bytes(b"\0\0\0\x7e\x00\x00"), "field of 63 bytes, 2 are left"),
-    ("value beyond", record_bytes(b"\0\0\0\x01\x7e\x00"), "field of 63 bytes, 1 are left"),
-    ("headers beyond", record_bytes(b"\0\0\0\x01\x01\x7e"), "63 record headers in 0 bytes"),
-    ("negative headers", record_bytes(b"\0\0\0\x01\x01\x01"), "-1 record headers"),
+    ("key beyond", record_bytes(b"\0\0\0\x7e\x00\x00"), "a field longer than the 2 bytes"),
+    ("value beyond", record_bytes(b"\0\0\0\x01\x7e\x00"), "a field longer than the 1 bytes"),
+    ("headers beyond", record_bytes(b"\0\0\0\x01\x01\x7e"), "more record headers than 0 bytes"),
+    ("negative headers", record_bytes(b"\0\0\0\x01\x01\x01"), "more record headers than 0 bytes"),
     ("null header name", record_bytes(b"\0\0\0\x01\x01\x02\x01\x01"), "null name"),
-    ("body longer than fields", record_bytes(b"\0\0\0\x01\x01\x00\x00"), "1 left over"),
-    ("offset outside", record_bytes(b"\0\0\x02\x01\x01\x00"), "offset delta 1, outside"),
+    ("body longer than fields", record_bytes(b"\0\0\0\x01\x01\x00\x00"), "a record with bytes left over"),
+    ("offset outside", record_bytes(b"\0\0\x02\x01\x01\x00"), "an offset outside its batch"),
 ]
 
 

@@ -7,10 +7,15 @@ import struct
 import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType, parse_metadata_record
+from pipeline.codec.metadata.cluster_metadata import (
+    MetadataRecord,
+    RecordType,
+    find_subjects,
+    parse_metadata_record,
+)
 from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError
-from pipeline.model.cluster import NO_LEADER, LeaderTerm
+from pipeline.model.cluster import NO_LEADER, LeaderTerm, StateSubject
 from pipeline.model.log import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -207,9 +212,9 @@ def test_broken_records(value, reason):
         parse_metadata_record(value)
 
 
-# the end of `validVersions` in Kafka 4.1's JSON files of these records
+# the end of `validVersions` in Kafka 4.4's JSON files of these records
 NEWEST_VERSIONS = {
-    "REGISTER_BROKER": 3,
+    "REGISTER_BROKER": 4,
     "UNREGISTER_BROKER": 0,
     "TOPIC": 0,
     "PARTITION": 2,
@@ -219,7 +224,7 @@ NEWEST_VERSIONS = {
     "UNFENCE_BROKER": 0,
     "REMOVE_TOPIC": 0,
     "FEATURE_LEVEL": 0,
-    "BROKER_REGISTRATION_CHANGE": 2,
+    "BROKER_REGISTRATION_CHANGE": 3,
     "BEGIN_TRANSACTION": 0,
     "END_TRANSACTION": 0,
     "ABORT_TRANSACTION": 0,
@@ -237,9 +242,35 @@ def test_a_version_newer_than_the_newest_is_not_guessed_at(name, newest):
             parse_metadata_record(header + bytes([newest]))
 
 
-def test_unknown_types_and_tags_are_passed_over():
-    assert parse_metadata_record(b"\x01\x63\x07rubbish") == MetadataRecord(0x63, 7, {})
-    assert parse_metadata_record(b"\x01\x63\x07").type_name == "UNKNOWN_99"
+def test_types_that_say_nothing_of_the_cluster_are_named_only():
+    assert parse_metadata_record(b"\x01\x1d\x00rubbish") == MetadataRecord(29, 0, {})
+    assert parse_metadata_record(b"\x01\x1d\x00").type_name == "UNREGISTER_CONTROLLER_RECORD"
+
+
+def test_a_type_newer_than_the_newest_is_not_passed_over():
+    with pytest.raises(InputError, match="a record of type 99, known are types up to 29"):
+        parse_metadata_record(b"\x01\x63\x07rubbish")
+
+
+EVERYTHING = {StateSubject.BROKERS, StateSubject.PARTITIONS, StateSubject.CONFIGS}
+
+
+@pytest.mark.parametrize(
+    ("value", "subjects"),
+    [
+        (bytes([1, RecordType.REGISTER_BROKER, 9]), {StateSubject.BROKERS}),
+        (bytes([1, RecordType.PARTITION_CHANGE, 9]), {StateSubject.PARTITIONS}),
+        (bytes([1, RecordType.CONFIG, 9]), {StateSubject.CONFIGS}),
+        (bytes([1, RecordType.END_TRANSACTION, 9]), EVERYTHING),
+        (bytes([1, 99, 0]), EVERYTHING),
+        (b"\xff", EVERYTHING),
+    ],
+)
+def test_what_a_record_that_cannot_be_read_is_about(value, subjects):
+    assert find_subjects(value) == subjects
+
+
+def test_unknown_tags_are_passed_over():
     leader_and_unknown_tag = b"\x02\x01\x04" + struct.pack(">i", 7) + b"\x33\x02ab"
     record = parse_metadata_record(b"\x01\x05\x00" + struct.pack(">i", 3) + ID + leader_and_unknown_tag)
     assert record.fields == {"partition_id": 3, "topic_id": "AAECAwQFBgcICQoLDA0ODw", "leader": 7}
@@ -251,3 +282,43 @@ def test_numbers_of_every_width():
     assert (reader.read_int16(), reader.read_uint16(), reader.read_int32()) == (-2, 65535, -3)
     assert (reader.read_int64(), reader.read_boolean()) == (-4, True)
     assert reader.remaining_bytes == 0
+
+
+REGISTERED = (
+    struct.pack(">i?", 3, False)  # broker id, not migrating
+    + ID  # incarnation
+    + struct.pack(">q", 7)  # broker epoch
+    + b"\x01\x01"  # no end points, no features
+    + b"\x03r3"
+    + b"\x01\x00"  # fenced, not in controlled shutdown
+)
+
+
+@pytest.mark.parametrize(
+    ("tags", "cordoned"),
+    [
+        (b"\x01\x00\x11\x02" + ID, ()),
+        (b"\x02\x00\x11\x02" + ID + b"\x01\x11\x02" + ID, ("AAECAwQFBgcICQoLDA0ODw",)),
+    ],
+    ids=["none cordoned", "one cordoned"],
+)
+def test_a_broker_registers_as_of_kafka_4_2_on(tags, cordoned):
+    """Version 4 has what version 3 has, and the cordoned log directories (KIP-1066) under tag 1."""
+    record = parse_metadata_record(b"\x01\x00\x04" + REGISTERED + tags)
+    history, _ = fold((10, (record.api_key, record.fields)))
+    registered = history.state_at(10).brokers[3]
+    assert (registered.rack, registered.directory_ids) == ("r3", ("AAECAwQFBgcICQoLDA0ODw",))
+    assert registered.cordoned_directory_ids == cordoned
+
+
+def test_log_directories_are_cordoned_and_uncordoned_by_a_change():
+    one = ("AAECAwQFBgcICQoLDA0ODw",)
+    change = b"\x01\x11\x03" + struct.pack(">iq", 1, 7)
+    cordon, leave, uncordon = (
+        parse_metadata_record(change + tags)
+        for tags in (b"\x01\x03\x11\x02" + ID, b"\x01\x00\x01\xff", b"\x01\x03\x01\x01")
+    )
+    rows = [(record.api_key, record.fields) for record in (cordon, leave, uncordon)]
+    history, _ = fold((10, broker()), *((20 + at, row) for at, row in enumerate(rows)))
+    assert [history.state_at(at).brokers[1].cordoned_directory_ids for at in (10, 20, 21, 22)] == [(), one, one, ()]
+    assert history.state_at(21).brokers[1].is_fenced is False

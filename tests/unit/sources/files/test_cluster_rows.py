@@ -28,10 +28,12 @@ from pipeline.sources.files.cluster_rows import (
     disk_columns,
     iter_broker_rows,
     iter_cluster_state_rows,
-    iter_consumer_group_rows,
     list_window_states,
     retention_ms,
+    with_leaders,
 )
+from pipeline.sources.files.cluster_state import with_ids_by_name
+from pipeline.sources.files.group_rows import iter_consumer_group_rows
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000
@@ -201,15 +203,51 @@ def test_what_is_observed_later_tells_a_window_only_what_its_leader_epochs_prove
         (live((0, 2, 6), at_ms=9 * MINUTE_MS, leader=NO_LEADER, epoch=7), 6, (NO_LEADER, 7)),
     ],
 )
-def test_the_newest_window_has_the_state_that_was_observed_for_it(known, batch_epoch, led):
+def test_the_newest_window_has_what_changes_slowly_and_nothing_of_a_later_moment(known, batch_epoch, led):
     epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
     states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
     rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
     now = known.state_at(9 * MINUTE_MS).partitions[T0]
     assert {(r["observed_leader_id"], r["observed_leader_epoch"]) for r in rows} == {(now.leader_id, 7)}
     assert [(r["leader_id"], r["leader_epoch"], r["is_in_sync"], r["size_bytes"]) for r in rows] == [
-        (*led, True, 100)
+        (*led, None, 100)  # who is in sync at a later moment says nothing of the window
     ] * 2
+    brokers = list(iter_broker_rows("c", known, {}, states, {1: {"a": "b"}}))
+    assert [(row["is_fenced"], row["configs"]) for row in brokers] == [(None, {"a": "b"}), (None, {})]
+
+
+def test_the_window_that_holds_the_moment_has_all_that_was_observed():
+    known = live(at_ms=90_000, leader=1, epoch=7)
+    known = replace(
+        known,
+        brokers={1: Timeline.always(Broker(broker_id=1)), 2: Timeline.always(Broker(broker_id=2, is_fenced=True))},
+    )
+    states = list_window_states(known, WINDOWS[1:])
+    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 80)), states, str))
+    assert [(row["is_in_sync"], row["lag_count"]) for row in rows] == [(True, 0), (True, 10)]
+    assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [False, True]
+
+
+def test_stored_rows_get_the_leaders_that_are_known_later():
+    stored = [
+        {
+            "topic": "t",
+            "topic_id": "id",
+            "partition": 0,
+            "replica_id": one,
+            "leader_id": 1,
+            "leader_epoch": 7,
+            "is_leader": one == 1,
+            "is_in_sync": one == 1,
+        }
+        for one in (1, 2)
+    ]
+    moved = history((0, state(2, 8))).state_at(0)
+    found = [(r["leader_id"], r["leader_epoch"], r["is_leader"], r["is_in_sync"]) for r in with_leaders(stored, moved)]
+    assert found == [(2, 8, False, True), (2, 8, True, False)]
+    unknown = history((0, state(NO_LEADER, 8))).state_at(0)
+    other = history((0, state(2, 8, topic_id="made anew"))).state_at(0)
+    assert list(with_leaders(stored, unknown)) == list(with_leaders(stored, other)) == stored
 
 
 def test_partitions_that_came_later_are_not_in_windows_before_them():
@@ -290,3 +328,27 @@ def test_compacted_by_config_or_by_the_cleaners_checkpoint():
 )
 def test_retention(configs, kept_ms):
     assert retention_ms(configs) == kept_ms
+
+
+def test_a_broker_without_partitions_is_one_and_a_controller_is_none():
+    metadata = {"__cluster_metadata-0": [(0, 1)]}
+    disks = [
+        *(log_directory(1, held, path=path) for held, path in (({"t-0": [(0, 1)]}, "/a"), ({}, "/b"))),
+        log_directory(2, metadata),
+        log_directory(100, metadata),
+        log_directory(None, {"t-1": [(0, 1)]}),
+    ]
+    tree = LogTree(directories=tuple(disks))
+    assert count_directories(tree, {1, 2}) == {1: 2, 2: 1}
+
+
+def test_topic_ids_that_no_file_names_are_matched_by_name_and_said():
+    known = {T0: state(1, 0), TopicPartition("u", 0): state(1, 0, topic_id=None)}
+    held = {"t-0": [(0, 1)], "u-0": [(0, 1)], "gone-0": [(0, 1)]}
+    marked = log_directory(2, {"t-0": [(0, 1)]})
+    marked = replace(marked, partitions=(replace(marked.partitions[0], topic_id="older"),))
+    tree, problems = with_ids_by_name(LogTree(directories=(log_directory(1, held), marked)), known)
+    assert [p.topic_id for one in tree.directories for p in one.partitions] == ["id", None, None, "older"]
+    assert [(one.path, one.reason) for one in problems] == [
+        ("/d1", "1 partition without partition.metadata: topics are known by name only")
+    ]

@@ -60,15 +60,15 @@ def test_nothing_asks_which_kind_a_source_has():
 
 
 def test_only_the_default_names_the_class_of_a_kind():
-    """Without any source of records the cluster is read as by `log_directories`."""
+    """Without any source of records the cluster is read as by `log_directories`; `init` asks a live one for its newest records."""
     naming = {
-        str(path.relative_to(ROOT / "pipeline/sources"))
+        str(path.relative_to(ROOT / "pipeline"))
         for path in PATHS
         if path.parent != FOLDER
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pipeline.sources.kinds.")
     }
-    assert naming == {"cluster_reading.py"}
+    assert naming == {"sources/cluster_reading.py", "cli/init.py"}
 
 
 def test_an_unknown_kind_is_refused_with_those_there_are():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import zlib
 
 import pytest
 
@@ -14,7 +15,7 @@ from pipeline.config.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from tests.lab.process import free_ports
-from tests.unit.sources.http_servers import Answer, make_certificate, serving
+from tests.unit.sources.http_servers import Answer, answering, make_certificate, serving
 
 SECRET = "hunter2-not-to-be-seen"
 PAGE = "kafka_brokers 3\n"
@@ -158,3 +159,82 @@ def test_tls_that_does_not_fit(tmp_path):
 
 def test_what_is_shown_of_an_address():
     assert shown("https://u:p@h:1/x?token=t") == "https://h:1/x"
+
+
+def head(*headers, status="200 OK"):
+    return "\r\n".join((f"HTTP/1.1 {status}", *headers, "Connection: close", "", "")).encode()
+
+
+@pytest.mark.parametrize(
+    ("first", "dripped"),
+    [
+        ((head(), b"# "), b"x"),
+        ((b"HTTP/1.1 200 OK\r\n",), b"X"),
+        ((b"HTTP/1.1 200 OK\r\n",), b"X-A: b\r\n"),
+        ((head("Transfer-Encoding: chunked"),), b"1\r\na\r\n"),
+        ((), b""),
+    ],
+    ids=["body", "a header", "headers", "chunks", "nothing"],
+)
+def test_an_answer_has_one_deadline_however_it_drips(first, dripped):
+    with answering(*first, forever=(dripped,)) as url:
+        said = refusal(f"{url}/metrics", timeout_s=0.3, attempts=2)
+    assert said == (
+        f"{url}/metrics: no whole answer within 0.3 s: is the server there, or does it need a larger access.timeout_s?"
+    )
+
+
+def squeeze(data, bits):
+    packer = zlib.compressobj(wbits=bits)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "words"),
+    [
+        (["Content-Encoding: gzip, gzip"], gzip.compress(gzip.compress(bytes(1 << 28))), "gzip, deflate or none"),
+        (["Content-Encoding: br"], b"x", "gzip, deflate or none"),
+        (["Content-Encoding: g\x1b[31m"], b"x", "'g\\\\x1b[31m': gzip, deflate or none"),
+        (["Content-Encoding: gzip"], gzip.compress(bytes(1 << 28)), "more than 1,048,576 bytes after decompression"),
+        (["Content-Encoding: gzip"], b"# not gzip\n", "not compressed as it says"),
+        (["Content-Encoding: deflate"], b"\0\1\2\3hello", "not compressed as it says"),
+        (["Content-Encoding: gzip"], gzip.compress(PAGE.encode() * 99)[:-9], "broke off"),
+        (["Location: http://[::1"], b"", "Invalid URL"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_whatever_comes_is_an_error_that_names_the_address(headers, body, words):
+    status = "302 F" if headers[0].startswith("Location") else "200 OK"
+    with answering(head(*headers, f"Content-Length: {len(body)}", status=status), body) as url:
+        said = refusal(f"{url}/metrics", max_bytes=1 << 20, attempts=1)
+    assert said.startswith(f"{url}/metrics: ")
+    assert words in said
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(("encoding", "bits"), [("gzip", 31), ("x-gzip", 31), ("deflate", 15), ("identity", 0)])
+def test_one_encoding_is_read(encoding, bits):
+    body = squeeze(PAGE.encode(), bits) if bits else PAGE.encode()
+    with answering(head(f"Content-Encoding: {encoding}", f"Content-Length: {len(body)}"), body) as url:
+        assert read(f"{url}/metrics") == PAGE
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        *("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Mon, 99999999999999999999 Jan 2026 00:00:00 GMT", "", "x"),
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+    ],
+)
+def test_a_date_that_no_calendar_holds_is_none(date):
+    page = head(f"Date: {date}", f"Content-Length: {len(PAGE)}") + PAGE.encode()
+    with answering(page) as url, HttpReader(HttpAccess(attempts=1), [].append) as http:
+        found = http.read(url)
+    assert (found.text, found.date_ms) == (PAGE, None)
+
+
+def test_an_answer_never_stands_raw_in_a_reason():
+    with answering(head("Content-Length: 5", status="404 \x1b[31mno"), b"\x1b[31m") as url:
+        said = refusal(f"{url}/metrics")
+    assert said.isprintable()
+    assert "\\x1b[31mno" in said

@@ -11,7 +11,7 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.perf_test_output import PerfTestOutput
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
-from pipeline.sources.metrics.metric_pages import MetricPage, plan_page_tasks, read_page
+from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 
 AT_MS = 1_700_000_000_000
@@ -102,3 +102,22 @@ def test_pages_of_two_exporters_in_one_task(tmp_path):
         ("a", "a", 2),
         ("b", "b", 3),
     ]
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path):
+    """What it leads to might be another host's page, or any other file."""
+    (tmp_path / "elsewhere").write_text("kafka_brokers 3\n")
+    root = tmp_path / "pages"
+    (root / "1").mkdir(parents=True)
+    (root / "1" / f"{AT_MS}.prom").write_text("kafka_brokers 3\n")
+    (root / "1" / f"{AT_MS + 1}.prom").symlink_to(tmp_path / "elsewhere")
+    (root / "1" / f"{AT_MS + 2}.prom").symlink_to(root / "1" / f"{AT_MS}.prom")
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another" / f"{AT_MS + 3}.prom").write_text("kafka_brokers 3\n")
+    (root / "2").symlink_to(tmp_path / "another")
+    pages, problems = discover_pages(root, "s", ProducerMetrics)
+    assert [page.observed_at_ms - AT_MS for page in pages] == [0, 2]
+    pages, more = discover_texts([root], "s", ProducerMetrics, [".prom"])
+    assert [page.observed_at_ms - AT_MS for page in pages] == [0, 2]
+    for found in (problems, more[:1]):
+        assert {problem.reason for problem in found} == {f"a link that leads out of {root}"}

@@ -279,3 +279,35 @@ def test_probe_of_something_else_than_prometheus():
         pytest.raises(InputError, match="is the address"),
     ):
         probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        *([["1e300", "1"]], [[1e300, "1"]], [[-5, "1"]], [[None, "1"]], [[1, None]], [[1]], [1], [[1, "x" * 10_000]]),
+        *([["NaN", "1"]], [[float("nan"), "1"]], [[float("inf"), "1"]], "x", 7, None, [[{}, []]]),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_no_point_of_a_server_ends_the_reading(points):
+    with serving({API: matrix({"metric": {"__name__": NAME, "instance": "a:1"}, "values": points})}) as site:
+        reading = read(server(site.url))
+    assert reading.problems["prometheus"] or not rows(reading)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"a":' * 50_000, b"9" * 100_000, b'{"data":{"result":[],"resultType":"matrix"},"warnings":7}'],
+)
+def test_no_document_of_a_server_ends_the_reading(body):
+    with serving({API: Answer(body, headers=JSON)}) as site:
+        reading = read(server(site.url))
+    assert reading.problems["prometheus"]
+
+
+def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
+    warnings = [f"\x1b[31m{number:03}" + "x" * 1000 for number in range(100)]
+    with serving({API: matrix(warnings=warnings)}) as site:
+        reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
+    assert len(reasons) == 20
+    assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)

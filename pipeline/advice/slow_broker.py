@@ -1,0 +1,148 @@
+"""What to look at on the broker itself, where load follows it: how fast it answers, and where requests spend their time.
+
+References:
+    Kafka's `kafka.network:type=RequestMetrics`: a Produce request waits in the request queue, is appended (local), waits for
+    followers (remote), and its response waits in the response queue and is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pipeline.measures.slow_brokers import is_slow
+from pipeline.model.number_text import format_clock, format_ms, format_percent, format_ratio
+from pipeline.model.recommendation import Recommendation
+
+CHECK_BROKER = "check_broker"
+_STAGES = {
+    "requestqueue": ("in the request queue", "too few request handlers, or busy ones"),
+    "local": ("appending to its log", "its disk, or the page cache"),
+    "remote": ("waiting for followers", "followers or the network to them (`acks=all`)"),
+    "throttle": ("throttled", "a quota"),
+    "responsequeue": ("in the response queue", "its network threads"),
+    "responsesend": ("sending responses", "the network to its clients"),
+}
+_BUSY = 0.3  # idle part of handlers or network threads below which Kafka's documents call them overloaded
+_MOST_HINTED = 0.5  # part of the broker's time from which a stage names the place to look at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAnswers:
+    """How fast a broker answers Produce requests, as clients and the broker itself measure it."""
+
+    latency_avg_ms: float
+    ratio_to_peers: float
+    latency_max_ms: float | None = None
+    since_ms: int | None = None  # start of the first window of those in a row in which it was slow
+    is_since_first: bool = False  # windows before that are not known
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # mean time of its requests by stage
+    peer_stages_ms: Mapping[str, float] = field(default_factory=dict)  # median of the other brokers' means
+    idle_ratios: Mapping[str, float] = field(default_factory=dict)  # of `request handlers` and `network threads`
+    changes: tuple[str, ...] = ()  # what else changed when it began, in words
+
+    @property
+    def peers_ms(self) -> float:
+        """Median of the other brokers' mean latencies."""
+        return self.latency_avg_ms / self.ratio_to_peers
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it answers so late that producers would notice."""
+        return is_slow(self.latency_avg_ms, self.ratio_to_peers)
+
+
+def check_broker(
+    broker_id: int,
+    window_start_ms: int,
+    share_ratio: float,
+    answers: BrokerAnswers | None,
+    *,
+    healed: Mapping[int, tuple[float, float, float]] = MappingProxyType({}),
+    target_ratio: float = 1.0,
+) -> Recommendation:
+    """Advises to look at the broker; what that brings is predicted where the replay has it answer like the others.
+
+    `healed`: share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows.
+    """
+    low, ratio, high = healed.get(broker_id, (None, None, None))
+    peak = max((median for _, median, _ in healed.values()), default=None)
+    if answers is not None and answers.is_slow:
+        title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
+        text = describe_answers(broker_id, answers)
+        if peak is not None:
+            text += f" Were it as fast as the others, the replay puts the highest broker at {format_ratio(peak)}."
+    else:
+        low = ratio = high = peak = None
+        title = f"find out why broker {broker_id} gets more: how fast it answers, and its producers' batching"
+        text = "Load follows this broker, and neither keys nor leaders explain it. "
+        text += (
+            "How long its clients wait is not known: scrape their metrics."
+            if answers is None
+            else f"It is not slow: producers wait {format_ms(answers.latency_avg_ms)} for it, {format_ms(answers.peers_ms)} "
+            "for the others."
+        )
+    return Recommendation(
+        window_start_ms=window_start_ms,
+        subject=f"broker {broker_id}",
+        rank=0,
+        action=CHECK_BROKER,
+        title=title,
+        text=text,
+        topic="",
+        share_ratio=share_ratio,
+        predicted_ratio=ratio,
+        predicted_ratio_low=low,
+        predicted_ratio_high=high,
+        predicted_peak_ratio=peak,
+        moved_bytes=0,
+        moved_partition_count=0,
+        is_enough=peak is not None and peak <= target_ratio + 1e-9,
+        broker_ratios={} if peak is None else {one: median for one, (_, median, _) in healed.items()},
+    )
+
+
+def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
+    """What the metrics show of a slow broker: how slow, since when, where the time goes, what else changed."""
+    said = [
+        f"Producers wait {format_ms(answers.latency_avg_ms)} for broker {broker_id}, {format_ms(answers.peers_ms)} for the "
+        f"others ({format_ratio(answers.ratio_to_peers)})."
+    ]
+    if answers.since_ms is not None:
+        before = " or longer" if answers.is_since_first else ""
+        said.append(f"It is slow since {format_clock(answers.since_ms)}{before}.")
+    said.append(_describe_stages(answers))
+    said += [
+        f"Its {name} are idle {format_percent(idle)} of the time."
+        for name, idle in answers.idle_ratios.items()
+        if idle < _BUSY
+    ]
+    if answers.changes:
+        said.append(f"When it began: {'; '.join(answers.changes)}.")
+    elif answers.since_ms is not None and not answers.is_since_first:
+        said.append("When it began, leaders and brokers were as before.")
+    said.append(
+        "Batches for a slow broker grow while they wait, so sticky producers give it more of the records without keys."
+    )
+    return " ".join(said)
+
+
+def _describe_stages(answers: BrokerAnswers) -> str:
+    """Where requests spend their time on the broker; what clients wait beyond that is outside of it."""
+    known = {name: ms for name, ms in answers.stages_ms.items() if name in _STAGES}
+    if not known:
+        return "Where requests spend their time on it is not scraped (`RequestMetrics`)."
+    inside = answers.stages_ms.get("total", sum(known.values()))
+    parts = [
+        f"{format_ms(ms)} {_STAGES[name][0]}"
+        + (f" ({format_ms(answers.peer_stages_ms[name])})" if name in answers.peer_stages_ms else "")
+        for name, ms in sorted(known.items(), key=lambda entry: -entry[1])
+        if ms >= 0.05 * inside
+    ]
+    others = ", those of the others in brackets" if answers.peer_stages_ms else ""
+    said = f"Of its own time a request spends {', '.join(parts)}{others}."
+    if inside < _MOST_HINTED * answers.latency_avg_ms:
+        return f"{said} Clients wait longer than the broker needs: look at the network between them, and what shares its host."
+    most = max(known, key=lambda name: known[name])
+    return f"{said} Most of it points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else said

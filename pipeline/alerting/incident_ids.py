@@ -1,0 +1,231 @@
+"""Ids of incidents: which id an incident keeps when windows come late, and how ids end."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
+from pipeline.model.verdict import Verdict
+
+MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]
+"""State, id, `since_ms` and the verdicts up to the window of the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownIncident:
+    """An incident as it is stored, before verdicts are folded again."""
+
+    incident_id: str
+    rule: str
+    subject: str
+    since_ms: int
+    opened_ms: int
+    until_ms: int  # window that ended it; of an open one the newest window judged by then
+    is_open: bool
+    told_ms: int  # start that its newest message told
+    changes: tuple[IncidentChange, ...] = ()  # those that may be given anew
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """An incident as the fold finds it in today's verdicts; the fold appends changes until it is over."""
+
+    opened_ms: int
+    since_ms: int
+    changes: list[IncidentChange] = field(default_factory=list)
+
+    @property
+    def end_ms(self) -> float:
+        """The window that ended it; infinite while it is open."""
+        last = self.changes[-1] if self.changes else None
+        return math.inf if last is None or last.is_open else last.window_start_ms
+
+
+def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange], newest_ms: int) -> list[KnownIncident]:
+    """Lists incidents as they are stored, oldest first.
+
+    `opened`: those open before the windows that are folded again; `stored`: changes in these windows, and in those that
+    incidents of these windows have been open in.
+    `newest_ms`: the newest window that was judged.
+    """
+    before = {one.last.incident_id: one for one in opened}
+    again: dict[str, list[IncidentChange]] = {name: [] for name in before}
+    for change in sorted(stored, key=lambda one: (one.window_start_ms, not one.is_open)):
+        again.setdefault(change.incident_id, []).append(change)
+    known = []
+    for name, changes in again.items():
+        last = changes[-1] if changes else before[name].last
+        end = next((one for one in changes if not one.is_open), None)
+        opened_ms = before[name].opened_ms if name in before else _opened_in(changes)
+        known.append(
+            KnownIncident(
+                incident_id=name,
+                rule=last.rule,
+                subject=last.subject,
+                since_ms=last.since_ms,
+                opened_ms=opened_ms,
+                until_ms=max(newest_ms, opened_ms) if end is None else end.window_start_ms,
+                is_open=end is None,
+                told_ms=last.told_ms,
+                changes=tuple(changes),
+            )
+        )
+    return sorted(known, key=lambda one: (one.opened_ms, one.is_open, one.until_ms))
+
+
+def _opened_in(changes: Sequence[IncidentChange]) -> int:
+    """The window that opened an incident; its first one known where that row is gone."""
+    return next((one for one in changes if one.state == "new"), changes[0]).window_start_ms
+
+
+def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int, *, taken: Collection[str] = ()) -> str:
+    """The short stable id of an incident: `K-` and 40 bits in base32.
+
+    `taken`: ids that are in use; the id is another one then.
+
+    >>> incident_id_of("demo", "broker_share", "broker 1", 1795251600000)
+    'K-JKT62CWA'
+    >>> incident_id_of("demo", "broker_share", "broker 1", 1795251600000, taken={"K-JKT62CWA"})
+    'K-EQTT6QCU'
+    """
+    parts = [cluster, rule, subject, str(since_ms)]
+    attempt = 0
+    while True:
+        text = "\0".join(parts if attempt == 0 else [*parts, str(attempt)])
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+        found = f"K-{base64.b32encode(digest).decode('ascii')}"
+        if found not in taken:
+            return found
+        attempt += 1
+
+
+def settle_ids(
+    episodes: Sequence[Episode],
+    known: Sequence[KnownIncident],
+    seen: Sequence[Verdict],
+    *,
+    first_ms: int,
+    new_id: Callable[[int], str],
+    make_change: MakeChange,
+) -> list[IncidentChange]:
+    """Gives one subject's episodes the ids that people know, and ends ids that have none.
+
+    1. An episode keeps the newest known id that it overlaps. One that goes on never takes an id that is over: people
+       were told of its end. It gets a new id in its first failing window after that end; without such a window it is quiet.
+    2. Further known ids that an episode overlaps keep the changes they have; the last one says into which id they were merged.
+    3. An open id that no episode overlaps is `withdrawn`, in the newest window that was judged.
+    4. A known id that is over and that no episode overlaps keeps the changes it has.
+    5. A message that left stays a change, also where today's verdicts would not give it.
+
+    `episodes`, `known`: in time order. `seen`: the subject's verdicts. `first_ms`: the first window that is folded again.
+    `new_id`: a new id by `since_ms`.
+
+    Returns:
+        Changes from `first_ms` on, with the start that was told where it has moved since.
+    """
+    free, fresh, placed = list(known), [], []
+    for episode in reversed(episodes):
+        found = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
+        if found and (found[-1].is_open or episode.end_ms < math.inf):
+            free.remove(found[-1])
+            placed.append((episode, found[-1], found[:-1]))
+        else:
+            fresh.append((episode, found))
+    for one in [one for one in free if one.is_open]:  # its opening has moved into a window that is new
+        moved = next((it for it in reversed(fresh) if not it[1] and it[0].end_ms >= one.opened_ms), None)
+        if moved is not None:
+            free.remove(one)
+            fresh.remove(moved)
+            placed.append((moved[0], one, []))
+    settled: list[IncidentChange] = []
+    merged_into: dict[str, str] = {}
+    for episode, found in fresh:
+        after_ms = max((first_ms - 1, *(one.until_ms for one in found)))
+        opened_ms = _find_opening(episode, after_ms, seen)
+        if opened_ms is not None:
+            own_id = new_id(episode.since_ms)
+            merged_into |= dict.fromkeys((one.incident_id for one in found), own_id)
+            settled += _name(episode, own_id, opened_ms, seen, make_change)
+    for episode, taken, others in placed:
+        left = [one.incident_id for one in others if one in free]
+        merged_into |= {name: merged_into.get(name, taken.incident_id) for name in left}
+        is_later = left or episode.opened_ms < first_ms <= taken.opened_ms
+        opened_ms = max(episode.opened_ms, taken.opened_ms) if is_later else episode.opened_ms
+        named = _name(episode, taken.incident_id, opened_ms, seen, make_change)
+        settled += [*named, *_keep_told(taken, named, episode.since_ms)]
+    for one in free:
+        settled += _keep(one, merged_into.get(one.incident_id), seen, make_change)
+    past = {one.incident_id for one in known if not one.is_open and one.until_ms < first_ms}
+    found_again = [one for one in settled if one.window_start_ms >= first_ms and one.incident_id not in past]
+    return _remember_starts(found_again, known)
+
+
+def _find_opening(episode: Episode, after_ms: int, seen: Sequence[Verdict]) -> int | None:
+    """The window in which an episode opens for people: its own, or the first failing one after the end they were told."""
+    if episode.opened_ms > after_ms:
+        return episode.opened_ms
+    failing = (v.window_start_ms for v in seen if after_ms < v.window_start_ms <= episode.end_ms and fails(v))
+    return next(failing, None)
+
+
+def fails(verdict: Verdict) -> bool:
+    """Whether a window opens an incident: it is `fail`, and itself above the limit."""
+    return verdict.verdict == "fail" and verdict.is_above
+
+
+def _name(
+    episode: Episode, incident_id: str, opened_ms: int, seen: Sequence[Verdict], make_change: MakeChange
+) -> list[IncidentChange]:
+    """An episode's changes under an id that opens in a window of it."""
+    if opened_ms <= episode.opened_ms:
+        return [replace(change, incident_id=incident_id) for change in episode.changes]
+    reach = [verdict for verdict in seen if verdict.window_start_ms <= opened_ms]
+    later = [change for change in episode.changes if change.window_start_ms > opened_ms or not change.is_open]
+    return [
+        make_change("new", incident_id, episode.since_ms, reach),
+        *(replace(change, incident_id=incident_id) for change in later),
+    ]
+
+
+def _keep_told(known: KnownIncident, named: Sequence[IncidentChange], since_ms: int) -> list[IncidentChange]:
+    """Changes that people were told, and that are not among those of today's verdicts."""
+    keys = {change.key for change in named}
+    return [replace(one, since_ms=since_ms) for one in known.changes if one.is_open and one.key not in keys]
+
+
+def _keep(
+    known: KnownIncident, merged_into: str | None, seen: Sequence[Verdict], make_change: MakeChange
+) -> list[IncidentChange]:
+    """The changes of an id that no episode took: as stored, with its end."""
+    if not known.is_open:
+        return [
+            one if one.is_open else replace(one, merged_into=merged_into or one.merged_into) for one in known.changes
+        ]
+    judged = [one.window_start_ms for one in seen if one.window_start_ms >= known.opened_ms and one.value is not None]
+    if not judged:
+        return [*known.changes, replace(known.changes[-1], state="withdrawn", value=None)]
+    reach = [one for one in seen if one.window_start_ms <= judged[-1]]
+    return [*known.changes, make_change("withdrawn", known.incident_id, known.since_ms, reach)]
+
+
+def _remember_starts(changes: list[IncidentChange], known: Iterable[KnownIncident]) -> list[IncidentChange]:
+    """Notes which start was told last; the first new change of an incident says it where that is another one."""
+    stored = {(change.key, change.incident_id): change for one in known for change in one.changes}
+    before = {one.incident_id: one.told_ms for one in known}
+    told = dict(before)
+    for change in changes:
+        if (change.key, change.incident_id) not in stored:
+            told[change.incident_id] = change.since_ms
+    noted = []
+    for change in sorted(changes, key=lambda one: (one.window_start_ms, not one.is_open)):
+        own, told_ms = stored.get((change.key, change.incident_id)), told.get(change.incident_id, change.since_ms)
+        moved_ms = own.moved_from_ms if own else before.pop(change.incident_id, None)
+        if own is None and moved_ms == change.since_ms:
+            moved_ms = None
+        told_since_ms = None if told_ms == change.since_ms else told_ms
+        noted.append(replace(change, told_since_ms=told_since_ms, moved_from_ms=moved_ms))
+    return noted

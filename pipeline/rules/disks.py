@@ -1,0 +1,100 @@
+"""What the rule about disks measures: hours until a volume is full, each volume once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from pipeline.model.window import HOUR_MS, milliseconds_of
+from pipeline.rules.rule import Row, RuleInput, RuleMeasure
+from pipeline.tables.bronze import BROKERS
+
+HISTORY_WINDOWS = 24
+HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
+SAME_VOLUME = 0.001
+"""Part of a volume by which two brokers that are asked seconds apart may see its room differ."""
+
+Disk = tuple[int, str]  # broker and disk
+Fillings = dict[int, tuple[int, int]]  # by window's start: bytes used, bytes in all
+
+
+def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Hours until the first disk of a broker is full.
+
+    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else all
+    of a broker's disks together, where the configuration has their size. A volume that several brokers report is judged of
+    the first of them.
+    """
+    from pipeline.measures.disks import hours_to_full
+
+    disks: dict[Disk, Fillings] = defaultdict(dict)
+    for row in given.rows(BROKERS, max(HISTORY_WINDOWS, -(-HISTORY_MS // given.window_ms))):
+        for name, filling in disk_fillings(row, given.disk_bytes):
+            disks[row["broker_id"], name][milliseconds_of(row["window_start"])] = filling
+    shared = _find_shared(disks)
+    soonest: dict[tuple[int, int], tuple[float, Disk, str]] = {}
+    for disk, by_window in sorted(disks.items()):
+        for start_ms in sorted(by_window.keys() & set(given.starts_ms)):
+            known = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
+            used, total = by_window[start_ms]
+            ends_ms = [at_ms + given.window_ms for at_ms in known]
+            hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
+            if hours is not None:
+                said = f"{disk[1]} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
+                found = (hours, disk, said)
+                soonest[start_ms, disk[0]] = min(found, soonest.get((start_ms, disk[0]), found))
+    for (start_ms, broker_id), (hours, disk, said) in soonest.items():
+        first, *others = shared[disk]
+        also = f"; {_name_brokers(others)} the same volume" if others else ""
+        yield RuleMeasure(
+            window_start_ms=start_ms,
+            rule=rule,
+            subject=f"broker {broker_id}",
+            topic="",
+            value=hours,
+            is_enough=broker_id == first,
+            detail=f"{said}{also}" if broker_id == first else f"{said}, the volume of broker {first}",
+        )
+
+
+def _find_shared(disks: Mapping[Disk, Fillings]) -> dict[Disk, list[int]]:
+    """The brokers that report the volume of each disk, ascending: of one size, and always with the same room left."""
+    shared: dict[Disk, list[int]] = {}
+    for disk, fillings in sorted(disks.items()):
+        alike = {other[0] for other, others in disks.items() if other[0] != disk[0] and _is_same(fillings, others)}
+        shared[disk] = sorted({disk[0], *alike})
+    return shared
+
+
+def _is_same(one: Fillings, other: Fillings) -> bool:
+    is_same = False
+    for at_ms, (used, total) in one.items():
+        if at_ms in other:
+            other_used, other_total = other[at_ms]
+            is_same = total == other_total and abs(used - other_used) <= SAME_VOLUME * total
+            if not is_same:
+                return False
+    return is_same
+
+
+def _name_brokers(ids: list[int]) -> str:
+    """Names brokers, and what they do.
+
+    >>> _name_brokers([1]), _name_brokers([1, 2, 3])
+    ('broker 1 reports', 'brokers 1, 2 and 3 report')
+    """
+    *others, last = map(str, ids)
+    return f"brokers {', '.join(others)} and {last} report" if others else f"broker {last} reports"
+
+
+def disk_fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the disks of a broker in a row of `bronze.brokers`, with bytes used and bytes in all."""
+    if row["broker_id"] in disk_bytes:
+        used = sum(size for _, size in row["log_dir_bytes"] or ())
+        if used:
+            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[row["broker_id"]])
+        return
+    usable = dict(row["log_dir_usable_bytes"] or ())
+    for path, total in row["log_dir_total_bytes"] or ():
+        if total:
+            yield path, (total - usable[path], total)

@@ -1,0 +1,121 @@
+"""Which host's rows count of each partition: the leader's, and of others what the leader's log did not have.
+
+What decides is the metadata, not how far a host says it read. Of the hosts that hold a partition, that one comes first
+whose broker leads it by the latest leader epoch and was collected since that began; then those that led before; then those
+that never did. A host gives the windows whose offsets are all below what the hosts before it begin with: what a new leader's
+log no longer had. Above that, a former leader has what the leader has too, or records that no replica took over before an
+unclean election.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pipeline.model.cluster import ClusterHistory, LeaderTerm
+from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.window import TimeWindow, format_instant
+from pipeline.sources.collected.host import Host, PartitionId, iter_window_rows
+
+_NO_LIMIT = 2**63 - 1
+Windows = frozenset[int]
+_Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last offset by window's start
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What is read of each host.
+
+    Attributes:
+        of: By host, the partitions, and of each the starts of its windows; None for all.
+        lacks: Partition and what of it is counted from nowhere.
+    """
+
+    of: tuple[Mapping[PartitionId, Windows | None], ...]
+    lacks: tuple[tuple[PartitionId, str], ...]
+
+
+NO_COPIES = Copies((), ())
+
+
+def choose_copies(
+    hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str] = ()
+) -> Copies:
+    """Chooses by host the partitions to read, and their windows."""
+    holders: dict[PartitionId, list[int]] = defaultdict(list)
+    for place, host in enumerate(hosts):
+        for progress in host.manifest.progress:
+            if not topics or progress.topic in topics:
+                holders[progress.key].append(place)
+    shared = {place for places in holders.values() if len(places) > 1 for place in places}
+    ranges = {place: _read_ranges(hosts[place], span) for place in shared}
+    chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
+    lacks: list[tuple[PartitionId, str]] = []
+    for key, places in holders.items():
+        ordered = sorted(places, key=lambda place: _rank(hosts[place], key, history, span), reverse=True)
+        chosen[ordered[0]][key] = None
+        limit = _NO_LIMIT
+        for before, place in pairwise(ordered):
+            limit = min(limit, _first_offset(hosts[before], key, ranges[before]))
+            windows, cut = _windows_below(limit, ranges[place].get(key, {}))
+            if windows:
+                chosen[place][key] = windows
+            lacks += [
+                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[place].name} alone")
+                for start_ms, first in cut
+            ]
+    return Copies(tuple(chosen), tuple(lacks))
+
+
+def _rank(host: Host, key: PartitionId, history: ClusterHistory, span: TimeWindow) -> tuple[bool, int, bool, int]:
+    topic, topic_id, partition = key
+    directories = host.manifest.state.directories
+    brokers = {found.broker_id for found in directories}
+    terms = [
+        term
+        for term in history.leader_terms(TopicPartition(topic, partition))
+        if _is_of(term, topic_id) and (term.since_ms is None or term.since_ms < span.end_ms)
+    ]
+    led = max((place for place, term in enumerate(terms) if term.leader_id in brokers), default=-1)
+    has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
+    is_held = any(
+        found.kind is DirectoryKind.LIVE and (found.topic, found.topic_id or "", found.partition) == key
+        for directory in directories
+        for found in directory.partitions
+    )
+    return has_been_read, led, is_held, host.manifest.collected_at_ms
+
+
+def _is_of(term: LeaderTerm, topic_id: str) -> bool:
+    return not topic_id or term.topic_id is None or term.topic_id == topic_id
+
+
+def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
+    found: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in iter_window_rows(host, span):
+        of_key = found[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
+        start_ms, first, last = (int(row[name]) for name in ("window_start_ms", "first_offset", "last_offset"))
+        known = of_key.get(start_ms, (first, last))
+        of_key[start_ms] = min(known[0], first), max(known[1], last)
+    return found
+
+
+def _first_offset(host: Host, key: PartitionId, ranges: _Ranges) -> int:
+    """The first offset that a host has of a partition: in the rows, or in the log as it was when it was read last."""
+    topic, topic_id, partition = key
+    starts = [
+        one.log_start_offset
+        for one in host.manifest.state.replicas
+        if (one.topic, one.topic_id or "", one.partition) == (topic, topic_id, partition) and not one.is_future
+    ]
+    known = [start for start in starts if start is not None]
+    return min([*known, *(first for first, _ in ranges.get(key, {}).values())], default=_NO_LIMIT)
+
+
+def _windows_below(limit: int, ranges: Mapping[int, tuple[int, int]]) -> tuple[Windows, list[tuple[int, int]]]:
+    """Starts of the windows whose offsets are all below a limit, and start and first offset of those that it cuts."""
+    below = frozenset(start_ms for start_ms, (_, last) in ranges.items() if last < limit)
+    return below, [(start_ms, first) for start_ms, (first, last) in sorted(ranges.items()) if first < limit <= last]

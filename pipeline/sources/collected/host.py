@@ -1,0 +1,137 @@
+"""Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.errors import InputError
+from pipeline.model.log import Problem
+from pipeline.model.number_text import escape_hidden
+from pipeline.model.window import TimeWindow
+from pipeline.sources.collected.manifest import Manifest, Part, read_manifest
+from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.questions import name_some
+from pipeline.sources.records.pieces import SCHEMAS, Kind
+
+PartitionId = tuple[str, str, int]
+_ADVICE = "delete it, and the next run does without its host"
+_MOST_ROWS = 1 << 24
+"""Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
+_MOST_TEXT_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host's folder and its committed parts."""
+
+    folder: StoredFolder
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return self.folder.location.rpartition("/")[2]
+
+    def parts_within(self, span: TimeWindow) -> list[Part]:
+        """Parts that may have rows of a span's windows."""
+        return [
+            part
+            for part in self.manifest.parts
+            if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
+        ]
+
+
+def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem]) -> list[Host]:
+    """Reads the hosts of a landing folder, by name; a faulty one, or one that lost parts of the span, becomes a problem."""
+    hosts = []
+    for name in landing.folders():
+        try:
+            host = _read_host(landing, name)
+            if host is not None:
+                _check_parts(host, span)
+                hosts.append(host)
+        except InputError as error:
+            problems.append(Problem.of_error(escape_hidden(f"{landing.location.rstrip('/')}/{name}"), error))
+    return hosts
+
+
+def _read_host(landing: StoredFolder, name: str) -> Host | None:
+    if not name.isprintable():
+        raise InputError("a name with characters that are hidden or not UTF-8: the host is left out")
+    if landing.leads_out(name):
+        raise InputError("a link that leads out of the landing folder: the host is left out")
+    folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
+    manifest = read_manifest(folder)
+    return None if manifest is None else Host(folder, manifest)
+
+
+def _check_parts(host: Host, span: TimeWindow) -> None:
+    sizes = {path: size for path, _, size in host.folder.files("parts")}
+    lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
+    if lost:
+        raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+
+
+def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
+    """Reads the rows of a part.
+
+    Raises:
+        InputError: It is gone, damaged, or has other rows than the manifest says.
+    """
+    content, path, kind = folder.read(part.path), f"{folder.location}/{part.path}", Kind(part.kind)
+    if content is None:
+        raise InputError("named by the manifest, but gone: run again, without its host", path=path)
+    try:
+        _check_rows(pq.read_metadata(io.BytesIO(content)), part, path)
+        texts = [field.name for field in SCHEMAS[kind] if field.type in {pa.string(), pa.binary()}]
+        rows = pq.read_table(io.BytesIO(content), filters=filters, read_dictionary=texts)
+        _check_texts(rows, path)
+        return rows.cast(SCHEMAS[kind])
+    except (OSError, ValueError, KeyError, MemoryError, pa.ArrowException) as error:
+        raise InputError(f"no {kind.value} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
+
+
+def _check_rows(metadata: pq.FileMetaData, part: Part, path: str) -> None:
+    """Refuses a part with more rows than a collector commits, or than its manifest says."""
+    found = metadata.num_rows
+    if found > _MOST_ROWS or (part.kind != Kind.ARRIVALS.value and found != part.row_count) or found > part.row_count:
+        reason = (
+            f"it has {found:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
+        )
+        raise InputError(f"{reason}: {_ADVICE}", path=path)
+
+
+def _check_texts(rows: pa.Table, path: str) -> None:
+    """Refuses a part whose texts, a few bytes in the file, would fill the memory."""
+    for column in rows.columns:
+        for chunk in column.chunks:
+            if pa.types.is_dictionary(chunk.type):
+                lengths = pc.binary_length(chunk.dictionary.cast(pa.binary()))
+                if (pc.sum(pc.take(lengths, chunk.indices).cast(pa.int64())).as_py() or 0) > _MOST_TEXT_BYTES:
+                    raise InputError(f"its texts take more than {_MOST_TEXT_BYTES >> 20} MiB: {_ADVICE}", path=path)
+
+
+def name_partitions(rows: pa.Table) -> pa.ChunkedArray:
+    """Topic, topic id and partition of each row as one text."""
+    return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
+
+
+def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | str]]:
+    """Rows of kind `window` of the span's windows; those of a damaged part are left out, as whoever reads it says."""
+    for part in host.parts_within(span):
+        if part.kind != Kind.SUMMARIES.value:
+            continue
+        try:
+            rows = read_part(host.folder, part)
+        except InputError:
+            continue
+        start = rows["window_start_ms"]
+        is_within = pc.and_(pc.greater_equal(start, span.start_ms), pc.less(start, span.end_ms))
+        columns = ("topic", "topic_id", "partition", "window_start_ms", "first_offset", "last_offset")
+        yield from rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within)).select(columns).to_pylist()

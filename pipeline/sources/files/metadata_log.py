@@ -1,0 +1,160 @@
+"""The metadata log in a log directory: from its segments and snapshots to the cluster's history.
+
+What cannot be read takes away from the history what rests on it: see `ClusterHistory.unread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.codec.log.record_batch import read_entry_records
+from pipeline.codec.log.regular_files import open_regular
+from pipeline.codec.log.scans import HeaderScan
+from pipeline.codec.log.segment import iter_batches, scan_headers
+from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
+from pipeline.codec.metadata.cluster_metadata import find_subjects, parse_metadata_record
+from pipeline.errors import InputError
+from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, PartitionDirectory
+from pipeline.sources.files.log_directories import discover_logs
+
+_TORN = "torn"  # the last batch of a log that was copied while it was written: nothing before it is missing
+_EVERYTHING = frozenset(StateSubject)
+_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
+_SNAPSHOT_HEADER_TYPE = b"\x00\x03"
+
+
+def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
+    """The cluster's history from one `__cluster_metadata-0` directory, None where no record could be read; the problems.
+
+    A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
+    snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
+    where it is.
+    """
+    problems: list[Problem] = []
+    unread: list[UnreadState] = []
+    snapshot = _choose_snapshot(directory, problems, unread)
+    entries: list[MetadataEntry] = []
+    known_since_ms = None
+    from_offset = 0
+    if snapshot is not None:
+        known_since_ms = _read_snapshot_time(snapshot)
+        entries += (
+            entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
+            for entry in _read_entries(snapshot, problems, unread)
+        )
+        from_offset = _snapshot_end_offset(snapshot)
+    for segment in directory.segments:
+        entries += (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)
+    if not entries:
+        return None, tuple(problems)
+    history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
+    for orphan in orphans:
+        reason = f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it"
+        problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
+    return replace(history, unread=tuple(unread)), tuple(problems)
+
+
+def _snapshot_end_offset(path: Path) -> int:
+    """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
+    return int(path.name.split("-", 1)[0])
+
+
+def _read_snapshot_time(path: Path) -> int | None:
+    """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
+
+    The batches themselves bear the time at which the snapshot was written, later than log records that follow it.
+
+    References:
+        `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
+    """
+    try:
+        record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
+    except (OSError, InputError, StopIteration):
+        return None  # the scan of the file says what is wrong with it
+    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
+        return None
+    return int.from_bytes(record.value[2:10], "big", signed=True)
+
+
+def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unread: list[UnreadState]) -> Path | None:
+    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history."""
+    snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
+    if not directory.segments:
+        return snapshots[-1] if snapshots else None
+    start = directory.segments[0].base_offset or 0
+    if start == 0:
+        return None
+    for snapshot in snapshots:
+        if _snapshot_end_offset(snapshot) >= start:
+            return snapshot
+    reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
+    problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
+    unread.append(UnreadState(None, _EVERYTHING, reason))
+    return None
+
+
+def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]) -> Iterator[MetadataEntry]:
+    """Records of a log segment or a snapshot (same format), control records left out; what is not read is noted."""
+    try:
+        scan = scan_headers(path)
+        with open_regular(path) as file:
+            data = file.read(scan.valid_bytes)
+    except OSError as error:
+        problems.append(Problem.of_error(path, error))
+        unread.append(UnreadState(None, _EVERYTHING, f"{path.name} cannot be read"))
+        return
+    problems += scan.problems
+    last_ms: int | None = None
+    for row, is_usable, is_control in zip(scan.rows, scan.usable, scan.is_control, strict=True):
+        position = int(row["position"])
+        if not is_usable:  # its own time is no better than its records
+            unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
+            continue
+        last_ms = int(row["max_timestamp_ms"])
+        if is_control:
+            continue
+        try:
+            records = read_entry_records(data[position : position + int(row["size_bytes"])])
+        except InputError as error:
+            problems.append(_problem(path, position, error))
+            unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
+            continue
+        for record in records:
+            if record.value is None:
+                continue
+            try:
+                yield MetadataEntry(last_ms, record.offset, parse_metadata_record(record.value))
+            except InputError as error:
+                problems.append(_problem(path, position, error))
+                unread.append(UnreadState(last_ms, find_subjects(record.value), error.reason))
+    lost = _describe_rest(scan)
+    if lost is not None:
+        unread.append(UnreadState(last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {lost}"))
+
+
+def _problem(path: Path, position: int, error: InputError) -> Problem:
+    return Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
+
+
+def _describe_rest(scan: HeaderScan) -> str | None:
+    """Why a log was not read to its end; None where it was, or where only its last batch is torn."""
+    reasons = [problem.reason for problem in scan.problems if problem.position == scan.valid_bytes]
+    return None if not reasons or reasons[-1].startswith(_TORN) else reasons[-1]
+
+
+def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:
+    """What cannot be read of the longest metadata log in log directories, or in folders of them, each once.
+
+    Only this log is opened, however many partitions lie beside it.
+    """
+    patterns = (_DIRECTORY, f"*/{_DIRECTORY}", f"*/*/{_DIRECTORY}")
+    found = [path for root in paths if root.is_dir() for pattern in patterns for path in root.glob(pattern)]
+    copies = [copy for _, copy in discover_logs(sorted(set(found))).iter_partitions() if copy.is_cluster_metadata]
+    if not copies:
+        return ()
+    history, _ = read_metadata_log(max(copies, key=lambda copy: copy.length))
+    return () if history is None else tuple(dict.fromkeys(one.reason for one in history.unread))

@@ -1,0 +1,55 @@
+"""What tasks leave for `hand_over`. Oracle: a store that refuses what was never left, as Airflow's log does with an error line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import json, sys
+from types import SimpleNamespace
+from dags import runs
+
+class Store:
+    def __init__(self):
+        self.left, self.turn = {}, 0
+    def xcom_push(self, *, key, value):
+        self.left[self.turn, key] = value
+        self.turn += 1
+    def xcom_pull(self, *, task_ids, key, map_indexes):
+        return [self.left[turn, key] for turn in map_indexes]
+
+store, clusters = Store(), json.loads(sys.argv[1])
+for name, kind in clusters.items():
+    runs.leave(store, name, kind, "said")
+runs.mail_failed_clusters = lambda ti, dag_run, task_id, missing, of: print(json.dumps(missing), file=sys.stderr)
+params = json.loads(sys.argv[2])
+print(json.dumps(runs.hand_over_clusters("ingest", SimpleNamespace(), store, params)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "params", "event", "mailed"),
+    [
+        ({"one": "event"}, {"cluster": "one"}, {"one": "said"}, ""),
+        ({"one": "event", "two": "event"}, {}, {"one": "said", "two": "said"}, ""),
+        ({"one": "event", "two": "failure"}, {}, {"one": "said"}, '{"two": "said"}'),
+    ],
+)
+def test_nothing_is_asked_for_that_nobody_left(tmp_path, left, params, event, mailed):
+    clusters = "".join(
+        f"  {name}:\n    sources: [{{kind: log_directories, paths: [logs]}}]\n" for name in ("one", "two")
+    )
+    (tmp_path / "own.yaml").write_text(f"warehouse: w\noutbox: o\nclusters:\n{clusters}")
+    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
+    command = [sys.executable, "-c", SCRIPT, json.dumps(left), json.dumps(params)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == event
+    assert (mailed in done.stderr) == bool(mailed) or not mailed

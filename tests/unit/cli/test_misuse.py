@@ -1,0 +1,52 @@
+"""Commands that are asked for what is not there say so at once. Oracle: by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.cli.run import _as_text
+from tests.report_tables import write_config, write_warehouse
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A warehouse with incident K-JKT62CWA."""
+    folder = tmp_path_factory.mktemp("misuse")
+    write_warehouse(folder / "warehouse")
+    write_config(folder)
+    return str(folder / "partition-health.yaml")
+
+
+@pytest.mark.parametrize(
+    ("incident", "code", "said"),
+    [
+        ("K-JKT62CWA", 0, ""),
+        ("K-JKT*", 0, ""),
+        ("K-ZZZZZZZZ", 2, "no incident K-ZZZZZZZZ; there is K-JKT62CWA"),
+        ("K-JKT62CWB", 2, "no incident K-JKT62CWB; there is K-JKT62CWA"),
+    ],
+)
+def test_only_an_incident_that_is_there_is_muted(config, capsys, incident, code, said):
+    assert main(["mute", incident, "--until", "2030-01-01", "--config", config]) == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT * FROM gold.broker_shares", "no table gold.broker_shares; there is gold.broker_share"),
+        ("select 1 from (select * from `silver.arrival`)", "no table silver.arrival; there is silver.arrivals"),
+        ("SELECT * FROM gold.verdicts JOIN gold.incident USING (cluster)", "no table gold.incident; there is"),
+    ],
+)
+def test_sql_about_a_table_that_is_not_there_needs_no_spark(config, capsys, statement, said):
+    assert main(["sql", statement, "--config", config]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_verdict_comes_first_and_counts_where_they_are_wanted():
+    entry = {"cluster": "c", "is_healthy": True, "verdict": "cluster c: healthy", "warnings": [], "notes": []}
+    document = {"window": "w", "clusters": [entry], "mails": ["f.eml"], "row_counts": {"gold.verdicts": 1_234}}
+    assert _as_text(document, with_counts=False) == "windows w\n\ncluster c: healthy\n\nmail: f.eml\n"
+    assert _as_text(document, with_counts=True).endswith("mail: f.eml\n\n       1,234  gold.verdicts\n")

@@ -1,0 +1,58 @@
+"""Values that no delivery, calendar or file system takes are refused on loading, with file, line and key."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config_file import load_config
+from pipeline.errors import ConfigError
+
+SOUND = "warehouse: w\noutbox: o\nclusters:\n  demo: {sources: [{kind: log_directories, paths: [b]}]}\n"
+SERVER = "mail: {smtp: {host: h, port: 25, tls: none, timeout_s: %s}}\n"
+HOOK = "mail: {webhooks: [{name: a, url_variable: A, timeout_s: %s}]}\n"
+ALERTS = "mail: {alertmanagers: [{url: 'http://a:1', timeout_s: %s}]}\n"
+LONG = ("inf", ".inf", "nan", "1e308", "1e10", "3601", "0")
+NAME = "a cluster's name is 1 to 200 characters"
+
+
+def named(name):
+    return SOUND.replace("demo", name)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "words"),
+    [
+        *((SOUND + section % value, "5:", "timeout_s: ") for section in (SERVER, HOOK, ALERTS) for value in LONG),
+        (SOUND + "candidates: " + "[" * 3000 + "]" * 3000, "5:", "more than 50 levels"),
+        (SOUND + "candidates: " + "{a: " * 3000 + "}" * 3000, "5:", "more than 50 levels"),
+        (SOUND.replace("warehouse: w", "warehouse: ~nosuchuser/x"), "1:1", "no such user"),
+        (SOUND.replace("outbox: o", "outbox: ~nosuchuser"), "2:1", "no such user"),
+        (named('""'), "4:3", NAME),
+        (named('" "'), "4:3", NAME),
+        (named('"a\\0b"'), "4:3", NAME),
+        (named('"\\ud800"'), "4:", NAME),
+        (named("x" * 201), "4:3", NAME),
+        (SOUND + "window: P999999999D\n", "5:1", "window: longer than 3,653 days"),
+        (SOUND + "window: P32D\n", "5:1", "window: longer than P31D"),
+        (SOUND + "grace: P999999999D\n", "5:1", "grace: longer than 3,653 days"),
+        (SOUND + "metrics: {topics: 1e400}\n", "5:", "topics"),
+    ],
+)
+def test_what_nothing_can_take_is_refused_where_it_stands(tmp_path, text, where, words):
+    file = tmp_path / "c.yaml"
+    file.write_bytes(text.encode())
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{file}:{where}")
+    assert words in line
+    assert line.isprintable()
+    assert len(line) < 1000
+
+
+@pytest.mark.parametrize(
+    "text", [SOUND, SOUND + SERVER % 3600, SOUND + "window: P1D\n", named("'a;\"b'"), named("x" * 200)]
+)
+def test_what_is_sound_is_taken(tmp_path, text):
+    (tmp_path / "c.yaml").write_text(text)
+    assert len(load_config(tmp_path / "c.yaml").clusters) == 1

@@ -1,0 +1,120 @@
+"""Which window an observation of a live cluster belongs to. Oracle: an outage as the laboratory had it, minute by minute."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.jobs.ingest.cluster import write_cluster
+from pipeline.jobs.measure_rules import run as measure_rules
+from pipeline.jobs.recommend import load_placement
+from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, Timeline
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import instant_of, milliseconds_of
+from pipeline.sources.kinds.live_cluster import LiveCluster
+from pipeline.sources.live.reading import LiveReading
+from pipeline.sources.live.state import LiveState
+from pipeline.sources.source import ClusterReading
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.tables.health import RULE_MEASURES
+from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window, zero_row
+
+KEY = TopicPartition("t", 0)
+SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
+DOWN_MS, UP_MS = START_MS + 2 * MINUTE_MS + 20_000, START_MS + 4 * MINUTE_MS + 52_000
+"""Broker 2 is away from 2:20 to 4:52; broker 1 leads from then on."""
+
+
+def ask(run, at_ms, newest):
+    """What a run finds that asks the brokers at a moment."""
+    is_away = DOWN_MS <= at_ms < UP_MS
+    leader, epoch = (1, 8) if at_ms >= DOWN_MS else (2, 7)
+    now = PartitionState(
+        topic="t", topic_id="id", partition=0, leader_id=leader, leader_epoch=epoch, replicas=(2, 1),
+        isr=(1,) if is_away else (2, 1),
+    )  # fmt: skip  # fields of a value, several a line
+    terms = [(0, 2, 7), *([(DOWN_MS, 1, 8)] if at_ms >= DOWN_MS else [])]
+    states = [
+        PartitionState(
+            topic="t", topic_id="id", partition=0, leader_id=of, leader_epoch=term, replicas=(2, 1), isr=None
+        )
+        for _, of, term in terms
+    ]
+    brokers = {1: Broker(broker_id=1), 2: Broker(broker_id=2, is_fenced=is_away)}
+    history = ClusterHistory(
+        state_source=LIVE_CLUSTER,
+        known_since_ms=at_ms,
+        brokers={one: Timeline.always(broker) for one, broker in brokers.items()},
+        partitions={KEY: Timeline((*(since for since, _, _ in terms), at_ms), (*states, now))},
+    )
+    state = LiveState(
+        history=history, partitions={KEY: now}, in_scope=(KEY,), replicas=(), log_starts={}, high_watermarks={}
+    )
+    live = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=state)
+    reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest)
+    return SimpleNamespace(reading=reading, window_rows=list)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Runs as a busy machine makes them: windows 0 to 6 in three goes, minutes after they are over."""
+    for first, last, at_ms in (
+        (0, 1, START_MS + 2 * MINUTE_MS + 40_000),
+        (2, 4, START_MS + 5 * MINUTE_MS + 10_000),
+        (5, 6, START_MS + 9 * MINUTE_MS),
+    ):
+        run = plan(tmp_path, first, last, at_ms)
+        ensure_tables(run.warehouse)
+        write_cluster(run, ask(run, at_ms, window(last)), {})
+    return plan(tmp_path, 0, 6, START_MS + 9 * MINUTE_MS)
+
+
+def minutes(rows, name, **wanted):
+    return {
+        (milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS: row[name]
+        for row in rows
+        if all(row[key] == value for key, value in wanted.items())
+    }
+
+
+def test_a_broker_was_away_in_the_window_that_holds_the_moment_and_in_no_other(stored):
+    fenced = minutes(stored.rows(BROKERS, stored.windows), "is_fenced", broker_id=2)
+    assert fenced == {0: None, 1: None, 2: True, 3: None, 4: None, 5: False, 6: None}
+    measure_rules(stored, stored.windows)
+    away = minutes(stored.rows(RULE_MEASURES), "value", rule="broker_away", subject="broker 2")
+    assert {minute for minute, value in away.items() if value} == {2}
+
+
+def test_who_is_in_sync_likewise(stored):
+    rows = stored.rows(CLUSTER_STATE, stored.windows)
+    in_sync = minutes(rows, "is_in_sync", replica_id=2)
+    assert in_sync == {0: None, 1: None, 2: False, 3: None, 4: None, 5: True, 6: None}
+
+
+def test_leaders_are_those_at_the_ends_of_windows(stored):
+    rows = stored.rows(CLUSTER_STATE, stored.windows)
+    assert minutes(rows, "leader_id", replica_id=1) == {0: 2, 1: 2, **dict.fromkeys(range(2, 7), 1)}
+    assert minutes(rows, "is_leader", replica_id=1) == {0: False, 1: False, **dict.fromkeys(range(2, 7), True)}
+
+
+def test_a_window_that_is_run_again_keeps_what_was_observed_in_it(stored, tmp_path):
+    again = plan(tmp_path, 2, 2, START_MS + 9 * MINUTE_MS)
+    write_cluster(again, ask(again, START_MS + 9 * MINUTE_MS, None), {})
+    assert minutes(stored.rows(BROKERS, (window(2),)), "is_fenced", broker_id=2) == {2: True}
+
+
+@pytest.mark.parametrize(("minute", "is_away"), [(1, True), (2, False), (4, False)])
+def test_plans_know_who_was_away_when_the_cluster_was_asked_next(stored, minute, is_away):
+    """Window 1 is judged while broker 2 is dead: no plan of it may name broker 2; after window 2 it is back."""
+    start = instant_of(window(minute).start_ms)
+    shares = [{"window_start": start, "broker_id": one} for one in (1, 2)]
+    carried = [{"window_start": start, "topic": "t", "topic_id": "id"}]
+    for table, rows in ((BROKER_SHARE, shares), (PARTITION_HEALTH, carried)):
+        filled = [zero_row(table, window(minute).start_ms, **row) for row in rows]
+        stored.replace(table, filled, (window(minute),))
+    partitions, brokers = load_placement(stored, window(minute))
+    assert [(one.broker_id, one.is_fenced) for one in brokers] == [(1, False), (2, is_away)]
+    assert [one.in_sync for one in partitions] == [(1,) if is_away else (2, 1)]

@@ -1,0 +1,404 @@
+"""One host speaks for itself: what others brought counts whatever it says, and what it says in vain is named.
+
+A cluster of three brokers, each collected on its own host; then one host's folder is written by somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.model.window import format_instant
+from pipeline.sources.collected.host import iter_window_rows, read_hosts
+from pipeline.sources.collected.manifest import MANIFEST, read_manifest
+from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.kinds.collected import Collected
+from pipeline.sources.records.pieces import Kind
+from tests.unit.sources.collected.disks import (
+    DAY_MS,
+    FIRST_MS,
+    HOUR_MS,
+    NOW_MS,
+    SPAN,
+    Disk,
+    collected,
+    make_batches,
+    plan_tasks,
+    read_landing,
+    rewrite,
+    run_collector,
+    state_of,
+    tell,
+)
+
+FAR = 2**62
+
+
+@pytest.fixture
+def landing(tmp_path):
+    return StoredFolder(str(tmp_path / "landing"))
+
+
+def collect_brokers(config, landing, tmp_path, logs, **fields):
+    """Disks of brokers 1, 2, … with a log each, `(partition, first offset, batches)`, collected."""
+    disks = []
+    for broker_id, (partition, base_offset, batches) in enumerate(logs, start=1):
+        disks.append(Disk(tmp_path / f"disk{broker_id}", broker_id, partition))
+        disks[-1].write(base_offset, b"".join(batches), 10**9)
+        run_collector(config, disks[-1], landing, **fields)
+    return disks
+
+
+def offsets_of(batches):
+    """First offsets of batches, as the format has them in front."""
+    return [int.from_bytes(batch[:8], "big") for batch in batches]
+
+
+def read_offsets(config, landing):
+    """First offsets of the batches that a run takes up, by partition."""
+    found = {}
+    for piece in collected(config, landing):
+        if piece.kind is Kind.BATCHES:
+            for row in piece.rows.to_pylist():
+                found.setdefault(row["partition"], []).append(row["base_offset"])
+    return {partition: sorted(offsets) for partition, offsets in found.items()}
+
+
+def read_summaries(config, landing, reading):
+    """What the tasks say of what they read."""
+    tasks = plan_tasks(config, landing, reading)
+    pieces = [piece for task in tasks for piece in task.run() if piece.kind is Kind.SUMMARIES]
+    return [row for piece in pieces for row in piece.rows.to_pylist()]
+
+
+def own_partitions(*, replicas=None):
+    """Each broker leads one partition."""
+    return [(FIRST_MS - HOUR_MS, state_of(one, 0, replicas or (one,), one - 1)) for one in (1, 2, 3)]
+
+
+def claim_all(landing, host):
+    """The host says that it read all partitions to the end of the world."""
+    others = [StoredFolder(f"{landing.location}/broker-{one}") for one in (1, 2, 3)]
+    claimed = [one.model_copy(update={"next_offset": FAR}) for it in others for one in read_manifest(it).progress]
+    rewrite(landing, host, lambda _: {"progress": tuple(claimed)})
+
+
+BATCHES, END = make_batches(0, 20)
+ALL_OFFSETS = dict.fromkeys((0, 1, 2), offsets_of(BATCHES))
+
+
+def make_three(config, landing, tmp_path):
+    disks = collect_brokers(config, landing, tmp_path, [(partition, 0, BATCHES) for partition in (0, 1, 2)])
+    for one in (1, 2, 3):
+        tell(landing, f"broker-{one}", *own_partitions())
+    return disks
+
+
+def test_a_host_that_says_it_read_furthest_takes_nothing_from_others(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    assert read_landing(landing).collected.doubts == ()
+    claim_all(landing, "broker-3")
+    assert read_offsets(config, landing) == ALL_OFFSETS
+    reading = read_landing(landing)
+    (problem,) = [one for one in reading.problems["collected"] if one.path == f"{landing.location}/broker-3"]
+    assert problem.reason.endswith("does not place on this host, left out: orders-0, orders-1")
+    (doubt,) = reading.collected.doubts
+    assert doubt.startswith(f"broker-3 says it read orders-2 up to offset {FAR}, and its batches end at ")
+
+
+def test_a_window_in_doubt_is_not_complete(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    claim_all(landing, "broker-3")
+    reading = read_landing(landing)
+    found = Collected(kind="collected", path=landing.location).availability(reading, SPAN, None)
+    assert (found.arrived_count, found.expected_count) == (3, 4)
+    assert found.missing.startswith("not as hosts say: broker-3 says it read orders-2")
+
+
+OLD, _ = make_batches(0, 45)
+MOVED = ((FIRST_MS - HOUR_MS, state_of(1, 0)), (FIRST_MS + HOUR_MS, state_of(2, 1)))
+"""Broker 1 led the partition until the second hour, broker 2 leads it since."""
+
+
+def make_two(config, landing, tmp_path, base_offset, batches):
+    """Broker 1 has `OLD`, broker 2 these batches of the same partition."""
+    collect_brokers(config, landing, tmp_path, [(0, 0, OLD), (0, base_offset, batches)])
+    for host in ("broker-1", "broker-2"):
+        tell(landing, host, *MOVED)
+
+
+def test_records_that_an_unclean_election_dropped_do_not_count(config, landing, tmp_path):
+    """Broker 1 had 45 batches when it died; broker 2 had 20 of them, leads since then and has 5 more of its own."""
+    new = [*BATCHES, *make_batches(END, 5)[0]]
+    make_two(config, landing, tmp_path, 0, new)
+    assert read_offsets(config, landing) == {0: offsets_of(new)}
+    assert read_landing(landing).collected.doubts == ()
+
+
+def test_a_leader_that_was_not_read_since_it_leads_leaves_the_place_to_the_one_before(config, landing, tmp_path):
+    make_two(config, landing, tmp_path, 0, OLD[:10])
+    rewrite(landing, "broker-2", lambda _: {"collected_at_ms": FIRST_MS})
+    assert read_offsets(config, landing) == {0: offsets_of(OLD)}
+
+
+def test_windows_that_the_leaders_log_no_longer_has_come_from_the_one_before(config, landing, tmp_path):
+    """The leader's log begins in the second hour: the first comes from the leader before, of the second a part lacks."""
+    offsets = offsets_of(OLD)
+    make_two(config, landing, tmp_path, offsets[25], OLD[25:])
+    rows = list(iter_window_rows(read_hosts(landing, SPAN, [])[0], SPAN))
+    second_hour = min(row["first_offset"] for row in rows if row["window_start_ms"] == FIRST_MS + HOUR_MS)
+    of_first_hour = [offset for offset in offsets if offset < second_hour]
+    assert read_offsets(config, landing) == {0: [*of_first_hour, *offsets[25:]]}
+    (doubt,) = read_landing(landing).collected.doubts
+    lacking = f"offsets {second_hour} to {offsets[25] - 1} of {format_instant(FIRST_MS + HOUR_MS)}"
+    assert doubt == f"orders-0: {lacking} are on broker-1 alone"
+
+
+FORGED = [
+    ("no metadata at all", {"changes": (), "metadata_length": (FAR, FAR), "brokers": ()}, True),
+    ("itself as the leader of all", {"changes": "mine"}, True),
+    ("itself as leader since, which others would know", {"changes": "later"}, True),
+    ("a broker that nobody else knows", {"brokers": (1, 2, 3, 4)}, True),
+    ("a change after all that others were collected at", {"changes": "latest"}, False),
+    ("a change far in the future", {"changes": "future"}, True),
+]
+
+
+@pytest.mark.parametrize(("forged", "is_refused"), [row[1:] for row in FORGED], ids=[row[0] for row in FORGED])
+def test_metadata_is_what_most_hosts_have(config, landing, tmp_path, forged, is_refused):
+    make_three(config, landing, tmp_path)
+    mine = [state_of(3, 9, (3,), partition) for partition in (0, 1, 2)]
+    changes = {
+        "mine": [(FIRST_MS - HOUR_MS, state) for state in mine],
+        "later": [*own_partitions(), *((FIRST_MS + HOUR_MS, state) for state in mine)],
+        "latest": [*own_partitions(), *((NOW_MS + 1, state) for state in mine)],
+        "future": [*own_partitions(), *((NOW_MS + 2 * DAY_MS, state) for state in mine)],
+        (): (),
+    }[forged.get("changes", "latest")]
+    if "changes" not in forged:
+        changes = own_partitions()
+    tell(landing, "broker-3", *changes, **{key: value for key, value in forged.items() if key != "changes"})
+    rewrite(landing, "broker-3", lambda _: {"collected_at_ms": NOW_MS + 2})
+    claim_all(landing, "broker-3")
+    reading = read_landing(landing)
+    assert {host.name for host in reading.collected.hosts} == {"broker-1", "broker-2"} | (
+        set() if is_refused else {"broker-3"}
+    )
+    found = read_offsets(config, landing)
+    assert (found[0], found[1]) == (ALL_OFFSETS[0], ALL_OFFSETS[1])
+    if is_refused:
+        (problem,) = [one for one in reading.problems["collected"] if one.path.endswith("broker-3")]
+        assert "metadata log" in problem.reason
+
+
+def test_of_two_hosts_neither_outvotes_the_other_and_the_windows_lack_it(config, landing, tmp_path):
+    collect_brokers(config, landing, tmp_path, [(0, 0, BATCHES), (1, 0, BATCHES)])
+    both = [(FIRST_MS - HOUR_MS, state_of(one, 0, (one,), one - 1)) for one in (1, 2)]
+    tell(landing, "broker-1", *both, brokers=(1, 2))
+    tell(landing, "broker-2", (FIRST_MS - HOUR_MS, state_of(2, 0, (2,), 0)), both[1], brokers=(1, 2))
+    assert read_landing(landing).collected.doubts[0] == "broker-1 and broker-2 have different metadata logs"
+
+
+def test_two_hosts_that_say_they_are_one_broker_are_named(config, landing, tmp_path):
+    disks = make_three(config, landing, tmp_path)
+    run_collector(config, disks[0], landing, host="another")
+    tell(landing, "another", *own_partitions())
+    (doubt,) = read_landing(landing).collected.doubts
+    assert doubt.startswith("another, broker-1 say they hold the same logs of broker 1: delete the folder")
+    assert read_offsets(config, landing) == ALL_OFFSETS
+
+
+def say(landing, host, part, **changed):
+    """The host's manifest says something else of a part."""
+    name = f"parts/{part.name}"
+
+    def change(manifest):
+        return {"parts": tuple(one.model_copy(update=changed) if one.path == name else one for one in manifest.parts)}
+
+    rewrite(landing, host, change)
+
+
+def test_parts_with_fewer_batches_than_were_counted_are_named(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    for part in (tmp_path / "landing/broker-1/parts").glob("*batches*"):
+        pq.write_table(pq.read_table(part).slice(0, 3), part)
+        say(landing, "broker-1", part, size_bytes=part.stat().st_size, row_count=3)
+    reading = read_landing(landing)
+    rows = read_summaries(config, landing, reading)
+    doubts = reading.collected.doubting(rows, SPAN).doubts
+    assert doubts
+    assert all(doubt.startswith("orders-0: ") and "its parts hold" in doubt for doubt in doubts)
+
+
+def pack(text):
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(text)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(path):
+    with pa.CompressedInputStream(pa.BufferReader(path.read_bytes()), "zstd") as stream:
+        return stream.read()
+
+
+def edit(old, new):
+    """Edits the manifest's text; both are texts."""
+
+    def act(host):
+        text = unpack(host / MANIFEST)
+        assert old.encode() in text
+        (host / MANIFEST).write_bytes(pack(text.replace(old.encode(), new.encode())))
+
+    return act
+
+
+def put(make):
+    """Puts something else in the manifest's place."""
+
+    def act(host):
+        (host / MANIFEST).unlink()
+        make(host / MANIFEST)
+
+    return act
+
+
+def write_sparse(path):
+    with path.open("wb") as file:
+        file.truncate(100 << 30)
+
+
+def link_manifest(host):
+    (host / MANIFEST).rename(host.parent.parent / "elsewhere")
+    (host / MANIFEST).symlink_to(host.parent.parent / "elsewhere")
+
+
+def link_host(host):
+    host.rename(host.parent.parent / "elsewhere")
+    host.symlink_to(host.parent.parent / "elsewhere")
+
+
+def link_part(host):
+    part = next((host / "parts").iterdir())
+    part.rename(host.parent.parent / "elsewhere")
+    part.symlink_to(host.parent.parent / "elsewhere")
+
+
+def make_socket(path):
+    here = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+ODD_HOSTS = [
+    ("a FIFO", put(os.mkfifo), "not a regular file"),
+    ("a socket", put(make_socket), "No such device"),
+    ("a folder", put(Path.mkdir), "Is a directory"),
+    ("sparse, 100 GiB", put(write_sparse), "far more than it ever has"),
+    (
+        "half a GiB of blanks in a few kB",
+        put(lambda path: path.write_bytes(pack(b" " * (257 << 20)))),
+        "more than 256 MiB",
+    ),
+    ("a link elsewhere", link_manifest, "leads out of its folder"),
+    ("the host is a link elsewhere", link_host, "leads out of the landing folder"),
+    ("a part is a link elsewhere", link_part, "gone, or not as long"),
+    ("empty", put(lambda path: path.write_bytes(b"")), "no manifest"),
+    ("deeply nested", put(lambda path: path.write_bytes(pack(b"[" * 100_000))), "no manifest"),
+    ("an unknown kind", edit('"kind":"batches"', '"kind":"x"'), "no manifest"),
+    ("a kind of rows that no collector writes", edit('"kind":"batches"', '"kind":"samples"'), "no manifest"),
+    ("a part outside", edit('"path":"parts/', '"path":"parts/../../broker-1/parts/'), "no manifest"),
+    ("an extreme instant", edit(f'"collected_at_ms":{NOW_MS}', f'"collected_at_ms":{FAR}'), "no manifest"),
+    ("a negative offset", edit('"next_offset":', '"next_offset":-'), "no manifest"),
+    ("a number of 400 digits", edit('"leader_epoch":0', '"leader_epoch":' + "9" * 400), "no manifest"),
+    ("an unpaired surrogate", edit('"host":"', '"host":"\\ud800'), "no manifest"),
+    ("a timeline of nothing", edit('"partitions":[', '"partitions":[{"moments_ms":[],"values":[]},'), "no manifest"),
+    ("moments out of order", edit('"moments_ms":[', '"moments_ms":[9,'), "no manifest"),
+]
+
+
+@pytest.mark.parametrize(("act", "reason"), [row[1:] for row in ODD_HOSTS], ids=[row[0] for row in ODD_HOSTS])
+def test_one_hosts_folder_stops_no_other_host(config, landing, tmp_path, act, reason):
+    make_three(config, landing, tmp_path)
+    act(tmp_path / "landing/broker-3")
+    found = read_offsets(config, landing)
+    assert (found[0], found[1]) == (ALL_OFFSETS[0], ALL_OFFSETS[1])
+    reading = read_landing(landing)
+    assert {host.name for host in reading.collected.hosts} == {"broker-1", "broker-2"}
+    (problem,) = [one for one in reading.problems["collected"] if one.path == f"{landing.location}/broker-3"]
+    assert reason in problem.reason
+    availability = Collected(kind="collected", path=landing.location).availability(reading, SPAN, None)
+    assert (availability.arrived_count, availability.expected_count) == (2, 3)
+
+
+@pytest.mark.parametrize("name", [b"broker-\xff", b"broker\n3", b"broker-\x1b[31m3", "broker-\u202e3".encode()])
+def test_a_hosts_name_that_hides_something_is_named_with_escapes(config, landing, tmp_path, name):
+    make_three(config, landing, tmp_path)
+    (tmp_path / "landing/broker-3").rename(os.fsdecode(os.fsencode(landing.location) + b"/" + name))
+    reading = read_landing(landing)
+    (problem,) = [one for one in reading.problems["collected"] if "is left out" in one.reason]
+    assert problem.path.isprintable()
+    assert set(read_offsets(config, landing)) == {0, 1}
+
+
+def test_a_host_collected_with_other_settings_is_left_out_and_named(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    edit('"window_ms":3600000', '"window_ms":1')(tmp_path / "landing/broker-3")
+    assert set(read_offsets(config, landing)) == {0, 1}
+    reading = read_landing(landing)
+    rows = read_summaries(config, landing, reading)
+    assert [row["path"] for row in rows if row["row_kind"] == "problem"] == [f"{landing.location}/broker-3"]
+    (doubt,) = reading.collected.doubting(rows, SPAN).doubts
+    assert "broker-3: collected with other settings" in doubt
+
+
+def multiply(part):
+    """One row many times over: kilobytes that become gigabytes."""
+    rows = pq.read_table(part)
+    with pq.ParquetWriter(part, rows.schema, compression="zstd") as writer:
+        many = rows.slice(0, 1).take(pa.array([0] * 1_000_000))
+        for _ in range(20):
+            writer.write_table(many)
+
+
+def lengthen(part):
+    """A name of a million characters in every row."""
+    rows = pq.read_table(part)
+    names = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int32()), ["x" * 1_000_000])
+    many = rows.slice(0, 1).take(pa.array([0] * 4_000))
+    place = many.column_names.index("topic")
+    pq.write_table(many.set_column(place, "topic", names), part)
+
+
+@pytest.mark.parametrize(
+    ("act", "said", "reason"),
+    [
+        (lambda part: part.write_bytes(bytes(part.stat().st_size)), {}, "no batches of a collector"),
+        (multiply, {}, "its manifest says"),
+        (multiply, {"row_count": 20_000_000}, "a collector writes at most"),
+        (lengthen, {"row_count": 4_000}, "its texts take more than"),
+    ],
+    ids=["zeros", "more rows than said", "more rows than collected at once", "long texts"],
+)
+def test_a_rotten_part_stops_no_other_and_is_named_once(config, tmp_path, act, said, reason):
+    landing = StoredFolder(str(tmp_path / "landing"))
+    make_three(config, landing, tmp_path)
+    (part,) = (tmp_path / "landing/broker-3/parts").glob("*batches*")
+    act(part)
+    say(landing, "broker-3", part, size_bytes=part.stat().st_size, **said)
+    assert read_offsets(config, landing) == {0: ALL_OFFSETS[0], 1: ALL_OFFSETS[1]}
+    reading = read_landing(landing)
+    found = read_summaries(config, landing, reading)
+    (problem,) = [row for row in found if row["row_kind"] == "problem"]
+    assert problem["path"] == str(part)
+    assert reason in problem["reason"]
+    assert reason in reading.collected.doubting(found, SPAN).doubts[0]

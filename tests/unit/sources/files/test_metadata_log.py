@@ -1,0 +1,133 @@
+"""What cannot be read of a metadata log, and what it takes away. Oracle: the table below, record by record."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+import pytest
+
+from pipeline.config.pipeline_config import Cluster
+from pipeline.model.cluster import StateSubject
+from pipeline.model.log import Record
+from pipeline.model.window import TimeWindow
+from pipeline.sources.cluster_reading import iter_availability, read_cluster
+from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_states
+from pipeline.sources.files.cluster_state import read_cluster_history
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.kinds.log_directories import LogDirectories
+from tests.batches import make_batch
+
+MINUTE_MS = 60_000
+WINDOWS = (TimeWindow(0, MINUTE_MS), TimeWindow(MINUTE_MS, 2 * MINUTE_MS))
+LATE_MS = 70_000  # in the second window
+ID = bytes(range(16))
+REGISTER = bytes([1, 0, 3]) + struct.pack(">i?", 1, False) + ID + struct.pack(">q", 7) + b"\x01\x01\x02a\0\0\0"
+TOPIC = b"\x01\x02\x00\x02t" + ID + b"\0"
+
+
+def write_log(folder, *timed):
+    """A broker's log directory whose metadata log has a batch for each (moment, value)."""
+    log = folder / "__cluster_metadata-0"
+    log.mkdir(parents=True)
+    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    batches = [
+        make_batch([Record(offset=offset, timestamp_ms=at_ms, key=None, value=value, headers=())])
+        for offset, (at_ms, value) in enumerate(timed)
+    ]
+    (log / f"{0:020d}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+UNREAD = {
+    "a registration of a later version": (
+        bytes([1, 0, 9]),
+        {"brokers"},
+        "REGISTER_BROKER_RECORD of version 9, known up to 4",
+    ),
+    "a leader's change of a later version": (
+        bytes([1, 5, 9]),
+        {"partitions"},
+        "PARTITION_CHANGE_RECORD of version 9, known up to 2",
+    ),
+    "a type nobody knows": (b"\x01\x63\x00", {*StateSubject}, "a record of type 99, known are types up to 29"),
+    "a topic that is cut": (TOPIC[:9], {"partitions"}, "expected 16 bytes, 4 are left"),
+}
+
+
+@pytest.mark.parametrize(("value", "subjects", "reason"), UNREAD.values(), ids=UNREAD)
+def test_a_record_that_cannot_be_read_takes_away_what_rests_on_it(tmp_path, value, subjects, reason):
+    folder = write_log(tmp_path, (0, REGISTER), (LATE_MS, value), (LATE_MS + 1, TOPIC))
+    history, problems = read_cluster_history(discover_logs([folder]))
+    assert [problem.reason for problem in problems] == [reason]
+    assert [(one.at_ms, set(one.subjects), one.reason) for one in history.unread] == [(LATE_MS, subjects, reason)]
+    assert history.state_at(2 * MINUTE_MS).brokers[1].rack == "a"
+    reading = read_cluster("c", Cluster(sources=[{"kind": "log_directories", "paths": [folder]}]), WINDOWS, as_of_ms=0)
+    before, after = (
+        row for _, _, row in iter_availability(Cluster(sources=[LOGS(folder)]), reading, WINDOWS, None, listed={})
+    )
+    assert before.missing == ""
+    assert reason in after.missing
+    assert (after.expected_count - before.expected_count) == int("partitions" in subjects)  # shares are incomplete
+    states = list_window_states(history, WINDOWS)
+    (first, second) = iter_broker_rows("c", history, {1: 1}, states, {})
+    assert (first["takes_replicas"], first["doubt"], first["is_fenced"]) == (True, None, False)
+    if "brokers" in subjects:  # no plan may place a replica by these racks
+        assert (second["takes_replicas"], second["doubt"], second["is_fenced"]) == (False, reason, None)
+    else:
+        assert (second["takes_replicas"], second["doubt"], second["is_fenced"]) == (True, None, False)
+
+
+def LOGS(folder):  # noqa: N802 - a source as a value
+    return LogDirectories(kind="log_directories", paths=(folder,))
+
+
+def test_a_batch_that_is_damaged_takes_away_everything_since_the_one_before(tmp_path):
+    folder = write_log(tmp_path, (5, REGISTER), (LATE_MS, TOPIC))
+    (log,) = folder.glob("*/*.log")
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 1
+    log.write_bytes(bytes(data))
+    history, _ = read_cluster_history(discover_logs([folder]))
+    ((at_ms, subjects, _),) = history.unread
+    assert (at_ms, subjects) == (5, {*StateSubject})
+
+
+def test_the_torn_end_of_a_log_that_is_written_takes_nothing_away(tmp_path):
+    folder = write_log(tmp_path, (5, REGISTER), (LATE_MS, TOPIC))
+    (log,) = folder.glob("*/*.log")
+    log.write_bytes(log.read_bytes()[:-5])
+    assert read_cluster_history(discover_logs([folder]))[0].unread == ()
+
+
+def test_a_log_whose_beginning_is_gone_is_known_at_no_time(tmp_path):
+    folder = write_log(tmp_path, (5, REGISTER))
+    (log,) = folder.glob("*/*.log")
+    log.rename(log.with_name(f"{7:020d}.log"))
+    ((at_ms, subjects, reason),) = read_cluster_history(discover_logs([folder]))[0].unread
+    assert (at_ms, subjects) == (None, {*StateSubject})
+    assert "no snapshot reaches it" in reason
+
+
+@pytest.mark.parametrize("depth", ["", "broker-1", "disks/broker-1"])
+def test_doctor_names_what_it_cannot_read(tmp_path, depth):
+    write_log(tmp_path / depth, (5, REGISTER), (LATE_MS, bytes([1, 0, 9])), (LATE_MS, bytes([1, 0, 9])))
+    _, finding = LOGS(tmp_path).probe()
+    assert (finding.name, finding.is_ok) == ("metadata log", False)
+    assert finding.found == "REGISTER_BROKER_RECORD of version 9, known up to 4"
+    assert "plans move no replica" in finding.advice
+
+
+def test_doctor_is_silent_about_a_log_that_it_can_read(tmp_path):
+    write_log(tmp_path, (5, REGISTER))
+    assert [finding.is_ok for finding in LOGS(tmp_path).probe()] == [True]
+
+
+def test_a_broker_whose_disks_are_all_cordoned_takes_no_replica(tmp_path):
+    history, _ = read_cluster_history(discover_logs([write_log(tmp_path, (0, REGISTER))]))
+    (timeline,) = history.brokers.values()
+    for ids, cordoned, takes in ((("x", "y"), ("x",), True), (("x", "y"), ("x", "y"), False), ((), (), True)):
+        broker = dataclasses.replace(timeline.values[0], directory_ids=ids, cordoned_directory_ids=cordoned)
+        changed = dataclasses.replace(history, brokers={1: dataclasses.replace(timeline, values=(broker,))})
+        (row,) = iter_broker_rows("c", changed, {}, list_window_states(changed, WINDOWS[:1]), {})
+        assert row["takes_replicas"] is takes
