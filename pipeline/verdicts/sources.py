@@ -35,6 +35,7 @@ class SourceStatus:
     newest_ms: int | None
     as_of_ms: int
     source_expired: bool = False
+    problem_count: int = 0  # of the source, such as requests that were refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ def judge_sources(
     """Judges every source in every window: `ok`, or `fail` where it is not available.
 
     `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than the
-    window: they brought nothing so far, and did later, or were first asked `patience_ms` before it at most.
+    window: they answered and brought nothing so far, and did later, or were first asked `patience_ms` before it at most. A
+    source that refuses the run, or cannot be reached, is not young: nobody would ever hear of it.
 
     `max_age_ms`: how old the newest data may be at the run's now.
     `beginnings`: by source, where it is known.
@@ -84,7 +86,7 @@ def judge_sources(
         if lack is not None and _is_younger(status, (beginnings or {}).get(status.source), patience_ms):
             kind, said, lack = (
                 "warn",
-                f"{status.source} has brought nothing up to this window: it is younger, or does not answer yet",
+                f"{status.source} answers and has brought nothing up to this window: it is younger",
                 None,
             )
         verdicts.append(
@@ -109,7 +111,7 @@ def is_silent(status: SourceStatus) -> bool:
 
 
 def _is_younger(status: SourceStatus, beginning: SourceBeginning | None, patience_ms: int) -> bool:
-    if beginning is None or not is_silent(status):
+    if beginning is None or not is_silent(status) or status.problem_count:
         return False
     if beginning.brought_ms is None:
         return status.window_start_ms - beginning.asked_ms < patience_ms

@@ -151,6 +151,18 @@ def test_metrics_younger_than_the_window_are_said_and_not_mailed(asked, brought,
     assert (found.verdict, found.is_above) == (verdict, verdict == "fail")
 
 
+@pytest.mark.parametrize("brought", [None, 5])
+def test_metrics_that_refuse_the_run_are_not_young(brought):
+    """A wrong password at the first run: 401 to each request."""
+    (found,) = judge_sources(
+        [arrival(0, source="prometheus", arrived=0, problem_count=1)],
+        max_age_ms=LIMIT_MS,
+        beginnings={"prometheus": SourceBeginning(0, None if brought is None else brought * HOUR_MS)},
+        patience_ms=4 * HOUR_MS,
+    )
+    assert (found.verdict, found.is_above) == ("fail", True)
+
+
 def test_records_that_do_not_come_are_never_excused():
     (found,) = judge_sources(
         [arrival(arrived=0)], max_age_ms=LIMIT_MS, beginnings={"live_cluster": SourceBeginning(0, None)}, patience_ms=1
