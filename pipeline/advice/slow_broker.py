@@ -109,10 +109,12 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
         f"Producers wait {format_ms(answers.latency_avg_ms)} for broker {broker_id}, {format_ms(answers.peers_ms)} for the "
         f"others ({format_ratio(answers.ratio_to_peers)})."
     ]
+    hint, stages = _describe_stages(answers)
+    said += [hint] if hint else []  # what to look at comes first: the first screen of a mail has no room for all of it
     if answers.since_ms is not None:
         before = " or longer" if answers.is_since_first else ""
         said.append(f"It is slow since {format_clock(answers.since_ms)}{before}.")
-    said.append(_describe_stages(answers))
+    said.append(stages)
     said += [
         f"Its {name} are idle {format_percent(idle)} of the time."
         for name, idle in answers.idle_ratios.items()
@@ -128,11 +130,11 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
     return " ".join(said)
 
 
-def _describe_stages(answers: BrokerAnswers) -> str:
-    """Where requests spend their time on the broker; what clients wait beyond that is outside of it."""
+def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
+    """What to look at, if that can be told, and where requests spend their time on the broker."""
     known = {name: ms for name, ms in answers.stages_ms.items() if name in _STAGES}
     if not known:
-        return "Where requests spend their time on it is not scraped (`RequestMetrics`)."
+        return "", "Where requests spend their time on it is not scraped (`RequestMetrics`)."
     inside = answers.stages_ms.get("total", sum(known.values()))
     parts = [
         f"{format_ms(ms)} {_STAGES[name][0]}"
@@ -141,8 +143,8 @@ def _describe_stages(answers: BrokerAnswers) -> str:
         if ms >= 0.05 * inside
     ]
     others = ", those of the others in brackets" if answers.peer_stages_ms else ""
-    said = f"Of its own time a request spends {', '.join(parts)}{others}."
-    if inside < _MOST_HINTED * answers.latency_avg_ms:
-        return f"{said} Clients wait longer than the broker needs: look at the network between them, and what shares its host."
     most = max(known, key=lambda name: known[name])
-    return f"{said} Most of it points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else said
+    hint = f"Most of its time points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else ""
+    if inside < _MOST_HINTED * answers.latency_avg_ms:
+        hint = "Clients wait longer than the broker needs: look at the network between them, and what shares its host."
+    return hint, f"Of its own time a request spends {', '.join(parts)}{others}."

@@ -52,8 +52,8 @@ def actions_section(recommendations: Sequence[Recommendation], *, expected_share
     )
 
 
-def format_predicted(recommendation: Recommendation, expected_share: float) -> str:
-    """Predicted share, and its range where chance or unknown keys leave one."""
+def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
+    """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
     ratio, low, high = (
         recommendation.predicted_ratio,
         recommendation.predicted_ratio_low,
@@ -62,7 +62,11 @@ def format_predicted(recommendation: Recommendation, expected_share: float) -> s
     if ratio is None or low is None or high is None:
         return NOT_PREDICTED
     share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
-    return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if high - low > _EVEN else share
+    return (
+        f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]"
+        if with_range and high - low > _EVEN
+        else share
+    )
 
 
 def execute_section(recommendations: Sequence[Recommendation]) -> MailSection | None:

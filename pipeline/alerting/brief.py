@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pipeline.alerting.actions import format_predicted
@@ -23,6 +24,10 @@ from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 
 _REASON_LENGTH = 600
 _MOST_MERGED = 3
+_BASIS_LENGTH = 100
+_SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
+_SAID_ELSEWHERE = ("the highest broker", "producers wait")
+"""In sentences of an action's text that `Predicted` and `Effect` say."""
 WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
 
 
@@ -98,15 +103,33 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         facts.append(("Predicted", "no figure: it depends on what you find"))
     else:
         enough = "enough to resolve it" if first.is_enough else "not enough alone"
-        copies = f"copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
-        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}; {copies}"))
-    facts.append(("Basis", first.text.replace("`", "")))
+        copies = ""
+        if first.moved_bytes or first.election_json is not None:
+            copies = f"; copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
+        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}"))
+    facts.append(("Basis", _in_short(first.text.replace("`", ""))))
     other = next((one for one in others if one.predicted_ratio is not None), None)
     if other is not None:
         title = other.title.replace("`", "")
-        enough = "enough to resolve it" if other.is_enough else "not enough alone"
-        facts.append(("Do else", f"{title} (share then {format_predicted(other, fair)}, {enough})"))
+        enough = "enough" if other.is_enough else "not enough alone"
+        facts.append(("Do else", f"{title} (share then {format_predicted(other, fair, with_range=False)}, {enough})"))
     return facts
+
+
+def _in_short(text: str) -> str:
+    """What an action's text adds to the other lines, in whole sentences; all of it stands in the details.
+
+    >>> _in_short("Producers wait 20 ms for broker 1, 2 ms for the others. Its order is at risk. The highest broker would be at 1.1x.")
+    'Its order is at risk.'
+    """
+    said = ""
+    for sentence in _SENTENCES.split(text):
+        if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
+            continue
+        if len(said) + len(sentence) > _BASIS_LENGTH and said:
+            break
+        said = f"{said} {sentence}".strip()
+    return said
 
 
 def _describe_source(evidence: IncidentEvidence) -> Brief:

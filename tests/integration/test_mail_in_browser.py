@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.advice.slow_broker import BrokerAnswers, check_broker
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.evidence import IncidentEvidence
@@ -63,6 +64,24 @@ def advised():
     return replace(state("new"), recommendations=tuple(actions), **known)
 
 
+def slow():
+    """A broker that answers late, with all that its metrics can say, and what to do if looking at it does not help."""
+    answers = BrokerAnswers(
+        latency_avg_ms=535.0,
+        ratio_to_peers=41.0,
+        since_ms=T0_MS,
+        stages_ms={"total": 520.0, "local": 480.0, "requestqueue": 40.0},
+        peer_stages_ms={"total": 12.0, "local": 3.0, "requestqueue": 1.0},
+        idle_ratios={"request handlers": 0.12},
+        changes=("broker 2 was out of the cluster for 30 s", "leaders moved"),
+    )
+    healed = {broker: (0.98, 1.0, 1.03) for broker in (1, 2, 3)}
+    check = check_broker(1, T0_MS, 1.65, answers, healed=healed, target_ratio=1.1)
+    upgrade = new_recommendation(rank=2, title="upgrade producers of orders to Kafka client 3.3+", is_enough=False)
+    evidence = replace(state("new"), events=("broker 2 was out of the cluster for 30 s",))
+    return replace(evidence, recommendations=(replace(check, rank=1), upgrade))
+
+
 def blind():
     change = replace(new_evidence().change, rule="source_arrival", subject="log_directories", value=1.0)
     return IncidentEvidence(
@@ -88,6 +107,7 @@ def digest():
 MAILS = {
     "new": lambda: describe_broker_share(state("new")),
     "advised": lambda: describe_broker_share(advised()),
+    "slow": lambda: describe_broker_share(slow()),
     "worse": lambda: describe_broker_share(state("worse")),
     "resolved": lambda: describe_broker_share(resolved_evidence(earlier=EARLIER)),
     "hostile names": lambda: describe_broker_share(hostile()),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.alerting.brief import describe_brief
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.evidence import ShareCauses, excess_by_topic
@@ -74,7 +75,7 @@ ANSWERS_WHEN_NEW = [
     "Why partition skew, most in topic orders",
     "Effect producers wait 23 ms for it, 2.1 ms for the others",
     "Do first set linger.ms=5 on producers of orders",
-    "Predicted share then 35.0 % [34.0, 37.0], enough to resolve it; copies nothing",
+    "Predicted share then 35.0 % [34.0, 37.0], enough to resolve it",
     "Basis The replay says so.",
     "Details details.html, attached",
 ]
@@ -111,6 +112,32 @@ def test_without_an_action_the_cause_says_where_to_look():
     said = "Do first look at keys, partitioner and batching of the producers (no action was found"
     assert said in " ".join(brief_of(render(new_evidence())).split())
     assert "Do first" not in brief_of(render(new_evidence(causes=None)))
+
+
+BASES = {
+    "what the figure above it says": ("The replay puts the highest broker at 1.07x. 9% of its keys would move.", "9% of its keys would move."),
+    "what the effect says": ("Producers wait 20 ms for broker 1, 2 ms for the others. It is slow since then.", "It is slow since then."),
+    "what has no room": (f"Its disk. {'A long tale ' * 9}. It ends.", "Its disk."),
+    "a name with a dot": ("Topic orders.v2 takes it all.", "Topic orders.v2 takes it all."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "basis"), BASES.values(), ids=BASES)
+def test_the_basis_leaves_out(text, basis):
+    """Details have all of it."""
+    evidence = new_evidence(recommendations=(new_recommendation(text=text),))
+    assert dict(describe_brief(evidence).facts)["Basis"] == basis
+    assert text.split(".")[0] in " ".join(text_of(render(evidence)).split())
+
+
+def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
+    plan = new_recommendation(election_json="{}", action="move_leaders")
+    other = new_recommendation(rank=2, title="upgrade", is_enough=False)
+    facts = dict(describe_brief(new_evidence(recommendations=(plan, other))).facts)
+    assert facts["Predicted"].endswith("enough to resolve it; copies nothing")
+    assert facts["Do else"] == "upgrade (share then 35.0 %, not enough alone)"
+    moved = new_recommendation(moved_bytes=39_500_000)
+    assert dict(describe_brief(new_evidence(recommendations=(moved,))).facts)["Predicted"].endswith("; copies 39.5 MB")
 
 
 def test_what_happened_in_the_window_stands_before_what_to_do():
