@@ -75,7 +75,7 @@ def slow():
         idle_ratios={"request handlers": 0.12},
         changes=("broker 2 was out of the cluster for 30 s", "leaders moved"),
     )
-    healed = {broker: (0.98, 1.0, 1.03) for broker in (1, 2, 3)}
+    healed = dict.fromkeys((1, 2, 3), (0.98, 1.0, 1.03))
     check = check_broker(1, T0_MS, 1.65, answers, healed=healed, target_ratio=1.1)
     upgrade = new_recommendation(rank=2, title="upgrade producers of orders to Kafka client 3.3+", is_enough=False)
     evidence = replace(state("new"), events=("broker 2 was out of the cluster for 30 s",))
