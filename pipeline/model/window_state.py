@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState, LeaderTerm, PartitionState, Timeline
+from pipeline.model.cluster import (
+    LIVE_CLUSTER,
+    NO_LEADER,
+    ClusterHistory,
+    ClusterState,
+    LeaderTerm,
+    PartitionState,
+    Timeline,
+)
 from pipeline.model.log import TopicPartition
 
 PartitionKey = tuple[str, str, int]
@@ -81,9 +89,17 @@ def _prove_leaders(
 
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
-    """How long a broker that was in the cluster before was out of it; None where its history is not known."""
+    """How long a broker that was in the cluster before was out of it; None where its history is not known.
+
+    A live cluster has none: what it says is of one moment.
+    """
     timeline = history.brokers.get(broker_id, Timeline())
-    if history.known_since_ms is None or start_ms < history.known_since_ms or not timeline.values:
+    if (
+        history.state_source == LIVE_CLUSTER
+        or history.known_since_ms is None
+        or start_ms < history.known_since_ms
+        or not timeline.values
+    ):
         return None
     away, was_in = 0, False
     untils_ms = (*timeline.moments_ms[1:], end_ms)

@@ -53,6 +53,7 @@ class WindowState(NamedTuple):
     observed_at_ms: int | None  # of which moment the state is; None where the source does not say
     # partitions as a live cluster answered for this window: leaders may have moved since its end
     observed: Mapping[TopicPartition, PartitionState]
+    steady: frozenset[int] = frozenset()  # brokers that stood from within the window to the answer that closed it
 
     @property
     def is_of_window(self) -> bool:
@@ -62,6 +63,10 @@ class WindowState(NamedTuple):
         """
         is_live = self.state.state_source == LIVE_CLUSTER
         return not is_live or self.observed_at_ms is None or self.observed_at_ms in self.window
+
+    def tells_of(self, broker_id: int) -> bool:
+        """The state says whether this broker's replicas were in sync in the window."""
+        return self.is_of_window or broker_id in self.steady
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -96,8 +101,21 @@ def list_window_states(
             at_ms = max(window.end_ms, at_ms)
         is_answer = is_observed and history.state_source == LIVE_CLUSTER
         answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
-        states.append(WindowState(window, state, is_observed, at_ms, answer))
+        is_closed = answer and at_ms is not None and window.end_ms <= at_ms < window.end_ms + window.duration_ms
+        steady = _list_steady(answer, found) if is_closed else frozenset()
+        states.append(WindowState(window, state, is_observed, at_ms, answer, steady))
     return states
+
+
+def _list_steady(answer: Mapping[TopicPartition, PartitionState], epochs: Mapping[PartitionKey, int]) -> frozenset[int]:
+    """Brokers that lead a partition in a leader epoch that the window's batches bear: one that left would have lost it."""
+    return frozenset(
+        now.leader_id
+        for key, now in answer.items()
+        if now.leader_id != NO_LEADER
+        and now.leader_epoch is not None
+        and epochs.get((key.topic, now.topic_id or "", key.partition)) == now.leader_epoch
+    )
 
 
 def iter_broker_rows(
@@ -212,9 +230,9 @@ def iter_cluster_state_rows(
                     "observed_leader_epoch": None if answer is None else answer.leader_epoch,
                     "is_leader": replica_id == partition.leader_id,
                     "is_preferred_leader": position == 0,
-                    "is_in_sync": None
-                    if partition.isr is None or not known.is_of_window
-                    else replica_id in partition.isr,
+                    "is_in_sync": replica_id in partition.isr
+                    if partition.isr is not None and known.tells_of(replica_id)
+                    else None,
                     "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
                     **_disk_columns(found, leader if known.is_of_window else None, relative),
                 }

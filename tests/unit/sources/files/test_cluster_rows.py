@@ -216,6 +216,26 @@ def test_the_newest_window_has_what_changes_slowly_and_nothing_of_a_later_moment
     assert [(row["is_fenced"], row["configs"]) for row in brokers] == [(None, {"a": "b"}), (None, {})]
 
 
+@pytest.mark.parametrize(
+    ("at_ms", "epoch", "in_sync"),
+    [
+        (MINUTE_MS, 7, [True, None]),  # of broker 2, which leads nothing, nobody knows whether it stood
+        (2 * MINUTE_MS - 1, 7, [True, None]),
+        (2 * MINUTE_MS, 7, [None, None]),  # another window has ended since
+        (MINUTE_MS, 8, [None, None]),  # leaders moved after the window, or in it
+        (MINUTE_MS, None, [None, None]),  # nothing was written
+    ],
+)
+def test_the_answer_that_closes_a_window_tells_of_brokers_that_stood_from_within_it(at_ms, epoch, in_sync):
+    known = live(at_ms=at_ms, leader=1, epoch=7)
+    epochs = {} if epoch is None else {0: {("t", "id", 0): epoch}}
+    states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
+    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
+    assert [row["is_in_sync"] for row in rows] == in_sync
+    assert [row["size_bytes"] for row in rows] == [100, 100]
+    assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [None, None]
+
+
 def test_the_window_that_holds_the_moment_has_all_that_was_observed():
     known = live(at_ms=90_000, leader=1, epoch=7)
     known = replace(
@@ -295,6 +315,8 @@ def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
     assert away_ms(known, 1, 0, MINUTE_MS) == away
     assert away_ms(replace(known, known_since_ms=1), 1, 0, MINUTE_MS) is None
     assert away_ms(known, 2, 0, MINUTE_MS) is None
+    asked_at_its_start = replace(known, state_source=LIVE_CLUSTER, known_since_ms=0)
+    assert away_ms(asked_at_its_start, 1, 0, MINUTE_MS) is None  # an answer is of one moment
 
 
 def test_group_rows_of_the_moments_within_the_windows():
