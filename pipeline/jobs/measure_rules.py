@@ -9,6 +9,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.runs import JobReport, Row, RunContext
+from pipeline.storage.outages import load_outages
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.tables import Table
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
@@ -53,6 +54,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         starts_ms=[window.start_ms for window in windows],
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,
+        outages=load_outages(run.warehouse, run.cluster_name, windows, run.window_ms),
     )
     for name, rule in RULES.items():
         settings = run.cluster.rules[name]

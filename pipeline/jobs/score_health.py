@@ -11,11 +11,13 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.measures.broker_share import stood_parts, sum_away_ms
+from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
+from pipeline.measures.outages import sum_known_ms
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.at_once import write_at_once
+from pipeline.storage.outages import load_outages
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.tables_on_disk import count_rows, ensure_tables
 from pipeline.tables import Table
@@ -32,7 +34,6 @@ from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 
-_OBSERVED_WITHIN = 24  # windows around one in which a live cluster was asked
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
@@ -114,8 +115,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     partitions = measure_partition_health(loads, start)
     broker_ids = brokers["broker_id"].to_list()
     stood = stood_parts(dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True)), run.window_ms)
-    away_ms = sum_away_ms(_list_observations(run, window), window.start_ms, window.end_ms)
-    stood |= stood_parts(away_ms, run.window_ms)
+    outages = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
+    stood |= stood_parts(sum_known_ms(outages, window.start_ms, window.end_ms), run.window_ms)
     capacities = run.cluster.capacity
     shares = measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there
@@ -124,7 +125,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         partition_health=pl.DataFrame(partitions),
         loads=loads,
         topic_keys=topic_keys,
-        replicas=count_replicas(state),
+        replicas=count_replicas(state, {outage.broker_id for outage in outages if outage.covers(window.end_ms)}),
         brokers=brokers,
         consumer_groups=pl.DataFrame(described).filter(pl.col("window_start") == start),
         cluster=run.cluster_name,
@@ -136,23 +137,6 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
     }
-
-
-def _list_observations(run: RunContext, window: TimeWindow) -> list[tuple[int, int, bool]]:
-    """When a live cluster was asked around a window, and which brokers were away then."""
-    reach_ms = _OBSERVED_WITHIN * run.window_ms
-    reach = TimeWindow(max(0, window.start_ms - reach_ms), window.end_ms + reach_ms)
-    rows = run.rows(BROKERS, (reach,), ("window_start", "broker_id", "is_fenced", "observed_at"))
-    found = [
-        (row, milliseconds_of(row["observed_at"]))
-        for row in rows
-        if row["observed_at"] and row["is_fenced"] is not None
-    ]
-    return [
-        (row["broker_id"], at_ms, row["is_fenced"])
-        for row, at_ms in found
-        if at_ms in run.window_at(milliseconds_of(row["window_start"]))
-    ]
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -90,27 +89,6 @@ def stood_parts(away_ms: Mapping[int, int | None], window_ms: int) -> dict[int, 
     {1: 1.0, 2: 0.75, 3: 0.0, 4: 1.0}
     """
     return {broker_id: 1 - min(window_ms, away or 0) / window_ms for broker_id, away in away_ms.items()}
-
-
-def sum_away_ms(observations: Iterable[tuple[int, int, bool]], start_ms: int, end_ms: int) -> dict[int, int]:
-    """For how long of a window brokers were out of the cluster at least, as a cluster that is asked now and then shows.
-
-    A broker was away from one moment at which it was away to the next such moment, where it was in the cluster at none between.
-
-    Args:
-        observations: Broker, instant, and whether it was away then, in any order.
-        start_ms: The window's start.
-        end_ms: Its end.
-
-    >>> sum_away_ms([(2, 5, True), (2, 25, True), (3, 5, True), (3, 15, True), (3, 25, False)], 10, 20)
-    {2: 10, 3: 5}
-    """
-    away_ms: dict[int, int] = {}
-    for (broker_id, since_ms, was_away), (other, until_ms, is_away) in pairwise(sorted(observations)):
-        overlap_ms = min(until_ms, end_ms) - max(since_ms, start_ms)
-        if broker_id == other and was_away and is_away and overlap_ms > 0:
-            away_ms[broker_id] = away_ms.get(broker_id, 0) + overlap_ms
-    return away_ms
 
 
 def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: NDArray[np.int64]) -> Floats:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
 from pipeline.model.window import milliseconds_of
 from pipeline.rules.disks import measure_disks
@@ -99,18 +100,37 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Seconds of a window in which a broker was out of the cluster; all of it where that was so when asked within it."""
+    """Seconds of a window in which a broker was out of the cluster; of a live one as far as answers and leader epochs say."""
     for row in given.rows(BROKERS, 0):
-        away_ms = row["away_ms"]
-        if away_ms is None and row["is_fenced"] is None:
+        away_ms, start_ms = row["away_ms"], milliseconds_of(row["window_start"])
+        span_ms = start_ms, start_ms + given.window_ms
+        outages = [one for one in given.outages if one.broker_id == row["broker_id"] and one.told_ms(*span_ms)]
+        if away_ms is None and row["is_fenced"] is None and not outages:
             continue
-        start_ms, said = milliseconds_of(row["window_start"]), "in the cluster"
+        said = "in the cluster"
         if away_ms:
             said = f"out of the cluster for {format_span(away_ms)} of the window"
+        elif away_ms is None and outages:
+            away_ms = sum(one.told_ms(*span_ms) for one in outages)
+            said = _describe_outage(outages[0], away_ms, span_ms[1])
         elif away_ms is None and row["is_fenced"]:
             asked = "" if row["observed_at"] is None else f" at {format_clock(milliseconds_of(row['observed_at']))}"
             away_ms, said = given.window_ms, f"not in the cluster when it was asked{asked}"
         yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, said)
+
+
+def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
+    """Since when a broker was away in a window, how that is known, and when it was back if that was in it."""
+    said = f"out of the cluster for {format_span(max(1, round(away_ms / 1000)) * 1000)} of the window"
+    asked = f"away when asked at {format_clock(outage.asked_ms)}"
+    said += (
+        f", since {format_clock(outage.since_ms)} others lead its partitions, {asked}"
+        if outage.is_dated
+        else f", {asked}"
+    )
+    if outage.back_ms is not None and outage.back_ms <= end_ms:
+        said += f", back by {format_clock(outage.back_ms)}"
+    return said
 
 
 def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -169,8 +189,9 @@ BROKER_RULES = (
         n=1,
         meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
-        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. Of a live cluster that was "
-        "asked within the window, and said that the broker is away, the whole window; it says nothing of other windows",
+        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. Of a live cluster from the "
+        "moment others led its partitions, by leader epochs, to the last answer that it is away, and in that answer's window to its end "
+        "or the first sign of the broker; no answer that it is away, no outage",
         format="{:,.0f} s".format,
     ),
     Rule(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
+from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_count
 from pipeline.model.window import milliseconds_of
 from pipeline.tables import Table
@@ -25,6 +26,7 @@ class RuleInput:
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
+    outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
@@ -88,24 +89,34 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
     )
 
 
-def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
+def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.DataFrame:
     """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
 
     A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
-    is Kafka's own rule, so the set shows what the brokers measured. Where the source names no set nothing is counted.
-    Replicas of compacted topics differ in size by nature: each broker cleans its own.
+    is Kafka's own rule, so the set shows what the brokers measured. Of replicas whose source does not say it nothing is
+    counted; those of brokers `away` at the window's end are out of it whatever was observed before. Replicas of compacted topics differ in size by nature: each broker cleans its own.
     """
     least = pc.map_lookup(cluster_state["configs"], pa.scalar(_MIN_ISR), "first")
-    plain = (*_TOPIC, "partition", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
+    plain = (
+        *_TOPIC,
+        "partition",
+        "replica_id",
+        "is_in_sync",
+        "is_leader",
+        "is_preferred_leader",
+        "leader_id",
+        "size_bytes",
+    )
     states = cluster_state.select(plain).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
     policy = pc.fill_null(pc.map_lookup(cluster_state["configs"], pa.scalar(_POLICY), "first"), "")
     states = states.append_column("is_compacted", pc.match_substring(policy, "compact"))
-    size = pl.col("size_bytes")
+    size, is_in_sync = pl.col("size_bytes"), pl.col("is_in_sync")
+    is_out = ~is_in_sync | pl.col("replica_id").is_in(list(away))
     partitions = pl.DataFrame(states).group_by(*_TOPIC, "partition").agg(
         pl.len().cast(pl.Int64).alias("replicas"),
-        pl.col("is_in_sync").cast(pl.Int64).sum().alias("in_sync"),
-        pl.col("is_in_sync").is_not_null().any().alias("is_known"),
+        is_out.cast(pl.Int64).sum().alias("out"),
+        is_in_sync.is_not_null().any().alias("is_known"),
         pl.col("least").cast(pl.Int64, strict=False).fill_null(1).max(),
         pl.col("leader_id").min(),
         pl.col("reassigning").any(),
@@ -113,18 +124,18 @@ def count_replicas(cluster_state: pa.Table) -> pl.DataFrame:
         divide(size.max(), size.min()).alias("spread"),
         pl.col("is_compacted").any(),
     )  # fmt: skip  # a chain on one line, its sums one a line
-    is_known, in_sync = pl.col("is_known"), pl.col("in_sync")
+    out, is_known = pl.col("out"), pl.col("is_known")
     counted = {
         # replicas that a running reassignment adds are behind by nature
-        "under_replicated_count": is_known & (in_sync < pl.col("replicas")) & ~pl.col("reassigning"),
-        "below_min_isr_count": is_known & (in_sync < pl.col("least")),
+        "under_replicated_count": (out > 0) & ~pl.col("reassigning"),
+        "below_min_isr_count": (is_known | (out > 0)) & (pl.col("replicas") - out < pl.col("least")),
         "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),
         "not_preferred_count": pl.col("not_preferred"),
     }
     return partitions.group_by(_TOPIC).agg(
         *(condition.cast(pl.Int64).sum().alias(name) for name, condition in counted.items()),
-        (pl.col("replicas") - in_sync).filter(is_known).sum().alias("lagging_replica_count"),
+        out.sum().alias("lagging_replica_count"),
         pl.col("spread").filter(~pl.col("is_compacted")).max().alias("replica_size_spread"),
     )
 

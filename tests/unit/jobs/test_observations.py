@@ -9,6 +9,7 @@ import pytest
 from pipeline.jobs.ingest.cluster import write_cluster
 from pipeline.jobs.measure_rules import run as measure_rules
 from pipeline.jobs.recommend import load_placement
+from pipeline.measures.outages import sum_known_ms
 from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import instant_of, milliseconds_of
@@ -16,10 +17,12 @@ from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState
 from pipeline.sources.source import ClusterReading
+from pipeline.storage.outages import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
+from pipeline.tables.silver import RECORD_BATCHES
 from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window, zero_row
 
 KEY = TopicPartition("t", 0)
@@ -72,6 +75,26 @@ def stored(tmp_path):
     return plan(tmp_path, 0, 6, START_MS + 9 * MINUTE_MS)
 
 
+def write_batches(run, windows):
+    """A batch a second: broker 2 leads up to 20 s into minute 2, broker 1 from two seconds later on."""
+    rows = [
+        zero_row(
+            RECORD_BATCHES,
+            one.start_ms,
+            topic="t",
+            topic_id="id",
+            base_offset=at_ms,
+            leader_id=2 if at_ms < DOWN_MS else 1,
+            leader_epoch=7 if at_ms < DOWN_MS else 8,
+            max_timestamp=instant_of(at_ms),
+        )
+        for one in windows
+        for at_ms in range(one.start_ms, one.end_ms, 1_000)
+        if not DOWN_MS <= at_ms < DOWN_MS + 2_000
+    ]
+    run.replace(RECORD_BATCHES, rows, windows)
+
+
 def minutes(rows, name, **wanted):
     return {
         (milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS: row[name]
@@ -85,7 +108,51 @@ def test_a_broker_was_away_in_the_window_that_holds_the_moment_and_in_no_other(s
     assert fenced == {0: None, 1: None, 2: True, 3: None, 4: None, 5: False, 6: None}
     measure_rules(stored, stored.windows)
     away = minutes(stored.rows(RULE_MEASURES), "value", rule="broker_away", subject="broker 2")
-    assert {minute for minute, value in away.items() if value} == {2}
+    assert away == {2: 20.0, 5: 0.0}  # from the answer to the window's end
+
+
+def test_leader_epochs_date_an_outage(stored):
+    write_batches(stored, stored.windows)
+    measure_rules(stored, stored.windows)
+    rows = [row for row in stored.rows(RULE_MEASURES) if row["rule"] == "broker_away" and row["value"]]
+    assert minutes(rows, "value") == {2: 38.0}
+    said = "since 2026-11-21 09:02:22 UTC others lead its partitions, away when asked at 2026-11-21 09:02:40 UTC"
+    assert said in rows[0]["detail"]
+
+
+def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path):
+    """Asked after each window, as a schedule does; and fair share and in-sync sets rest on the same."""
+    for minute in range(6):
+        at_ms = window(minute).end_ms + 5_000
+        run = plan(tmp_path, minute, minute, at_ms)
+        ensure_tables(run.warehouse)
+        write_cluster(run, ask(run, at_ms, window(minute)), {})
+        write_batches(run, run.windows)
+    run = plan(tmp_path, 0, 5, at_ms)
+    measure_rules(run, run.windows)
+    away = minutes(run.rows(RULE_MEASURES), "value", rule="broker_away", subject="broker 2")
+    # asked at 3:05 and 4:05 it was away, at 5:05 back; who came back in between nobody saw
+    assert away == {1: 0.0, 2: 38.0, 3: 60.0, 4: 60.0, 5: 0.0}
+    stood = {}
+    for one in run.windows:
+        outages = load_outages(run.warehouse, "lab", (one,), MINUTE_MS)
+        stood |= {(one.start_ms - START_MS) // MINUTE_MS: sum_known_ms(outages, one.start_ms, one.end_ms)}
+    assert stood == {0: {}, 1: {}, 2: {2: 38_000}, 3: {2: 60_000}, 4: {2: 5_000}, 5: {}}
+
+
+@pytest.mark.parametrize("late_ms", [0, 60_000])
+def test_what_is_not_of_a_moment_in_its_window_is_no_answer(tmp_path, late_ms):
+    """Such as the state at a window's end by a metadata log, which knows outages itself, or rows of older versions."""
+    run = plan(tmp_path, 0, 0, START_MS)
+    ensure_tables(run.warehouse)
+    observed_at = instant_of(window(0).end_ms + late_ms)
+    run.replace(
+        BROKERS, [zero_row(BROKERS, START_MS, is_fenced=True, observed_at=observed_at, configs={})], run.windows
+    )
+    assert load_outages(run.warehouse, "lab", run.windows, MINUTE_MS) == []
+    inside = zero_row(BROKERS, START_MS, is_fenced=True, observed_at=instant_of(START_MS + 1), configs={})
+    run.replace(BROKERS, [inside], run.windows)
+    assert len(load_outages(run.warehouse, "lab", run.windows, MINUTE_MS)) == 1
 
 
 def test_who_is_in_sync_likewise(stored):

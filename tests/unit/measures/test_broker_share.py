@@ -7,7 +7,6 @@ from dataclasses import fields
 import pytest
 
 from pipeline.config.rules import Gate
-from pipeline.measures.broker_share import sum_away_ms
 from pipeline.model.verdict import BrokerLoad
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.verdicts.broker_share import judge_broker_share
@@ -53,28 +52,6 @@ def test_fair_is_the_capacity_that_stood_for_as_long_as_it_stood(stood, fair, ra
     assert [row.expected_share for row in rows] == pytest.approx(fair)
     assert [row.share_ratio for row in rows] == [None if one is None else pytest.approx(one) for one in ratios]
     assert [row.chance_ratio is None for row in rows] == [one is None for one in ratios]
-
-
-@pytest.mark.parametrize(
-    ("asked", "away"),
-    [
-        ([(5, True), (25, True)], 10),
-        ([(5, True), (15, True), (25, True)], 10),
-        ([(1, False), (5, True), (25, True), (30, False)], 10),
-        ([(5, True), (15, False), (25, True)], None),
-        ([(5, True), (15, True), (25, False)], 5),  # until then at least
-        ([(12, True), (25, True)], 8),
-        ([(12, True), (14, True), (15, False), (16, True), (19, True)], 5),
-        ([(5, False), (25, True)], None),
-        ([(5, True)], None),  # nobody has asked since
-        ([(5, True), (10, True)], None),
-        ([], None),
-    ],
-)
-def test_how_long_a_broker_was_away_by_a_cluster_that_is_asked_now_and_then(asked, away):
-    others = [(broker, at_ms, broker == 3) for broker in (1, 3) for at_ms in (5, 9)]
-    found = sum_away_ms([*others, *((2, at_ms, is_away) for at_ms, is_away in reversed(asked))], 10, 20)
-    assert found == ({} if away is None else {2: away})
 
 
 def test_one_dead_of_five_makes_no_equal_broker_fail():

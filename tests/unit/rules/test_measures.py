@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.incident_mail import describe_rule
+from pipeline.measures.outages import Outage
 from pipeline.model.incident import IncidentChange
 from pipeline.rules import RULES
 from pipeline.rules.rule import Rule, RuleInput, measure_column
@@ -38,7 +39,7 @@ def broker_row(window, broker_id, held=(), total=(), usable=()):
     }
 
 
-def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=HOUR_MS):
+def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=HOUR_MS, outages=()):
     """Measures of a rule, given rows by table."""
     given = RuleInput(
         rows=lambda table, _: rows.get(table.name, []),
@@ -46,6 +47,7 @@ def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=H
         starts_ms=[T0_MS + number * window_ms for number in hours],
         window_ms=window_ms,
         disk_bytes=dict(disk_bytes),
+        outages=outages,
     )
     return list(RULES[rule].measure(rule, given))
 
@@ -253,6 +255,35 @@ def test_a_broker_that_was_away(away_ms, is_fenced, value, said):
     row = {"window_start": hour(0), "broker_id": 2, "away_ms": away_ms, "is_fenced": is_fenced, "observed_at": hour(1)}
     found = measured("broker_away", {"bronze.brokers": [row]})
     assert [(m.subject, m.value, m.detail) for m in found] == ([] if value is None else [("broker 2", value, said)])
+
+
+SECOND_MS = 1_000
+OUTAGES = {
+    "dated": (
+        {"since_ms": 1800, "asked_ms": 3900},
+        1800.0,
+        "out of the cluster for 30 minutes of the window, since 2026-11-21 09:30 UTC others lead its partitions, "
+        "away when asked at 2026-11-21 10:05 UTC",
+    ),
+    "asked within": (
+        {"since_ms": 3000, "asked_ms": 3000, "back_ms": 3060},
+        60.0,
+        "out of the cluster for 1 minute of the window, away when asked at 2026-11-21 09:50 UTC, back by 2026-11-21 09:51 UTC",
+    ),
+    "of a later window": ({"since_ms": 3900, "asked_ms": 3900}, None, None),
+    "of another broker": ({"since_ms": 1800, "asked_ms": 3900, "broker_id": 3}, None, None),
+}
+
+
+@pytest.mark.parametrize(("known", "value", "said"), OUTAGES.values(), ids=OUTAGES)
+def test_an_outage_that_answers_and_leader_epochs_show(known, value, said):
+    at_ms = {name: T0_MS + seconds * SECOND_MS for name, seconds in known.items() if name.endswith("_ms")}
+    outage = Outage(broker_id=known.get("broker_id", 2), last_ms=at_ms["asked_ms"], **at_ms)
+    row = {"window_start": hour(0), "broker_id": 2, "away_ms": None, "is_fenced": None, "observed_at": hour(1)}
+    found = measured("broker_away", {"bronze.brokers": [row]}, outages=[outage])
+    assert [(m.subject, m.value, m.detail) for m in found] == ([] if value is None else [("broker 2", value, said)])
+    of_log = measured("broker_away", {"bronze.brokers": [row | {"away_ms": 0}]}, outages=[outage])
+    assert [m.value for m in of_log] == [0.0]  # the metadata log knows it better
 
 
 @pytest.mark.parametrize("part", ["name", "measure", "limit", "meaning", "advice", "doc"])

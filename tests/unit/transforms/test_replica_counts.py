@@ -46,3 +46,25 @@ def replicas(leader, sizes, *, in_sync=True, **configs):
 def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless, spread):
     (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r")).to_dicts()
     assert (found["leaderless_count"], found["replica_size_spread"]) == (leaderless, spread)
+
+
+@pytest.mark.parametrize(
+    ("rows", "away", "under", "below", "lagging"),
+    [
+        (replicas(0, (1, 1)), (), 0, 0, 0),
+        (replicas(0, (1, 1)), (1,), 1, 0, 1),  # seen in sync, and dead at the window's end
+        (replicas(0, (1, 1)), (5,), 0, 0, 0),
+        (replicas(0, (1, 1), min_insync_replicas="2"), (1,), 1, 1, 1),
+        (replicas(0, (1, 1), min_insync_replicas="3"), (), 0, 1, 0),
+        (replicas(0, (1, 1), in_sync=None, min_insync_replicas="2"), (), 0, 0, 0),  # nobody knows
+        (replicas(0, (1, 1), in_sync=None, min_insync_replicas="2"), (1,), 1, 1, 1),
+        (replicas(0, (1, 1), in_sync=False), (), 1, 1, 2),
+        ([*replicas(0, (1, 1))[:1], *replicas(0, (1, 1), in_sync=None)[1:]], (), 0, 0, 0),  # of one it is not known
+        (replicas(-1, (1, 1), in_sync=None), (1,), 1, 0, 1),
+    ],
+)
+def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
+    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r"), away).to_dicts()
+    names = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count")
+    assert tuple(found[name] for name in names) == (under, below, lagging)
+    assert found["leaderless_count"] == 0
