@@ -261,13 +261,15 @@ def test_a_window_that_is_judged_has_the_true_loads(happened, name):
 
 
 def test_the_windows_that_can_be_judged_are(happened):
-    """Disks hold the history of leaders; runs that follow see every leader, one that comes late only the last ones."""
+    """Disks hold the history of leaders; runs that follow see every leader, one that comes late only the last ones. A broker
+    that does not answer takes nothing away: the records of all partitions came from the others."""
     _, _, runs = happened
+    everything = {ALIVE, KILLED, AWAY, RETURNED, WELL}
     assert {name: ran.judged() for name, ran in runs.items()} == {
-        "prompt": {ALIVE, RETURNED, WELL},  # in the others a broker does not answer
-        "delayed": {KILLED, AWAY, RETURNED, WELL},  # when `ALIVE` was run the broker did not answer
+        "prompt": everything,
+        "delayed": everything,
         "late": {WELL},
-        "disks": {ALIVE, KILLED, AWAY, RETURNED, WELL},
+        "disks": everything,
     }
 
 
@@ -275,26 +277,81 @@ def test_windows_that_abstain_say_why(happened):
     _, _, runs = happened
     why = runs["late"].reasons("source_arrival")
     assert all("who led in leader epoch" in why[minute, "live_cluster"] for minute in (ALIVE, KILLED, AWAY, RETURNED))
-    told = runs["prompt"].reasons("source_arrival")
-    assert all("broker 2 (it is not in the cluster)" in told[minute, "live_cluster"] for minute in (KILLED, AWAY))
+    assert {name: ran.reasons("source_arrival") for name, ran in runs.items() if name != "late"} == {
+        "prompt": {},
+        "delayed": {},
+        "disks": {},
+    }
+
+
+def in_sync(ran, start_ms):
+    """By minute, what the rows say of whether broker 2's replicas and those of the others are in sync."""
+    found = defaultdict(lambda: (set(), set()))
+    for row in stored(ran.warehouse, "bronze.cluster_state"):
+        minute = (milliseconds_of(row["window_start"]) - start_ms) // MINUTE_MS
+        found[minute][row["replica_id"] != DEAD].add(row["is_in_sync"])
+    return dict(found)
 
 
 def test_state_of_the_run_is_not_in_windows_before_it(happened):
+    """It is in the window that holds the moment; the newest one run has what changes slowly, and those before leaders alone."""
     start_ms, _, runs = happened
-    newest = start_ms + WELL * MINUTE_MS
+    newest, asked = start_ms + WELL * MINUTE_MS, start_ms + (WELL + 1) * MINUTE_MS + GRACE_MS
     rows = stored(runs["late"].warehouse, "bronze.cluster_state")
-    observed = [row for row in rows if milliseconds_of(row["window_start"]) == newest]
-    before = [row for row in rows if milliseconds_of(row["window_start"]) < newest]
-    assert {milliseconds_of(row["observed_at"]) for row in rows} == {newest + MINUTE_MS + GRACE_MS}
-    assert all(row["is_in_sync"] and row["size_bytes"] for row in observed)
+    by_window = defaultdict(list)
+    for row in rows:
+        by_window[milliseconds_of(row["window_start"])].append(row)
+    assert {milliseconds_of(row["observed_at"]) for row in rows} == {asked}
+    assert all(row["is_in_sync"] and row["size_bytes"] for row in by_window[asked])
+    assert all(row["is_in_sync"] is None and row["size_bytes"] for row in by_window[newest])
+    before = [row for start, found in by_window.items() if start < newest for row in found]
     assert {(row["is_in_sync"], row["size_bytes"], row["log_end_offset"]) for row in before} == {(None, None, None)}
-    away = [row for row in before if milliseconds_of(row["window_start"]) == start_ms + AWAY * MINUTE_MS]
-    assert DEAD not in {row["leader_id"] for row in away}
+    assert DEAD not in {row["leader_id"] for row in by_window[start_ms + AWAY * MINUTE_MS]}
 
 
-def test_leaders_that_moved_and_the_broker_that_was_away_are_told(happened):
+def test_in_sync_sets_are_of_the_moment_or_of_the_window_that_it_closes(happened):
+    """Runs that follow ask as a window ends: that is within the next one, and closes the first one of all."""
+    start_ms, _, runs = happened
+    assert in_sync(runs["prompt"], start_ms) == {
+        ALIVE: ({True}, {True}),
+        KILLED: ({True}, {True}),  # as it began
+        AWAY: ({False}, {True}),
+        RETURNED: ({False}, {True}),
+        WELL: ({True}, {True}),
+        WELL + 1: ({True}, {True}),
+    }
+    late = in_sync(runs["late"], start_ms)
+    assert {minute for minute, told in late.items() if told != ({None}, {None})} == {WELL + 1 + GRACE_MS // MINUTE_MS}
+
+
+def test_leaders_that_moved_are_told(happened):
     _, _, runs = happened
     moved = runs["disks"].reasons("leaders_moved")
     assert "led 3 partitions" in moved[KILLED, "broker 2"]
     assert {subject for minute, subject in moved if minute == RETURNED} == {"broker 0", "broker 1"}
-    assert {minute for minute, _ in runs["prompt"].reasons("broker_away")} == {KILLED, AWAY}
+
+
+def test_a_broker_that_was_away_is_told_in_the_windows_it_was_away_in_and_in_no_other(happened):
+    """The others ask when it is alive again, or, as they stamp it, after the last of these minutes."""
+    _, _, runs = happened
+    away = runs["prompt"].reasons("broker_away")
+    assert away.keys() == {(minute, "broker 2") for minute in (KILLED, AWAY, RETURNED)}
+    assert "others lead its partitions" in away[KILLED, "broker 2"]
+    assert "60 s" in away[AWAY, "broker 2"] or "1 minute" in away[AWAY, "broker 2"]
+    assert "back by" in away[RETURNED, "broker 2"]
+    under = {minute for minute, _ in runs["prompt"].reasons("under_replicated")}
+    assert under == {KILLED, AWAY, RETURNED}
+    for name in ("delayed", "late"):
+        assert not {minute for minute, _ in runs[name].reasons("broker_away") if minute <= WELL}
+        assert not {minute for minute, _ in runs[name].reasons("under_replicated") if minute <= WELL}
+
+
+def test_a_fair_share_is_that_of_the_capacity_that_stood(happened):
+    """Broker 2 was away from a part of `KILLED` to at least the end of `AWAY`."""
+    start_ms, _, runs = happened
+    fair = defaultdict(dict)
+    for row in stored(runs["prompt"].warehouse, "gold.broker_share"):
+        fair[(milliseconds_of(row["window_start"]) - start_ms) // MINUTE_MS][row["broker_id"]] = row["expected_share"]
+    assert fair[AWAY] == {0: 0.5, 1: 0.5, DEAD: 0.0}
+    assert 0.15 < fair[KILLED][DEAD] < 0.3
+    assert all(fair[minute][DEAD] == pytest.approx(1 / 3) for minute in (ALIVE, WELL))
