@@ -135,7 +135,7 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
     other = new_recommendation(rank=2, title="upgrade", is_enough=False)
     facts = dict(describe_brief(new_evidence(recommendations=(plan, other))).facts)
     assert facts["Predicted"].endswith("enough to resolve it; copies nothing")
-    assert facts["Do else"] == "upgrade (share then 35.0 %, not enough alone)"
+    assert facts["Do else"] == "upgrade (then 35.0 %, not enough alone)"
     moved = new_recommendation(moved_bytes=39_500_000)
     assert dict(describe_brief(new_evidence(recommendations=(moved,))).facts)["Predicted"].endswith("; copies 39.5 MB")
 
