@@ -120,16 +120,14 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
-    """Since when a broker was away in a window, how that is known, and when it was back if that was in it."""
-    said = f"out of the cluster for {format_span(max(1, round(away_ms / 1000)) * 1000)} of the window"
+    """Since when a broker was away, for how long of a window, and behind a semicolon how that is known and when it was back."""
     asked = f"away when asked at {format_clock(outage.asked_ms)}"
-    said += (
-        f", since {format_clock(outage.since_ms)} others lead its partitions, {asked}"
-        if outage.is_dated
-        else f", {asked}"
-    )
+    said = f"away since {format_clock(outage.since_ms)}" if outage.is_dated else asked
+    said += f" ({format_span(max(1, round(away_ms / 1000)) * 1000)} of the window)"
+    if outage.is_dated:
+        said += f"; others lead its partitions since then, {asked}"
     if outage.back_ms is not None and outage.back_ms <= end_ms:
-        said += f", back by {format_clock(outage.back_ms)}"
+        said += f"{',' if outage.is_dated else ';'} back by {format_clock(outage.back_ms)}"
     return said
 
 

@@ -116,8 +116,10 @@ def test_leader_epochs_date_an_outage(stored):
     measure_rules(stored, stored.windows)
     rows = [row for row in stored.rows(RULE_MEASURES) if row["rule"] == "broker_away" and row["value"]]
     assert minutes(rows, "value") == {2: 38.0}
-    said = "since 2026-11-21 09:02:22 UTC others lead its partitions, away when asked at 2026-11-21 09:02:40 UTC"
-    assert said in rows[0]["detail"]
+    assert rows[0]["detail"] == (
+        "away since 2026-11-21 09:02:22 UTC (38 s of the window); "
+        "others lead its partitions since then, away when asked at 2026-11-21 09:02:40 UTC"
+    )
 
 
 def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path):

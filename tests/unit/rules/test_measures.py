@@ -262,13 +262,13 @@ OUTAGES = {
     "dated": (
         {"since_ms": 1800, "asked_ms": 3900},
         1800.0,
-        "out of the cluster for 30 minutes of the window, since 2026-11-21 09:30 UTC others lead its partitions, "
+        "away since 2026-11-21 09:30 UTC (30 minutes of the window); others lead its partitions since then, "
         "away when asked at 2026-11-21 10:05 UTC",
     ),
     "asked within": (
         {"since_ms": 3000, "asked_ms": 3000, "back_ms": 3060},
         60.0,
-        "out of the cluster for 1 minute of the window, away when asked at 2026-11-21 09:50 UTC, back by 2026-11-21 09:51 UTC",
+        "away when asked at 2026-11-21 09:50 UTC (1 minute of the window); back by 2026-11-21 09:51 UTC",
     ),
     "of a later window": ({"since_ms": 3900, "asked_ms": 3900}, None, None),
     "of another broker": ({"since_ms": 1800, "asked_ms": 3900, "broker_id": 3}, None, None),
