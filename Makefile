@@ -34,7 +34,7 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 	@.ci/setup
 	@touch $@
 
-run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS=--no-spark: without Spark, as any run this small)
+run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="--engine sail": without Java)
 	@$(BIN)/python -m dags.run_once $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop

@@ -1,8 +1,7 @@
 """`make run`: the DAGs by Airflow on the committed capture, one ranged run each, in one process.
 
-One process pays once for the imports, the JVM and Airflow's execution API. Spark does everything, to be seen at work; with
-`make run ARGS=--no-spark` it starts as in any run only where the work is worth it, and the capture is not. Output of Airflow and
-Spark goes to `build/run/airflow.log`. Exits 0 also where the health gate failed: the demonstration is there to find the hot broker.
+One process pays once for the imports, the JVM and Airflow's execution API. `make run ARGS="--engine sail"` runs the same without
+Java. Output of Airflow and Spark goes to `build/run/airflow.log`. Exits 0 also where the health gate failed: the demonstration is there to find the hot broker.
 """
 
 from __future__ import annotations
@@ -86,34 +85,33 @@ def main() -> int:
     """Runs the DAGs and prints what they found; 0 unless something other than the health gate failed."""
     parser = argparse.ArgumentParser(prog="make run", description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--spark",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="have Spark do everything, or only what is worth it, as in any run",
+        "--engine",
+        choices=("spark", "sail"),
+        default="spark",
+        help="what runs the pipeline: spark, or sail without Java",
     )
-    by_spark = parser.parse_args().spark
+    engine = parser.parse_args().engine
     shutil.rmtree(FOLDER, ignore_errors=True)  # the recording never changes, so neither does a fresh warehouse
     with Console(FOLDER / "airflow.log") as console:
-        return run_all(console, by_spark=by_spark)
+        return run_all(console, engine)
 
 
-def run_all(console: Console, *, by_spark: bool) -> int:
+def run_all(console: Console, engine: str) -> int:
     """Runs all steps of `main`, with the outputs of everything else in the log."""
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("Python's modules loaded"):  # the first time they are compiled
         from dags.airflow_home import use_airflow_home
         from pipeline.cli.demo import prepare_demo
     with console.phase("capture unpacked"):
-        demo = prepare_demo(FOLDER, by_spark=by_spark)
+        demo = prepare_demo(FOLDER, engine=engine)
     use_airflow_home(ROOT / ".airflow", demo.config)
     with ThreadPoolExecutor(1) as other_core:
-        spark = other_core.submit(start_spark) if by_spark else None  # the JVM starts while Airflow is imported
+        starting = other_core.submit(start_engine)  # the JVM starts while Airflow is imported
         with console.phase("Airflow imported, database ready"):
             bag = load_dags()
-        if spark is not None:
-            with console.phase("Spark ready"):
-                spark.result()
-    from pipeline.storage.on_demand import count_tasks  # pyspark: that thread loads it first
+        with console.phase("Spark ready"):
+            starting.result()
+    from pipeline.stages import count_tasks  # pyspark: that thread loads it first
 
     states: dict[str, dict[str, str]] = {}
     for dag_id in DAG_IDS:
@@ -127,12 +125,12 @@ def run_all(console: Console, *, by_spark: bool) -> int:
     return 0
 
 
-def start_spark() -> None:
+def start_engine() -> None:
     """Starts the session that the tasks then find running in their process."""
     from pipeline.config_file import load_config
-    from pipeline.storage.session import create_session  # loads pyspark, in this thread
+    from pipeline.storage.engines import keep_engine  # loads pyspark, in this thread
 
-    create_session(load_config().spark, app_name="run_once")
+    keep_engine(load_config().spark, app_name="run_once")
 
 
 def load_dags() -> Any:  # Airflow's DagBag
@@ -169,6 +167,7 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
+    from dags.spark_events import list_work
     from pipeline.cli.replay_summary import describe_keys, describe_shares
     from pipeline.config_file import load_config
     from pipeline.storage.tables_on_disk import count_rows
@@ -191,6 +190,7 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
             describe_keys(config.warehouse),
         ),
         ("Replay: where records without a key would have gone", describe_shares(config.warehouse)),
+        ("Spark: queries and tasks, by what they made", list_work(FOLDER)),
         (
             "Reports",
             [str(path.relative_to(ROOT)) for path in sorted(config.report_path("any", 0).parent.glob("*.html"))],

@@ -1,112 +1,82 @@
-"""Chooses Spark for large work and this process for small: starting a JVM and its workers costs 20 CPU-s."""
+"""What engine runs a DataFrame: classic Spark, a Spark Connect server, or Sail in this process; they are started by `storage.engines`.
+
+References:
+    PySpark's functions make expressions of classic Spark or of Spark Connect, by a variable of the whole process: a process
+    uses one of them at a time.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from pyspark import RDD, StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-_T = TypeVar("_T")
-_U = TypeVar("_U")
-_MOST_S = 30
-"""Seconds of one core that are done here: on two cores Spark would take half of them, and 10 s to start."""
-_done = _planned = 0
+from pipeline.config.storage import Folder, RemoteFolder
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-class HeldValues(Generic[_T]):
-    """Values with what our tasks use of an RDD; each step is done at once."""
-
-    def __init__(self, values: Sequence[_T]) -> None:
-        self._values = values
-
-    def map(self, function: Callable[[_T], _U]) -> HeldValues[_U]:
-        """As `RDD.map`."""
-        return self.flatMap(lambda value: (function(value),))
-
-    def filter(self, is_wanted: Callable[[_T], bool]) -> HeldValues[_T]:
-        """As `RDD.filter`."""
-        return HeldValues([value for value in self._values if is_wanted(value)])
-
-    def flatMap(self, function: Callable[[_T], Iterable[_U]]) -> HeldValues[_U]:  # noqa: N802 - Spark's name
-        """As `RDD.flatMap`."""
-        global _done, _planned  # noqa: PLW0603 - as Spark's own tracker, for whoever watches this process
-        results: list[_U] = []
-        _done, _planned = 0, len(self._values)
-        for value in self._values:
-            results.extend(function(value))
-            _done += 1
-        _planned = _done = 0
-        return HeldValues(results)
-
-    def groupByKey(self: HeldValues[tuple[Any, _U]], _count: int) -> HeldValues[tuple[Any, list[_U]]]:  # noqa: N802
-        """As `RDD.groupByKey`."""
-        groups: dict[Any, list[_U]] = defaultdict(list)
-        for key, value in self._values:
-            groups[key].append(value)
-        return HeldValues(list(groups.items()))
-
-    def persist(self, _level: object) -> HeldValues[_T]:
-        """Does nothing: values are held."""
-        return self
-
-    def unpersist(self) -> None:
-        """Lets go of the values."""
-        self._values = ()
-
-    def collect(self) -> list[_T]:
-        """All values."""
-        return list(self._values)
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""Environment variable by which PySpark chooses the kind of its expressions."""
+_sail_sessions: set[int] = set()
+_slots: dict[int, int] = {}
 
 
-class InProcess:
-    """What `ingest` and `replay` use of a `SparkSession`, where all rows of a run are few."""
-
-    defaultParallelism = 1  # noqa: N815 - Spark's name
-
-    @property
-    def sparkContext(self) -> InProcess:  # noqa: N802 - Spark's name
-        """Itself."""
-        return self
-
-    def parallelize(self, values: Sequence[_T], _count: int) -> HeldValues[_T]:
-        """As `SparkContext.parallelize`."""
-        return HeldValues(values)
-
-
-class OnDemand(ABC):
-    """A `SparkSession` that starts on first use."""
-
-    @property
-    @abstractmethod
-    def is_wanted(self) -> bool:
-        """Whether all work uses it, however small."""
-
-
-def choose_engine(spark: SparkSession, seconds: float) -> SparkSession:
-    """Chooses Spark, or this process for work of few seconds of one core."""
-    if isinstance(spark, OnDemand) and seconds <= _MOST_S and not spark.is_wanted:
-        return cast("SparkSession", InProcess())
-    return spark
-
-
-def count_held() -> tuple[int, int]:
-    """Counts the values done and the values in all that this process works on."""
-    return _done, _planned
-
-
-@contextmanager
-def held_by_executors(values: RDD[_T]) -> Iterator[RDD[_T]]:
-    """Values that executors keep on their disks, once an action has made all of them; let go at the end.
-
-    Spark's local iterator alone runs one task at a time, and makes a value again for whoever asks twice.
-    """
-    held = values.persist(StorageLevel.DISK_ONLY)
+@contextlib.contextmanager
+def connect_mode(*, is_on: bool = True) -> Iterator[None]:
+    """Has PySpark's functions make expressions of Spark Connect, or of classic Spark, within a block."""
+    before = os.environ.pop(CONNECT_MODE, None)  # PySpark asks whether it is there
+    if is_on:
+        os.environ[CONNECT_MODE] = "1"
     try:
-        yield held
+        yield
     finally:
-        held.unpersist()
+        os.environ.pop(CONNECT_MODE, None)
+        if before is not None:
+            os.environ[CONNECT_MODE] = before
+
+
+def note_sail(spark: SparkSession) -> None:
+    """Remembers that a session is Sail's: it answers as any behind Spark Connect."""
+    _sail_sessions.add(id(spark))
+
+
+def is_sail(spark: SparkSession) -> bool:
+    """Whether a session is Sail's."""
+    return id(spark) in _sail_sessions
+
+
+def reads_files_in_tasks(spark: SparkSession, folder: Folder) -> bool:
+    """Whether tasks read a table's files by themselves: Spark has no client of object stores, Sail stops at text views."""
+    return isinstance(folder, RemoteFolder) or is_sail(spark)
+
+
+def count_task_slots(spark: SparkSession) -> int:
+    """How many tasks run at a time, as the engine says; asked once a session."""
+    if id(spark) not in _slots:
+        _slots[id(spark)] = _ask_slots(spark)
+    return _slots[id(spark)]
+
+
+def _ask_slots(spark: SparkSession) -> int:
+    if is_sail(spark):
+        return os.cpu_count() or 1
+    # a range without a number of partitions has one for each slot
+    return spark.range(1 << 16).select(F.spark_partition_id()).distinct().count()
+
+
+def describe_work(what: str) -> None:
+    """Says what the queries of this thread are for, where classic Spark runs in this process: its UI and event log show it."""
+    session = sys.modules.get("pipeline.storage.session")
+    if session is not None and session.is_running():
+        session.describe_jobs(what)
+
+
+def count_engine_tasks() -> tuple[int, int] | None:
+    """Tasks done, and tasks in all, of the stages that classic Spark runs now; None where it does not run in this process."""
+    session = sys.modules.get("pipeline.storage.session")
+    return session.count_spark_tasks() if session is not None and session.is_running() else None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from pipeline.config.storage import Folder
+from pipeline.engine import describe_work
 from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of, spanning
-from pipeline.storage.frames import arrow_schema, fit_rows, rows_of
+from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, values_of
@@ -62,6 +63,11 @@ class RunContext:
     def span(self) -> TimeWindow:
         """From the first window's start to the last one's end."""
         return spanning(self.windows)
+
+    @property
+    def subject(self) -> str:
+        """What the run is about, for people: cluster and windows."""
+        return f"{self.cluster_name} {self.span}"
 
     @property
     def as_of_ms(self) -> int:
@@ -148,6 +154,26 @@ class RunContext:
         from pipeline.storage.delta import load_windows  # noqa: PLC0415 - a run that needs no Spark does not import it
 
         return load_windows(spark, self.warehouse, table, self.cluster_name, windows)
+
+    def fit(self, table: Table, frame: DataFrame) -> DataFrame:
+        """A DataFrame in a table's declared columns; `cluster`, `window_date` and `run_id` are filled in."""
+        return fit_frame(frame, table, cluster=self.cluster_name, run_id=self.run_id)
+
+    def replace_frame(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
+        """As `replace`, by a DataFrame: for tables that grow with the traffic."""
+        from pipeline.storage.data_files import replace_windows  # noqa: PLC0415 - a run that needs no Spark does not import it
+
+        describe_work(f"{self.subject}: {table.name}")
+        rows = self.fit(table, frame)
+        return replace_windows(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+
+    def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
+        """Adds the rows of some windows' dates whose key is not stored yet; returns the table's version."""
+        from pipeline.storage.delta import insert_missing  # noqa: PLC0415 - likewise
+
+        describe_work(f"{self.subject}: {table.name}")
+        rows = self.fit(table, frame)
+        return insert_missing(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
         """Replaces the cluster's rows of some windows in one commit; returns the table's version.

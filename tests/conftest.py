@@ -96,23 +96,43 @@ def fail_unless_allowed(config, report):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """`local[2]`, UTC, Delta: one session, about 7 s, for all lanes of a run that need one."""
+def classic_session(tmp_path_factory):
+    """`local[2]`, UTC, Delta: one session, about 7 s, for all modules of a run that need one."""
     from pipeline.config.pipeline_config import Spark  # noqa: PLC0415  # lanes without Spark do not pay for its import
     from pipeline.storage.session import create_session, stop_session  # noqa: PLC0415
+    from tests.engines import on_classic  # noqa: PLC0415
 
-    session = create_session(
-        Spark(master="local[2]", driver_memory="1g"),
-        app_name="tests",
-        extra_conf={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.default.parallelism": "2",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
-        },
-    )
-    yield session
-    stop_session(session, timeout_s=600)
+    with on_classic():
+        session = create_session(
+            Spark(master="local[2]", driver_memory="1g"),
+            app_name="tests",
+            extra_conf={
+                "spark.sql.shuffle.partitions": "2",
+                "spark.default.parallelism": "2",
+                "spark.databricks.delta.snapshotPartitions": "1",
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+            },
+        )
+        yield session
+        stop_session(session, timeout_s=600)
+
+
+@pytest.fixture(scope="module")
+def classic(classic_session):
+    """Classic Spark, for all tests of a module."""
+    from tests.engines import on_classic  # noqa: PLC0415
+
+    with on_classic():
+        yield classic_session
+
+
+@pytest.fixture(scope="module")
+def spark():
+    """Sail, for all tests of a module: the same DataFrames without a JVM."""
+    from tests.engines import on_sail  # noqa: PLC0415
+
+    with on_sail() as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,8 @@ DEMO_CANDIDATES = (
     {"name": "librdkafka", "partitioner": "librdkafka-consistent_random"},
     {"name": "twice the partitions", "partitions": "x2"},
 )
+EVENTS = "events"
+"""Folder of Spark's event log, beside the configuration."""
 _MAX_WINDOW_BYTES = 1 << 27
 
 
@@ -39,10 +41,10 @@ class Demo:
     span: TimeWindow
 
 
-def prepare_demo(folder: Path, *, by_spark: bool = False) -> Demo:
+def prepare_demo(folder: Path, *, engine: str = "spark") -> Demo:
     """Unpacks the capture into `folder`, over an earlier one, and writes `partition-health.yaml` there.
 
-    `by_spark`: have Spark do everything, though the recording is small enough to do without.
+    `engine`: what runs the pipeline: `spark`, or `sail`.
 
     Raises:
         ConfigError: if the archive cannot be unpacked.
@@ -51,10 +53,20 @@ def prepare_demo(folder: Path, *, by_spark: bool = False) -> Demo:
     unpack_capture(CAPTURE_ARCHIVE, folder)
     clock = json.loads((folder / "capture/manifest.json").read_text(encoding="utf-8"))["clock"]
     config = folder / "partition-health.yaml"
-    config.write_text(
-        yaml.safe_dump(_configuration(folder, clock, by_spark=by_spark), sort_keys=False), encoding="utf-8"
-    )
+    text = yaml.safe_dump(_configuration(folder, clock, engine=engine), sort_keys=False)
+    config.write_text(text, encoding="utf-8")
     return Demo(config, TimeWindow(clock["start_ms"], clock["end_ms"]))
+
+
+def _event_log(folder: Path) -> dict[str, str]:
+    """Settings that have Spark write down what it does."""
+    events = folder / EVENTS
+    events.mkdir(exist_ok=True)
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(events.resolve()),
+        "spark.eventLog.compress": "false",
+    }
 
 
 def unpack_capture(archive: Path, folder: Path) -> None:
@@ -76,7 +88,7 @@ def unpack_capture(archive: Path, folder: Path) -> None:
         raise ConfigError(f"{archive} cannot be unpacked as a capture: {error}") from error
 
 
-def _configuration(folder: Path, clock: dict[str, int], *, by_spark: bool) -> dict[str, object]:
+def _configuration(folder: Path, clock: dict[str, int], *, engine: str) -> dict[str, object]:
     groups = sorted((folder / "capture/tools").glob("consumer-groups-describe-*.txt"))
     return {
         "warehouse": "warehouse",
@@ -85,7 +97,7 @@ def _configuration(folder: Path, clock: dict[str, int], *, by_spark: bool) -> di
         "grace": "PT1M",
         "mail": {"sender": "partition-health@example.org", "to": ["kafka-platform@example.org"]},
         "candidates": list(DEMO_CANDIDATES),
-        "spark": {"always": by_spark},
+        "spark": {"engine": engine, "conf": _event_log(folder) if engine == "spark" else {}},
         "clusters": {
             CLUSTER: {
                 "as_of": format_instant(clock["recorded_until_ms"]),

@@ -8,16 +8,13 @@ import json
 import sys
 import tempfile
 import uuid
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pipeline.cli.replay_inputs import ReplayInputs
 
 _DESCRIPTION = """\
@@ -77,15 +74,15 @@ def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     from pipeline.cli.replay_rows import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
     from pipeline.runs import plan_runs
-    from pipeline.storage.on_demand import SparkOnDemand, count_tasks
+    from pipeline.stages import count_tasks
+    from pipeline.storage.engines import running_engine
 
     config = inputs.configure(folder)
     replay.check(config)
     (read,) = plan_runs(config, inputs.read_span, run_id=f"replay-{uuid.uuid4()}", now_ms=inputs.as_of_ms)
     run = dataclasses.replace(read, windows=tuple(inputs.span.split(inputs.window_ms)))
     progress = Progress(every_s=_TOLD_EVERY_S, report=lambda said: print(said, file=sys.stderr, flush=True))
-    with closing(SparkOnDemand(config.spark, app_name="replay")) as on_demand:
-        spark = cast("SparkSession", on_demand)
+    with running_engine(config.spark, app_name="replay") as spark:
         with progress.step("reading the records", count_tasks):
             ingested = ingest.run(spark, read)
         with progress.step("replaying them", count_tasks):

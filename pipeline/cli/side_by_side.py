@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -21,6 +21,8 @@ from pipeline.environment import count_steps_at_once
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pipeline.cli.steps import Step, StepReport
     from pipeline.runs import RunContext
 
@@ -33,14 +35,12 @@ def take_steps_apart(
 ) -> Iterator[Ended]:
     """Takes steps for several clusters; begins in the order given.
 
-    `at_once`: how many at a time; by default as many as the machine holds, and on a Spark cluster one, as an application takes
-    all of its cores.
+    `at_once`: how many at a time, see `count_at_once`.
 
     Yields:
         Each run as it ends.
     """
-    is_local = runs[0].config.spark.master.startswith("local[")
-    with _Workers(steps, at_once or (count_steps_at_once(len(runs)) if is_local else 1)) as workers:
+    with _Workers(steps, count_at_once(runs, at_once)) as workers:
         waiting, ended = deque(runs), 0
         with Progress().step("clusters", lambda: (ended, len(runs)), unit="clusters"):
             while ended < len(runs):
@@ -49,6 +49,14 @@ def take_steps_apart(
                 for done in workers.wait():
                     ended += 1
                     yield done
+
+
+def count_at_once(runs: Sequence[RunContext], most: int | None = None) -> int:
+    """How many clusters at a time.
+
+    `most`: by default as many as the machine holds, and where Spark runs elsewhere one: an application takes all cores there.
+    """
+    return most or (count_steps_at_once(len(runs)) if runs[0].config.spark.is_local else 1)
 
 
 class _Workers:
@@ -123,17 +131,20 @@ def _error_of(text: str, exit_code: int) -> PipelineError:
 def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
     """In a process of its own: takes steps for each run that comes; answers with reports, and errors as plain values."""
     from pipeline.cli.steps import take_steps
-    from pipeline.storage.on_demand import SparkOnDemand
+    from pipeline.storage.engines import running_engine
 
-    spark: SparkOnDemand | None = None
+    spark: SparkSession | None = None
     with Path(os.devnull).open("w") as nowhere, ExitStack() as stack:  # the parent shows how far it is
         while True:
             try:
                 run: RunContext = theirs.recv()
             except EOFError:
                 return
-            if spark is None:
-                spark = stack.enter_context(closing(SparkOnDemand(run.config.spark, app_name=run.run_id)))
+            try:
+                spark = spark or stack.enter_context(running_engine(run.config.spark, app_name=run.run_id))
+            except PipelineError as error:
+                theirs.send((None, [(0, str(error), error.exit_code)]))
+                continue
             errors: list[tuple[int, str, int]] = []
 
             def keep(
@@ -141,5 +152,5 @@ def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
             ) -> None:
                 errors.append((steps.index(step), str(error), error.exit_code))
 
-            done, _ = take_steps((run,), steps, keep, progress=Progress(nowhere), on_demand=spark)
+            done, _ = take_steps((run,), steps, keep, progress=Progress(nowhere), session=spark)
             theirs.send((done.get(run.cluster_name), errors))

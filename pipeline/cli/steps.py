@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import cast
 
 from pyspark.sql import SparkSession
 
@@ -31,8 +30,9 @@ from pipeline.model.window import TimeWindow, spanning
 from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import list_missing, write_reports
 from pipeline.runs import JobReport, RunContext
+from pipeline.stages import count_tasks
+from pipeline.storage.engines import running_engine
 from pipeline.storage.locks import holding
-from pipeline.storage.on_demand import SparkOnDemand, count_tasks
 from pipeline.storage.spark_errors import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
 
@@ -143,16 +143,16 @@ def take_steps(
     on_error: Callable[[RunContext, Step, PipelineError], None],
     *,
     progress: Progress | None = None,
-    on_demand: SparkOnDemand | None = None,
+    session: SparkSession | None = None,
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
-    """Takes steps for one cluster after the other; Spark starts once, when work is worth it.
+    """Takes steps for one cluster after the other, in one session of Spark.
 
     No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
 
     `steps`: some of `STEPS`, in order.
     `on_error`: called with every error when it occurs.
     `progress`: where people see how far it is; stderr by default.
-    `on_demand`: Spark that outlasts the steps; else theirs ends with them.
+    `session`: one that outlasts the steps; else theirs ends with them.
 
     Returns:
         Reports of clusters that came to the last step, and the errors.
@@ -165,9 +165,8 @@ def take_steps(
     if replay_windows in steps:
         replay.check(runs[0].config)
     progress = progress or Progress()
-    own = nullcontext() if on_demand else closing(SparkOnDemand(runs[0].config.spark, app_name=runs[0].run_id))
-    with own as started:
-        spark = cast("SparkSession", on_demand or started)
+    own = nullcontext(session) if session else running_engine(runs[0].config.spark, app_name=runs[0].run_id)
+    with own as spark:
         for run in runs:
             reports = []
             for step in steps:

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
@@ -99,19 +99,35 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Spark(Section):
-    """Settings of Spark.
+    """Settings of Spark: what runs the pipeline's DataFrames.
 
     Attributes:
-        master: Spark's master URL.
+        engine: `spark` is Apache Spark; `sail` runs the same DataFrames in this process, without Java, where one machine is
+            enough. It needs the extra `sail`.
+        master: Spark's master URL; not used where `remote` is set, nor by Sail.
+        remote: Address of a Spark Connect server, such as `sc://host:15002`; it needs the extra `connect`, and no Java here.
+            The server needs Delta's jars, and its Python workers this package.
         driver_memory: Heap of the driver.
         conf: Further settings of Spark, passed through.
-        always: Start it for small work, too, which this process otherwise does itself where `master` is local.
     """
 
+    engine: Literal["spark", "sail"] = "spark"
     master: str = "local[2]"
+    remote: str | None = None
     driver_memory: str = "2g"
-    always: bool = False
     conf: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("remote")
+    @classmethod
+    def _check_remote(cls, address: str | None) -> str | None:
+        if address is not None and not address.startswith("sc://"):
+            raise ValueError(f"{address}: expected the address of a Spark Connect server, such as sc://host:15002")
+        return address
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it runs on this machine."""
+        return self.remote is None and (self.engine == "sail" or self.master.startswith("local["))
 
 
 def _follow_window(validated: dict[str, Any]) -> timedelta:

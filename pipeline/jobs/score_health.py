@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 
 import polars as pl
 import pyarrow as pa
@@ -16,10 +17,12 @@ from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext
+from pipeline.stages import Parts, Pieces, Staging
 from pipeline.storage.at_once import write_at_once
+from pipeline.storage.frames import arrow_schema
 from pipeline.storage.outages import load_outages
-from pipeline.storage.rows import FEW_ROWS
-from pipeline.storage.tables_on_disk import count_rows, ensure_tables
+from pipeline.storage.staging import open_staging_folder
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
@@ -35,6 +38,7 @@ from pipeline.transforms.shares import measure_broker_shares, measure_partition_
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS)
+_OF_BROKERS = (BROKER_SHARE, GROUP_BALANCE)  # a row for each broker, and for each group
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
 _SLOTS = """
@@ -71,15 +75,10 @@ def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[Tim
     return {window for window, digest in inputs.items() if judged_from.get(window.start_ms) == digest}
 
 
-def run(
-    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], *, few_rows: int = FEW_ROWS
-) -> JobReport:
+def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
     """Replaces the windows' rows in the tables of health.
 
-    Windows are measured one by one, so that no more than one is held: in this process, or by Spark's tasks where the
-    tables hold many rows.
-
-    `few_rows`: rows of the tables that one process measures alone.
+    Spark's tasks measure windows one by one, so that no task holds more than one.
     """
     scored = run.starts_in((BROKER_SHARE,), windows) if windows else set()
     kept, unkept = run.split_by_rows([window for window in windows if window.start_ms in scored])
@@ -88,18 +87,34 @@ def run(
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))
     ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
-    counts = count_rows(run.warehouse, (CLUSTER_STATE, PARTITION_TRAFFIC, KEY_TRAFFIC))
-    if len(windows) > 1 and sum(counts.values()) > few_rows:
-        spread = spark.sparkContext.parallelize(windows, len(windows))
-        measured = spread.map(partial(measure_window, run)).collect()
-    else:
-        measured = [measure_window(run, window) for window in windows]
-    tables = {table: pa.concat_tables([found[table.name] for found in measured]) for table in _MEASURED}
-    tables[LATENCY] = _measure_latency(run, windows)
-    return JobReport(
-        table_versions=write_at_once([partial(_replace, run, windows, table, rows) for table, rows in tables.items()]),
-        notes=notes,
-    )
+    work = [partial(_measure_window, run, window) for window in windows]
+    with open_staging_folder(run.warehouse) as folder:
+        parts = Staging(spark, folder, run.subject).run_tasks(
+            "measure windows",
+            [*work, partial(_measure_latency, run, windows)],
+            methodcaller("__call__"),
+            {table.name: arrow_schema(table) for table in (*_MEASURED, LATENCY)},
+        )
+        writes = [partial(_replace, spark, run, windows, table, parts[table.name]) for table in (*_MEASURED, LATENCY)]
+        return JobReport(table_versions=write_at_once(writes), notes=notes)
+
+
+def _measure_window(run: RunContext, window: TimeWindow) -> Pieces:
+    return _fit(run, measure_window(run, window))
+
+
+def _fit(run: RunContext, measured: Mapping[str, pa.Table]) -> Pieces:
+    tables = {table.name: table for table in (*_MEASURED, LATENCY)}
+    return ((name, run.table_of(tables[name], rows)) for name, rows in measured.items())
+
+
+def _replace(
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], table: Table, parts: Parts
+) -> dict[str, int]:
+    """Replaces rows by Spark where they grow with partitions, keys or clients, else from the driver."""
+    if table in _OF_BROKERS or not parts.row_count:
+        return {table.name: run.replace(table, parts.load(), windows)}
+    return {table.name: run.replace_frame(spark, table, parts.frame(), windows)}
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
@@ -145,12 +160,8 @@ def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
     return pl.DataFrame(sums).with_columns(join_squares(pl.col("upper"), pl.col("lower")).alias("squared"))
 
 
-def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
+def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> Pieces:
     reach = TimeWindow(windows[0].start_ms - HISTORY_WINDOWS * run.window_ms, windows[-1].end_ms)
     compared = compare_latency(run.load(PRODUCER_NODES, (reach,)))
     starts = [instant_of(window.start_ms) for window in windows]
-    return compared.filter(pl.col("window_start").is_in(starts)).to_arrow()
-
-
-def _replace(run: RunContext, windows: tuple[TimeWindow, ...], table: Table, rows: pa.Table) -> dict[str, int]:
-    return {table.name: run.replace(table, rows, windows)}
+    return _fit(run, {LATENCY.name: compared.filter(pl.col("window_start").is_in(starts)).to_arrow()})

@@ -150,3 +150,18 @@ def spanning(windows: Iterable[TimeWindow]) -> TimeWindow:
     """
     held = list(windows)
     return TimeWindow(min(w.start_ms for w in held), max(w.end_ms for w in held))
+
+
+def stretches_of(windows: Iterable[TimeWindow]) -> tuple[TimeWindow, ...]:
+    """The spans without a gap that windows cover, ascending.
+
+    >>> stretches_of([TimeWindow(5, 9), TimeWindow(1, 3), TimeWindow(3, 4)])
+    (TimeWindow(start_ms=1, end_ms=4), TimeWindow(start_ms=5, end_ms=9))
+    """
+    spans: list[TimeWindow] = []
+    for window in sorted(windows):
+        if spans and window.start_ms <= spans[-1].end_ms:
+            spans[-1] = TimeWindow(spans[-1].start_ms, max(spans[-1].end_ms, window.end_ms))
+        else:
+            spans.append(window)
+    return tuple(spans)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from pipeline.engine import InProcess, choose_engine
+from pipeline.engine import count_task_slots
+from pipeline.stages import run_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS_PER_CORE = 3
-_S_PER_RECORD = 0.1e-6
-"""Of one core, to simulate one."""
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -30,19 +27,8 @@ def run_tasks(
     `cost_of` says about how many records' work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
     there. The results are in no certain order, and to be taken once: each is unpacked when it is taken.
     """
-    spark = choose_engine(spark, _S_PER_RECORD * sum(map(cost_of, pieces)))
-    dealt = deal(pieces, cost_of, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    if not dealt:
-        return []
-    if isinstance(cast("object", spark), InProcess):  # nothing is sent anywhere
-        return spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(work).collect()
-
-    def pack(task: Sequence[Piece]) -> Iterator[bytes]:
-        for result in work(task):
-            yield zlib.compress(pickle.dumps(result), level=1)  # histograms are zeros for the most part
-
-    packed = spark.sparkContext.parallelize(dealt, len(dealt)).flatMap(pack).collect()
-    return (pickle.loads(zlib.decompress(result)) for result in packed)  # noqa: S301 - made by our own tasks
+    dealt = deal(pieces, cost_of, _TASKS_PER_CORE * count_task_slots(spark)) if pieces else []
+    return run_values(spark, dealt, work)
 
 
 def deal(pieces: Sequence[Piece], cost_of: Callable[[Piece], int], task_count: int) -> list[tuple[Piece, ...]]:

@@ -1,53 +1,39 @@
-"""Tables as Spark frames, and windows replaced by more rows than one process may hold.
+"""Tables as DataFrames: loaded, replaced window by window, and rows added whose key is missing.
+
+Spark's tasks write the data files, and delta-rs makes the one commit, see `data_files`: the same on a disk and in an object
+store, on classic Spark, behind Spark Connect and on Sail. Spark reads tables with Delta's own reader where it has one.
 
 References:
-    `replaceWhere` deletes what matches the predicate and writes the new rows in one commit, and refuses rows that do
-    not match it. Two commits that touch the same rows conflict: the second writer gets a concurrency exception.
-    On S3 Delta 4.3's `S3SingleDriverLogStore` overwrites a version that another writer put there since it looked, and
-    no other store of it commits by a conditional PUT. There delta-rs makes every commit, and Spark's tasks read files.
+    Delta 4.3's log store for S3, `S3SingleDriverLogStore`, overwrites a version that another writer put there since it looked.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from delta import exceptions
-from pyspark.sql import functions as F
 
-from pipeline.config.storage import Folder, RemoteFolder
-from pipeline.engine import held_by_executors
+from pipeline.config.storage import Folder
+from pipeline.engine import reads_files_in_tasks
 from pipeline.errors import StorageConflictError
 from pipeline.model.window import TimeWindow
-from pipeline.storage.durability import NOT_DURABLE, StorageErrors, open_table, sync_commits
+from pipeline.stages import map_tasks
+from pipeline.storage.data_files import append_files
+from pipeline.storage.durability import find_version
+from pipeline.storage.file_writer import Scope
 from pipeline.storage.files import iter_dataset, list_data_files
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.predicates import format_predicate
-from pipeline.storage.row_groups import count_group_rows
-from pipeline.storage.rows import replace_streamed_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
-from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
-_ATTEMPTS = 3
-
-_CONFLICTS = (  # they share no base class of their own
-    exceptions.ConcurrentAppendException,
-    exceptions.ConcurrentDeleteDeleteException,
-    exceptions.ConcurrentDeleteReadException,
-    exceptions.ConcurrentTransactionException,
-    exceptions.ConcurrentWriteException,
-    exceptions.DeltaConcurrentModificationException,
-    exceptions.MetadataChangedException,
-    exceptions.ProtocolChangedException,
-)
+_ATTEMPTS = 20
 
 
 def load(spark: SparkSession, warehouse: Folder, table: Table) -> DataFrame:
@@ -59,83 +45,77 @@ def load_windows(
     spark: SparkSession, warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
 ) -> DataFrame:
     """A cluster's rows of some windows, likewise; of a table partitioned by cluster and window date."""
-    wanted = format_predicate(table, cluster, windows)
-    if not isinstance(warehouse, RemoteFolder):
-        return load(spark, warehouse, table).where(wanted)
+    if not reads_files_in_tasks(spark, warehouse):
+        return load(spark, warehouse, table).where(format_predicate(table, cluster, windows))
     paths = list_data_files(warehouse, table, cluster, windows)
-    declared = arrow_schema(table)
-    stored = pa.schema([field for field in declared if field.name not in table.partitioned_by])
-    files = spark.createDataFrame(
-        spark.sparkContext.parallelize([(path,) for path in paths], max(1, len(paths))), "path string"
+    return map_tasks(
+        spark, paths, partial(_read_windows, warehouse, table, Scope.of(cluster, windows)), arrow_schema(table)
     )
-    rows = files.mapInArrow(partial(_read_files, warehouse, stored), format_sql_schema(stored))
-    keyed = rows.withColumns({"cluster": F.lit(cluster), "window_date": F.to_date("window_start")})
-    return keyed.select(*table.column_names).where(wanted)
 
 
-def _read_files(warehouse: Folder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for path in batch["path"].to_pylist():
-            yield from iter_dataset(warehouse, path, schema)
+def _read_windows(warehouse: Folder, table: Table, scope: Scope, path: str) -> Iterator[pa.Table]:
+    """Rows of one file of a table that is partitioned by cluster and window date."""
+    stored = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
+    for batch in iter_dataset(warehouse, path, stored):
+        rows = pa.Table.from_batches([batch])
+        rows = rows.filter(scope.holds(rows))
+        dates = rows["window_start"].cast(pa.date32())
+        rows = rows.append_column("cluster", pa.repeat(scope.cluster, len(rows))).append_column("window_date", dates)
+        yield rows.select(table.column_names)
 
 
-def replace_spread_rows(
+def insert_missing(
     spark: SparkSession,
-    rows: RDD[pa.Table],
+    frame: DataFrame,
     warehouse: Folder,
     table: Table,
     *,
     cluster: str,
     windows: Sequence[TimeWindow],
 ) -> int:
-    """Replaces all rows of a cluster in some windows, in one commit, as `rows.replace_rows` does with few rows.
+    """Adds a cluster's rows whose key is not stored yet; returns the table's version after the commit.
 
-    `rows`: from `frames.fit_rows`.
-
-    Returns:
-        The table's version after the commit.
+    `frame`: rows in the declared columns, one a key; of a table partitioned by cluster and `window_date`.
+    `windows`: those whose dates the rows have.
 
     Raises:
+        TableMismatchError: a row is NULL where it must not be.
         StorageConflictError: if other writers came first every time it was tried.
-        AnalysisException: `DELTA_REPLACE_WHERE_MISMATCH`: a row lies outside the cluster and windows.
     """
-    if isinstance(warehouse, RemoteFolder):
-        return _replace_remote(rows, warehouse, table, cluster, windows)
-    packed = spark.createDataFrame(rows.map(lambda part: (pickle.dumps(part),)), "packed binary")
-    frame = packed.mapInArrow(_unpack, format_sql_schema(arrow_schema(table)))
-    # One file per date below the target size, whatever number of Spark partitions the rows come in.
-    writer = frame.hint("rebalance", "window_date").write.format("delta").mode("overwrite")
     path = table_path(warehouse, table)
-    before = open_table(path).version()
-    conflict: Exception | None = None
     for _ in range(_ATTEMPTS):
-        try:
-            writer.option("replaceWhere", format_predicate(table, cluster, windows)).save(str(path))
-        except _CONFLICTS as error:
-            conflict = error
-        else:
-            version = open_table(path).version()
-            with StorageErrors(path, NOT_DURABLE):
-                sync_commits(path, after=before, to=version)
-            return version
-    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times") from conflict
+        version = find_version(path)
+        stored = _load_keys(spark, warehouse, table, cluster, windows)
+        new = frame.join(stored, on=list(table.key), how="left_anti").select(*table.column_names)
+        if append_files(new, warehouse, table, version):
+            return find_version(path)
+    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 
 
-def _replace_remote(
-    rows: RDD[pa.Table], warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
-) -> int:
-    """Executors compute the rows, all at once; the driver writes them part by part."""
-    with held_by_executors(rows) as held:
-        sizes = held.map(lambda part: (part.num_rows, part.nbytes)).collect()
-        group_rows = count_group_rows(sum(rows for rows, _ in sizes), sum(size for _, size in sizes))
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            return (batch for part in held.toLocalIterator(prefetchPartitions=True) for batch in part.to_batches())
-
-        return replace_streamed_rows(batches, warehouse, table, cluster=cluster, windows=windows, group_rows=group_rows)
+def _load_keys(
+    spark: SparkSession, warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
+) -> DataFrame:
+    """Keys of the rows of some windows' dates."""
+    if not reads_files_in_tasks(spark, warehouse):
+        return load(spark, warehouse, table).where(format_predicate(table, cluster, windows)).select(*table.key)
+    files = list_data_files(warehouse, table, cluster, windows)
+    keys = pa.schema([arrow_schema(table).field(name) for name in table.key])
+    dated = {path: _date_of(path) for path in files}
+    return map_tasks(spark, list(dated.items()), partial(_read_keys, warehouse, keys, cluster), keys)
 
 
-def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for packed in batch["packed"]:
-            yield from pickle.loads(packed.as_py()).to_batches()  # noqa: S301  (our own, of this job)
+def _date_of(path: str) -> str:
+    """The date in a file's path, `window_date=2026-11-21`: all writers name a file's folder so."""
+    return next(part.removeprefix("window_date=") for part in path.split("/") if part.startswith("window_date="))
+
+
+def _read_keys(warehouse: Folder, keys: pa.Schema, cluster: str, file: tuple[str, str]) -> Iterator[pa.Table]:
+    path, date = file
+    partition = {"cluster": cluster, "window_date": dt.date.fromisoformat(date)}
+    stored = pa.schema([field for field in keys if field.name not in partition])
+    for batch in iter_dataset(warehouse, path, stored):
+        columns = {
+            name: pa.repeat(pa.scalar(value, keys.field(name).type), len(batch)) for name, value in partition.items()
+        }
+        columns |= {name: batch[name] for name in stored.names}
+        yield pa.table([columns[name] for name in keys.names], schema=keys)

@@ -1,16 +1,20 @@
-"""Rows made on the driver, in the types of a declared table."""
+"""Rows in the types of a declared table: DataFrames, and rows made on the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from pipeline.errors import TableMismatchError
 from pipeline.tables import Column, Table
 from pipeline.tables.arrow_types import ARROW_TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def arrow_schema(table: Table) -> pa.Schema:
@@ -18,6 +22,29 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(
         [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
     )
+
+
+def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> DataFrame:
+    """Brings a DataFrame into the declared shape, as `fit_rows` does with rows on the driver; types are cast.
+
+    Raises:
+        TableMismatchError: naming every column that is missing or unknown.
+    """
+    found = {*frame.columns, "cluster", "run_id"}
+    if "window_start" in found:
+        found.add("window_date")
+    wrong = [f"unknown column {name}" for name in frame.columns if name not in table.column_names]
+    wrong += [f"column {c.name} is missing" for c in table.columns if c.name not in found and not c.nullable]
+    if wrong:
+        raise TableMismatchError(f"the rows do not fit {table.name}: {'; '.join(wrong)}")
+    given = {"cluster": F.lit(cluster), "run_id": F.lit(run_id)}
+    if "window_date" not in frame.columns:
+        given["window_date"] = F.to_date("window_start")
+    columns = []
+    for column in table.columns:
+        value = given.get(column.name, F.col(column.name) if column.name in frame.columns else F.lit(None))
+        columns.append(value.cast(column.type).alias(column.name))
+    return frame.select(*columns)
 
 
 def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pipeline.model.window import TimeWindow, format_instant
+from pipeline.model.window import TimeWindow, format_instant, stretches_of
 from pipeline.tables import Table
 
 
@@ -49,7 +49,7 @@ _datafusion_instant = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')
 
 
 def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: Callable[[str], str]) -> str:
-    spans = _joined(windows)
+    spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
     if not spans:
         raise ValueError("no windows")
     ranges = " OR ".join(
@@ -63,13 +63,3 @@ def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: 
         first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
         parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")
     return " AND ".join(parts)
-
-
-def _joined(windows: Iterable[TimeWindow]) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for window in sorted(windows):
-        if spans and window.start_ms <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], window.end_ms))
-        else:
-            spans.append((window.start_ms, window.end_ms))
-    return spans

@@ -7,7 +7,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -100,30 +100,6 @@ def replace_rows(
     properties = WriterProperties(max_row_group_size=count_group_rows(rows.num_rows, rows.nbytes))
 
     def write(on_disk: DeltaTable) -> None:
-        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
-
-    return commit(warehouse, table, write)
-
-
-def replace_streamed_rows(
-    batches: Callable[[], Iterable[pa.RecordBatch]],
-    warehouse: Folder,
-    table: Table,
-    *,
-    cluster: str,
-    windows: Sequence[TimeWindow],
-    group_rows: int,
-) -> int:
-    """Replaces rows as `replace_rows` does, of which one batch is held at a time.
-
-    `batches`: gives all of them, once for each attempt.
-    `group_rows`: rows of a row group, from `count_group_rows`.
-    """
-    predicate = format_datafusion_predicate(table, cluster, windows)
-    properties = WriterProperties(max_row_group_size=group_rows)
-
-    def write(on_disk: DeltaTable) -> None:
-        rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches())
         write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
 
     return commit(warehouse, table, write)

@@ -149,6 +149,13 @@ def count_spark_tasks() -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
+def describe_jobs(what: str) -> None:
+    """Says what the jobs of this thread are for: in Spark's UI, and in its event log."""
+    context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
+    if context is not None:
+        context.setJobDescription(what)
+
+
 def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
     """Stops Spark and its JVM."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM

@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
@@ -51,16 +52,15 @@ def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str,
 
 
 def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str, int]:
-    """Rows that one commit each added, by table name, as the writers counted them: delta-rs or Spark.
+    """Rows that one commit each added, by table name, as the writers counted them: delta-rs, our tasks, or Spark.
 
     Only the commit is read. A commit that is gone or counts nothing is left out.
     """
     found = {}
     for name, version in versions.items():
         actions = map(json.loads, _read_commit(warehouse.joinpath(*name.split(".")), f"_delta_log/{version:020}.json"))
-        metrics: dict[str, int | str] = next(
-            (one["commitInfo"].get("operationMetrics", {}) for one in actions if "commitInfo" in one), {}
-        )
+        info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+        metrics: dict[str, int | str] = info.get("operationMetrics", info)  # of files that tasks wrote there are none
         added = metrics.get("num_added_rows", metrics.get("numOutputRows"))
         if added is not None:
             found[name] = int(added)

@@ -49,14 +49,8 @@ def sum_squares(values: pl.Expr) -> pl.Expr:
     return (values.cast(pl.Int128) ** 2).sum().cast(pl.Float64)
 
 
-def split_squares(values: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """Sum of squares of numbers below 2^31 as two whole numbers that add up over parts: upper and lower half."""
-    squares = values * values
-    return (squares // HALF).sum(), (squares % HALF).sum()
-
-
 def join_squares(upper: pl.Expr, lower: pl.Expr) -> pl.Expr:
-    """The sum of squares that `split_squares` split, rounded once, to a double."""
+    """A sum of squares from the sums of their quotients and remainders by `HALF`, rounded once, to a double."""
     return (upper.cast(pl.Int128) * HALF + lower).cast(pl.Float64)
 
 

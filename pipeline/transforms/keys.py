@@ -2,164 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-import pyarrow as pa
+from pyspark.sql import functions as F
 
-from pipeline.model.window import DAY_MS
-from pipeline.transforms.arithmetic import instant
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")
 _SUMS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
 _OF_A_KEY = (
-    *("window_date", "key_id", "is_empty"),
-    *("murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"),
+    *("is_empty", "murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"),
     "clear_key",
 )
 _TRAFFIC_KINDS = ("no_key", "other_keys", "unreadable")
+Questions = Sequence[tuple[str, str, int]]
+"""Strategies, versions and partition counts, by the place at which a scan's rows name them."""
 
 
-def sum_keys(keys: pa.Table, others: pa.Table) -> pa.Table:
-    """Sums records and bytes per key, topic-partition and window: rows of `silver.key_traffic` of kind `key`.
+def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
+    """Sums records and bytes per key, topic-partition and window: rows of `silver.key_traffic` without cluster.
 
     A key that a log's rows do not hold may have been dropped there, as often as the log's `other_keys` row says: the
     errors of a key are those of all the partition's logs, corrected by what its own rows know better.
 
     Args:
-        keys: A row per key of a log and window: all rows of some keys.
-        others: Rows that are not about one key: all of them.
+        keys: A row per key of a log and window.
+        others: Rows that are not about one key; those of traffic become rows of their own kinds.
     """
-    sums = pl.DataFrame(keys.select([*_PARTITION, "key_id", *_SUMS])).group_by(*_PARTITION, "key_id").agg(
-        pl.col(name).sum() for name in _SUMS
-    )  # fmt: skip  # a chain on one line, its sums one a line
+    of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
     unnamed = (
-        pl.DataFrame(others)
-        .filter(pl.col("kind") == "other_keys")
-        .group_by(_PARTITION)
-        .agg(
-            pl.col("count_error").sum().alias("unnamed_count"), pl.col("size_error_bytes").sum().alias("unnamed_bytes")
-        )
+        others.where(F.col("kind") == "other_keys")
+        .groupBy(*_PARTITION)
+        .agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
     )
-    return (
-        sums.join(unnamed, on=_PARTITION, how="left")
-        .select(
-            instant(pl.col("window_start_ms")).alias("window_start"),
-            *("topic", "topic_id", "partition"),
-            pl.lit("key").alias("kind"),
-            *("key_id", "record_count", "size_bytes"),
-            pl.col("count_error") + pl.col("unnamed_count").fill_null(0),
-            pl.col("size_error_bytes") + pl.col("unnamed_bytes").fill_null(0),
-        )
-        .to_arrow()
+    named = of_keys.join(unnamed, on=list(_PARTITION), how="left").select(
+        *_PARTITION,
+        F.lit("key").alias("kind"),
+        *("key_id", "record_count", "size_bytes"),
+        (F.col("count_error") + F.coalesce("unnamed_count", F.lit(0))).alias("count_error"),
+        (F.col("size_error_bytes") + F.coalesce("unnamed_bytes", F.lit(0))).alias("size_error_bytes"),
     )
-
-
-def sum_others(others: pa.Table) -> pa.Table:
-    """The rows of `silver.key_traffic` that are not about one key."""
-    return (
-        pl.DataFrame(others)
-        .filter(pl.col("kind").is_in(_TRAFFIC_KINDS))
-        .group_by(*_PARTITION, "kind")
-        .agg(pl.col(name).sum() for name in _SUMS)
-        .select(
-            instant(pl.col("window_start_ms")).alias("window_start"),
-            *("topic", "topic_id", "partition", "kind"),
-            pl.lit("").alias("key_id"),
-            *_SUMS,
-        )
-        .to_arrow()
+    rest = (
+        others.where(F.col("kind").isin(*_TRAFFIC_KINDS))
+        .groupBy(*_PARTITION, "kind")
+        .agg(*_sums_of(_SUMS))
+        .select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
     )
+    return _with_window(named.unionByName(rest))
 
 
-def list_key_hashes(keys: pa.Table) -> pa.Table:
+def list_key_hashes(keys: DataFrame) -> DataFrame:
     """Every key once per date: rows of `silver.key_hashes`. All rows of an id hold the same hashes."""
-    hashed = _dated(keys).unique(["window_date", "key_id"], keep="any")
-    return hashed.select(_OF_A_KEY).to_arrow()
+    return keys.select(_date().alias("window_date"), "key_id", *_OF_A_KEY).dropDuplicates(["window_date", "key_id"])
 
 
-def list_key_answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
-    """Lists the answers of user-defined strategies, once per key and date: rows of `silver.key_answers`.
+def answer_keys(keys: DataFrame, questions: Questions) -> DataFrame:
+    """Answers of user-defined strategies, once per key and date, the smallest as `chosen_partition`, and the `greatest`.
 
-    A key about which two processes got different answers has none: see `describe_contradictions`. `questions` are
-    strategies, versions and partition counts, by place in `answers`.
+    Where the two differ, two processes got different answers: the key has none, see `describe_contradictions`.
     """
-    answered = _answers(keys, questions).filter(pl.col("chosen_partition") == pl.col("greatest"))
-    return answered.drop("greatest").to_arrow()
-
-
-def list_contradictions(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
-    """Keys about which a strategy answered differently in different logs."""
-    different = _answers(keys, questions).filter(pl.col("chosen_partition") != pl.col("greatest"))
-    return different.select("strategy", "strategy_version", "partition_count", "key_id").to_arrow()
-
-
-def describe_contradictions(different: pa.Table) -> list[dict[str, Any]]:
-    """Strategies that answered differently about one key in different logs, as rows of kind `problem`."""
-    counted = (
-        pl.DataFrame(different)
-        .group_by("strategy", "strategy_version", "partition_count")
-        .agg(pl.col("key_id").n_unique().alias("key_count"))
-        .sort("strategy", "partition_count")
+    said = keys.where(F.col("answers").isNotNull()).select(
+        _date().alias("window_date"), "key_id", F.posexplode("answers").alias("question", "answer")
     )
+    return (
+        said.where(F.col("answer") >= 0)
+        .groupBy("window_date", "key_id", "question")
+        .agg(F.min("answer").alias("chosen_partition"), F.max("answer").alias("greatest"))
+        .select("window_date", "key_id", *_name_questions(questions), "chosen_partition", "greatest")
+    )
+
+
+def count_contradictions(answers: DataFrame) -> DataFrame:
+    """Keys of each strategy that answered differently about them in different logs, from `answer_keys`: few rows."""
+    return (
+        answers.where(F.col("chosen_partition") != F.col("greatest"))
+        .groupBy("strategy", "strategy_version", "partition_count")
+        .agg(F.count_distinct("key_id").alias("key_count"))
+    )
+
+
+def describe_contradictions(counted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Strategies that answered differently about one key in different logs, as rows of kind `problem`."""
     return [
         _problem(
             row["strategy"],
             f"version {row['strategy_version']} answered differently about {row['key_count']} keys in different segments, "
             f"for {row['partition_count']} partitions; expected a function of the key: these keys go without an answer",
         )
-        for row in counted.to_dicts()
+        for row in sorted(counted, key=lambda row: (row["strategy"], row["partition_count"]))
     ]
 
 
-def key_problem_rows(others: pa.Table) -> list[dict[str, Any]]:
-    """Returns the problems of strategies, as rows of kind `problem`."""
-    found = pl.DataFrame(others).filter(pl.col("kind") == "problem").select("path", "reason").unique()
-    rows = found.sort("path", "reason").head(_MOST_PROBLEMS).to_dicts()
+def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
+    """The problems of strategies, as rows of kind `problem`; a thousand at most."""
+    found = others.where(F.col("kind") == "problem").select("path", "reason").distinct()
+    rows = found.orderBy("path", "reason").limit(_MOST_PROBLEMS).toArrow().to_pylist()
     return [_problem(row["path"], row["reason"]) for row in rows]
 
 
-def sum_key_matrices(others: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pa.Table:
-    """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`.
+def sum_key_matrices(others: DataFrame, questions: Questions) -> DataFrame:
+    """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`."""
+    sums = (
+        others.where(F.col("kind") == "cell")
+        .groupBy(*_PARTITION, "question", "chosen_partition")
+        .agg(*_sums_of(("key_count", "record_count", "size_bytes")))
+    )
+    return _with_window(
+        sums.select(
+            *_PARTITION, *_name_questions(questions), "chosen_partition", "key_count", "record_count", "size_bytes"
+        )
+    )
 
-    `questions` are strategies, versions and partition counts, by the place that a row of kind `cell` names.
-    """
-    cells = pl.DataFrame(others).filter(pl.col("kind") == "cell").join(_frame(questions), on="question")
-    return (
-        cells.group_by(*_PARTITION, "strategy", "strategy_version", "partition_count", "chosen_partition")
-        .agg(pl.col(name).sum() for name in ("key_count", "record_count", "size_bytes"))
-        .with_columns(instant(pl.col("window_start_ms")).alias("window_start"))
-        .drop("window_start_ms")
-        .to_arrow()
+
+def _sums_of(names: Sequence[str]) -> list[Column]:
+    return [F.sum(name).alias(name) for name in names]
+
+
+def _with_window(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("window_start", F.timestamp_millis("window_start_ms")).drop("window_start_ms")
+
+
+def _date() -> Column:
+    return F.to_date(F.timestamp_millis("window_start_ms"))
+
+
+def _name_questions(questions: Questions) -> tuple[Column, ...]:
+    """The strategy, version and partition count of the column `question`."""
+    names = ("strategy", "strategy_version", "partition_count")
+    if not questions:
+        kinds = ("string", "string", "bigint")
+        return tuple(F.lit(None).cast(kind).alias(name) for name, kind in zip(names, kinds, strict=True))
+    parts = zip(*questions, strict=True)
+    return tuple(
+        F.element_at(F.array(*map(F.lit, values)), F.col("question").cast("int") + 1).alias(name)
+        for name, values in zip(names, parts, strict=True)
     )
 
 
 def _problem(path: str, reason: str) -> dict[str, Any]:
     return {"path": path, "position": None, "reason": reason, "severity": "suspect", "first_bytes_hex": ""}
-
-
-def _dated(keys: pa.Table) -> pl.DataFrame:
-    day = (pl.col("window_start_ms") // DAY_MS).cast(pl.Int32).cast(pl.Date)
-    return pl.DataFrame(keys).with_columns(day.alias("window_date"))
-
-
-def _frame(questions: Sequence[tuple[str, str, int]]) -> pl.DataFrame:
-    rows = [(place, *question) for place, question in enumerate(questions)]
-    schema = {"question": pl.Int64, "strategy": pl.String, "strategy_version": pl.String, "partition_count": pl.Int64}
-    return pl.DataFrame(rows, schema, orient="row")
-
-
-def _answers(keys: pa.Table, questions: Sequence[tuple[str, str, int]]) -> pl.DataFrame:
-    """The smallest answer about each key, as `chosen_partition`, and the greatest."""
-    said = _dated(keys).filter(pl.col("answers").is_not_null()).select("window_date", "key_id", "answers")
-    places = pl.int_ranges(pl.col("answers").list.len(), dtype=pl.Int64).alias("question")
-    return (
-        said.with_columns(places)
-        .explode("answers", "question")
-        .filter(pl.col("answers") >= 0)
-        .join(_frame(questions), on="question")
-        .group_by("window_date", "key_id", "strategy", "strategy_version", "partition_count")
-        .agg(pl.col("answers").min().alias("chosen_partition"), pl.col("answers").max().alias("greatest"))
-    )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms import broker_metrics, producer_nodes
-from pipeline.transforms.arithmetic import instant
 from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
 INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
@@ -45,8 +50,14 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
             BROKER_TOPICS.name: brokers.summarise_topics(),
             BROKER_REQUEST_TIMES.name: brokers.summarise_request_times(),
         }
-    tables = {name: frame.to_arrow() for name, frame in summaries.items()}
+    tables = {name: _plain(frame.to_arrow()) for name, frame in summaries.items()}
     return {**tables, PROBLEMS: samples.filter(pc.equal(samples["row_kind"], "problem"))}
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Texts as Spark has them, in place of Polars' large ones."""
+    kinds = [f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(kinds))
 
 
 def with_labels(samples: pa.Table) -> pl.DataFrame:
@@ -57,14 +68,12 @@ def with_labels(samples: pa.Table) -> pl.DataFrame:
     return pl.DataFrame(pa.table([*plain.columns, *columns.values()], names=[*plain.column_names, *columns]))
 
 
-def select_samples(samples: pa.Table, span: TimeWindow, window_ms: int) -> pa.Table:
+def select_samples(samples: DataFrame, span: TimeWindow, window_ms: int) -> DataFrame:
     """Rows of `bronze.metric_samples` without cluster: the samples (of `SAMPLE_SCHEMA`) within the span."""
-    at = samples["observed_at_ms"]
-    wanted = pc.and_(pc.greater_equal(at, span.start_ms), pc.less(at, span.end_ms))
-    rows = samples.filter(pc.and_(wanted, pc.equal(samples["row_kind"], "sample")))
-    at = pl.col("observed_at_ms")
-    instants = pl.DataFrame(rows.select(["observed_at_ms"])).select(
-        instant(at - at % window_ms).alias("window_start"), instant(at).alias("observed_at")
+    at = F.col("observed_at_ms")
+    wanted = (F.col("row_kind") == "sample") & (at >= span.start_ms) & (at < span.end_ms)
+    return samples.where(wanted).select(
+        F.timestamp_millis(at - at % window_ms).alias("window_start"),
+        F.timestamp_millis(at).alias("observed_at"),
+        *("source", "instance", "name", "exposed_name", "labels_text", "labels", "value"),
     )
-    kept = rows.select(["source", "instance", "name", "exposed_name", "labels_text", "labels", "value"])
-    return pa.table([*instants.to_arrow().columns, *kept.columns], names=[*instants.columns, *kept.column_names])

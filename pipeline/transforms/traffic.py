@@ -3,87 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-import polars as pl
-import pyarrow as pa
+from pyspark.sql import functions as F
 
-from pipeline.transforms.arithmetic import divide, divide_by, join_squares, split_squares
+from pipeline.transforms.sums import quotient, square_sum
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
-_SUMS = (
-    *("record_count", "control_record_count", "batch_count", "size_bytes", "covered_offset_count", "data_bytes"),
-    *("missing_offset_count", "compacted_record_count", "crc_error_count", "time_outlier_count", "upper", "lower"),
-)
-_OF_BATCHES = (
-    *("is_control", "record_count", "size_bytes", "base_offset", "last_offset", "missing_offset_count", "is_crc_ok"),
-    *("is_time_outlier", "lateness_ms", "producer_id"),
-)
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
+_HELPERS = ("data_bytes", "squared")
 
 
-def sum_batches(batches: pa.Table) -> pa.Table:
-    """Sums of some of `silver.record_batches`, for `finish_traffic`: by topic-partition, leader, epoch and window."""
-    is_data = ~pl.col("is_control")
-    records, size = pl.col("record_count"), pl.col("size_bytes")
-    covered = pl.col("last_offset") - pl.col("base_offset") + 1
-    upper, lower = split_squares(size)
-    sums = pl.DataFrame(batches.select([*GRAIN, *_OF_BATCHES])).group_by(GRAIN).agg(
-        records.filter(is_data).sum(),
-        records.filter(~is_data).sum().alias("control_record_count"),
-        is_data.cast(pl.Int64).sum().alias("batch_count"),
-        size.sum(),
-        pl.col("base_offset").min().alias("first_offset"),
-        pl.col("last_offset").max(),
-        covered.sum().alias("covered_offset_count"),
-        size.filter(is_data).sum().alias("data_bytes"),
-        pl.col("missing_offset_count").sum(),
-        (covered - records).sum().alias("compacted_record_count"),
-        (~pl.col("is_crc_ok")).cast(pl.Int64).sum().alias("crc_error_count"),
-        pl.col("is_time_outlier").cast(pl.Int64).sum().alias("time_outlier_count"),
-        upper.alias("upper"),
-        lower.alias("lower"),
-        pl.col("lateness_ms").max().alias("max_lateness_ms"),
-        pl.col("producer_id").unique().alias("producers"),
-    )  # fmt: skip  # a chain on one line, its sums one a line
-    return sums.to_arrow()
-
-
-def finish_traffic(
-    sums: pa.Table, compacted_topics: Collection[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
-) -> pa.Table:
-    """Adds up sums of batches: rows of `silver.partition_traffic`.
+def sum_traffic(
+    batches: DataFrame, compacted_topics: Collection[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
+) -> DataFrame:
+    """Sums batches by topic-partition, leader, epoch and window: rows of `silver.partition_traffic` without cluster.
 
     Args:
-        sums: From `sum_batches`, of all parts.
+        batches: Rows of `BATCH_SCHEMA`.
         compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
         batch_size_bytes: The producers' `batch.size`, for the fill ratio.
         sampling_rate: Part of each window that was read; counts are divided by it.
     """
-    traffic = pl.DataFrame(sums).group_by(GRAIN, maintain_order=True).agg(
-        *(pl.col(name).sum() for name in _SUMS),
-        pl.col("first_offset").min(),
-        *(pl.col(name).max() for name in ("last_offset", "max_lateness_ms")),
-        pl.col("producers").explode().n_unique().cast(pl.Int64).alias("producer_count"),
-    )  # fmt: skip  # a chain on one line, its sums one a line
-    squared = join_squares(pl.col("upper"), pl.col("lower"))
+    is_data, records, size = ~F.col("is_control"), F.col("record_count"), F.col("size_bytes")
+    covered = F.col("last_offset") - F.col("base_offset") + 1
+    sums = batches.groupBy(*GRAIN).agg(
+        _sum(F.when(is_data, records)).alias("record_count"),
+        _sum(F.when(~is_data, records)).alias("control_record_count"),
+        F.count_if(is_data).alias("batch_count"),
+        F.sum(size).alias("size_bytes"),
+        F.min("base_offset").alias("first_offset"),
+        F.max("last_offset").alias("last_offset"),
+        F.sum(covered).alias("covered_offset_count"),
+        _sum(F.when(is_data, size)).alias("data_bytes"),
+        _sum(F.col("missing_offset_count")).alias("missing_offset_count"),
+        _sum(covered - records).alias("compacted_record_count"),
+        F.count_if(~F.col("is_crc_ok")).alias("crc_error_count"),
+        F.count_if(F.col("is_time_outlier")).alias("time_outlier_count"),
+        square_sum(size).alias("squared"),
+        F.max("lateness_ms").alias("max_lateness_ms"),
+        F.size(F.collect_set("producer_id")).cast("bigint").alias("producer_count"),
+    )
+    rate = float(sampling_rate)
     return (
-        traffic.with_columns(
-            pl.col("topic").is_in(sorted(compacted_topics)).alias("is_compacted"),
-            divide(pl.col("record_count"), pl.col("batch_count")).alias("records_per_batch"),
-            divide(pl.col("data_bytes"), pl.col("batch_count") * batch_size_bytes).alias("fill_ratio"),
-            # Squares so that the units behind the load stay those that were read.
-            divide_by(squared, sampling_rate * sampling_rate).alias("batch_bytes_squared"),
-            pl.lit("exact" if sampling_rate == 1 else "sampled").alias("count_kind"),
-            pl.lit(float(sampling_rate)).alias("sampling_rate"),
+        sums.withColumns(
+            {
+                "is_compacted": F.col("topic").isin(sorted(compacted_topics)) if compacted_topics else F.lit(0) == 1,
+                "records_per_batch": quotient(F.col("record_count"), F.col("batch_count")),
+                "fill_ratio": quotient(F.col("data_bytes"), F.col("batch_count") * batch_size_bytes),
+                # Squares so that the units behind the load stay those that were read.
+                "batch_bytes_squared": F.col("squared").cast("double") / F.lit(rate * rate),
+                "count_kind": F.lit("exact" if sampling_rate == 1 else "sampled"),
+                "sampling_rate": F.lit(rate),
+            }
         )
-        .with_columns(_scale(name, sampling_rate) for name in _SCALED)
-        .drop("upper", "lower", "data_bytes")
-        .to_arrow()
+        .withColumns({name: _scale(name, rate) for name in _SCALED})
+        .drop(*_HELPERS)
     )
 
 
-def _scale(name: str, rate: float) -> pl.Expr:
+def _sum(values: Column) -> Column:
+    return F.coalesce(F.sum(values), F.lit(0))
+
+
+def _scale(name: str, rate: float) -> Column:
     """Counts of the whole window from those of a part."""
-    if rate == 1:
-        return pl.col(name)
-    return divide_by(pl.col(name), rate).round(mode="half_away_from_zero").cast(pl.Int64)
+    return F.col(name) if rate == 1 else F.round(F.col(name) / F.lit(rate)).cast("bigint")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import yaml
 
@@ -29,6 +29,10 @@ class Input:
         path = folder / "partition-health.yaml"
         path.write_text(yaml.safe_dump(self.document))
         return path
+
+    def on_sail(self):
+        """The same, run by Sail."""
+        return replace(self, document=self.document | {"spark": {"engine": "sail"}})
 
 
 def read_capture(folder, first, last):

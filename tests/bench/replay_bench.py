@@ -35,7 +35,7 @@ from pipeline.sources import kinds  # noqa: F401  (makes them known to the confi
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES
-from pipeline.tables.silver import ARRIVALS
+from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 from tests.bench.figures import make_parser, print_figures
 from tests.bench.processes import PeakMemory
 from tests.lab.artifacts import cache_directory
@@ -62,7 +62,7 @@ def make_arrivals(warehouse, rate_per_s):
     if done.exists():
         return
     shutil.rmtree(warehouse, ignore_errors=True)
-    ensure_tables(warehouse, [ARRIVALS, KEY_HASHES])
+    ensure_tables(warehouse, [ARRIVALS, RECORD_BATCHES, KEY_HASHES])
     count = 60 * rate_per_s
     rows = []
     for minute in range(HOUR_MS // MINUTE_MS):

@@ -69,7 +69,7 @@ def compare(table, before, now):
 
 def run_again(folder, secret):
     """This version over all windows of the capture, in a folder; its warehouse."""
-    demo = prepare_demo(folder, by_spark=True)
+    demo = prepare_demo(folder)
     shutil.copy2(secret, folder)
     command = [
         Path(sys.executable).parent / "partition-health",

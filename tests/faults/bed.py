@@ -1,8 +1,8 @@
 """A run of everything in a forked process, cheap enough to be disturbed hundreds of times.
 
-Two topics and two minutes of the committed capture, in which an incident opens and ends: the rows are few, so Spark's part
-is done by the process itself, as `replay PATH` does it. A child begins with all modules loaded. Mails go to a real SMTP
-server in a process of its own.
+Two topics and two minutes of the committed capture, in which an incident opens and ends, on Sail. A child begins with all
+modules loaded and starts an engine of its own: the threads of Sail and gRPC do not survive a fork, so the parent starts
+none. Mails go to a real SMTP server in a process of its own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING
 from expectations import gates
 from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
+from pipeline.storage.staging import FOLDER
+from tests.engines import sail
 from tests.lab.archive import unpack_once
 from tests.spark.capture_runs import Capture, compare, list_rows, plan
 from tests.unit.alerting.smtp_servers import free_port
@@ -143,7 +144,7 @@ class Post:
 
 
 def _take(step: str, context: RunContext) -> None:
-    spark, config = InProcess(), context.config
+    spark, config = sail(), context.config
     if step == "ingest":
         ingest.run(spark, context)
     elif step == "gate":
@@ -269,6 +270,7 @@ class Bed:
             lambda: compare(self.expected, list_rows(self.work / "warehouse", LEFT_OUT)), self.work
         ).wait()
         outcome.lost += [f"{name} {counts}" for name, (counts, _) in found.items()] if code == 0 else [str(found)]
+        outcome.lost += [f"parts left behind: {one}" for one in (self.work / "warehouse" / FOLDER).iterdir()]
         arrived = Counter((*earlier, *self.post.list_arrived()[arrived_before:]))
         outcome.lost += [f"mail {name}" for name in self.mails if not arrived[name]]
         outcome.doubled += [f"mail {name}: {count} times" for name, count in arrived.items() if count > 1 + faults]

@@ -179,7 +179,7 @@ class Chain:
         document = self.document | {
             "warehouse": f"s3a://tables/{name}",
             "storage": self.store.storage.model_dump(mode="json"),
-            "spark": {"master": self.cluster.address, "always": True, "driver_memory": "1g", "conf": conf},
+            "spark": {"master": self.cluster.address, "driver_memory": "1g", "conf": conf},
             "clusters": {CLUSTER: self.document["clusters"][CLUSTER] | {"sources": sources}},
         }
         file = folder / "partition-health.yaml"

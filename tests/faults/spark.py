@@ -42,7 +42,7 @@ def kill_spark(bed: Bed, count: int, seed: int, *, fault: str) -> Iterator[tuple
         if fault == "executor lost":
             (bed.folder / "cluster").mkdir(exist_ok=True)
             master = stack.enter_context(standalone_cluster(bed.folder / "cluster")).address
-        settings = Spark(master=master, driver_memory="1g", always=True, conf={"spark.executor.memory": "1g"})
+        settings = Spark(master=master, driver_memory="1g", conf={"spark.executor.memory": "1g"})
         lasts_s = _run(bed, settings, VICTIMS[fault], None)[1]
         while killed < count:
             arrived = len(bed.post.list_arrived())

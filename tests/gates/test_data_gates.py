@@ -13,6 +13,7 @@ import pytest
 from expectations.gate import raise_for_data_gate, run_suite
 from expectations.replay_gate import add_extremes
 from pipeline.errors import DataGateError, GateBrokenError
+from pipeline.tables.arrow_types import format_sql_schema
 from tests.gates.examples import ADDED, FAILING, PASSING, WINDOWS, traffic
 from tests.gates.rows import MINUTE_0_MS, at, declared, rows_of
 
@@ -31,7 +32,8 @@ def engine(request):
     """Rows at hand as they are, and as a frame of Spark: both engines have to find the same."""
     if request.param == "at hand":
         return lambda rows: rows
-    return request.getfixturevalue("spark").createDataFrame
+    spark = request.getfixturevalue("spark")
+    return lambda rows: spark.createDataFrame(rows, format_sql_schema(rows.schema))
 
 
 engines_and_suites = pytest.mark.parametrize(

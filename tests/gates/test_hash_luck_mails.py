@@ -27,6 +27,7 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.batches import START_MS, make_batch
 from tests.config_files import write_configuration
+from tests.engines import sail
 from tests.gates.rows import at, gate_run, rows_of
 from tests.mail_parts import attached
 
@@ -113,7 +114,7 @@ def plant(run, planted):
 
 
 def judge(run, windows):
-    score_health.run(None, run, windows)
+    score_health.run(sail(), run, windows)
     measure_rules.run(run, windows)
     raise_incidents.run(run, judge_health.run(run, windows))
     return run.rows(INCIDENTS), run.rows(ALERT_OUTBOX)

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 from pipeline.cli.steps import judge_windows
-from pipeline.engine import InProcess
 from pipeline.storage.durability import find_version
 from pipeline.storage.locks import holding
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
 from pipeline.tables.gold import VERDICTS
+from tests.engines import sail
 from tests.unit.jobs.one_cluster import write_config
 from tests.unit.jobs.test_pending_windows import FIRST, ingest_again, run_over, write_status
 
@@ -26,14 +26,14 @@ def test_a_window_is_judged_once_while_nothing_changes(tmp_path):
     def versions():
         return {table.name: find_version(table_path(config.warehouse, table)) for table in TABLES}
 
-    first = judge_windows(InProcess(), run)
+    first = judge_windows(sail(), run)
     after_first = versions()
-    again = judge_windows(InProcess(), run)
+    again = judge_windows(sail(), run)
     assert versions() == after_first
     assert (again.written, again.is_healthy, again.verdict) == ((), first.is_healthy, first.verdict)
     assert "are judged already, and nothing that they were judged from has changed since" in again.notes[0]
 
-    anew = judge_windows(InProcess(), ingest_again(run))
+    anew = judge_windows(sail(), ingest_again(run))
     assert "gold.verdicts at version 2" in anew.written
 
 
@@ -49,7 +49,7 @@ def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path):
     config = write_config(tmp_path)
     write_status(config, (FIRST,))
     verdicts = table_path(config.warehouse, VERDICTS)
-    run = threading.Thread(target=judge_windows, args=(InProcess(), run_over(config, FIRST)))
+    run = threading.Thread(target=judge_windows, args=(sail(), run_over(config, FIRST)))
     with holding(config.local_folder, "judging-lab", wait=True):
         run.start()
         while not is_waiting_for(config.local_folder / ".judging-lab"):

@@ -19,7 +19,6 @@ from expectations.engine import SUITES
 from expectations.gates import check_health, check_ingested
 from expectations.replay_gate import add_history, check_replayed
 from pipeline.config.rules import Gate
-from pipeline.engine import InProcess
 from pipeline.errors import DataGateError, StorageError
 from pipeline.jobs import ingest, replay
 from pipeline.model.trust import Trust
@@ -36,6 +35,7 @@ from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.sources import SourceStatus, judge_sources
+from tests.engines import sail
 from tests.gates.rows import MINUTE_0_MS, declared
 from tests.gates.test_health_gate import HOT, LIMITS, MINUTE_MS, shares
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan
@@ -53,9 +53,9 @@ def healthy(capture_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("healthy")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
     context = plan(part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES), part.span(MINUTE, MINUTE + 1))
-    ingest.run(InProcess(), context)
+    ingest.run(sail(), context)
     reports = check_ingested(None, context)
-    replay.run(InProcess(), context, context.windows)
+    replay.run(sail(), context, context.windows)
     reports += check_replayed(None, context, context.windows)
     assert [check.name for report in reports for check in report.checks if not check.success] == []
     return context
@@ -406,11 +406,11 @@ def test_a_rerun_that_dies_half_way_leaves_no_trusted_window(run):
     """The batches' folder cannot be written to; other tables are replaced by then, and their versions only grow."""
     assert trusted_windows(run.warehouse, run.cluster_name) == {*run.windows}
     batches = table_path(run.warehouse, declared(BATCHES))
-    (folder,) = batches.glob("cluster=*")
+    (folder,) = batches.glob("window_date=*")
     shutil.rmtree(folder)
     folder.write_text("no folder")
     with pytest.raises(StorageError):
-        ingest.run(InProcess(), run)
+        ingest.run(sail(), run)
     assert trusted_windows(run.warehouse, run.cluster_name) == frozenset()
 
 

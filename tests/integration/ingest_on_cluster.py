@@ -9,11 +9,11 @@ import json
 import os
 import sys
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
+from pipeline.engine import count_task_slots
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -22,8 +22,8 @@ from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import plan_segment_tasks
-from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.stages import run_values
 from pipeline.storage.session import create_session, stop_session
 from tests.lab.process import FRUGAL
 
@@ -38,11 +38,12 @@ FOR_A_MINUTE = " ".join((*FRUGAL, "-XX:ReservedCodeCacheSize=256m"))
 SEGMENT = ["topic", "partition", "segment_base_offset"]
 
 
-def name_executor(tables):
+def name_executor(task):
     """In a Python worker: its parent is the daemon that one executor keeps."""
-    for table in tables:
-        for segment in {"-".join(map(str, row.values())) for row in table.select(SEGMENT).to_pylist()}:
-            yield os.getppid(), segment
+    for piece in task.run():
+        if piece.kind is Kind.BATCHES and piece.rows.num_rows:
+            for segment in {"-".join(map(str, row.values())) for row in piece.rows.select(SEGMENT).to_pylist()}:
+                yield os.getppid(), segment
 
 
 def main():
@@ -55,9 +56,9 @@ def main():
     reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))
     settings = ScanSettings(as_of_ms=run.as_of_ms, span=run.span, window_ms=run.window_ms)
-    read = scan(spark, partial(plan_segment_tasks, reads, settings, LeaderEpochs({}, {})), few=0)
+    tasks = plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), count_task_slots(spark))
     segments = defaultdict(set)
-    for executor, segment in read.parts(Kind.BATCHES).spread.mapPartitions(name_executor).collect():
+    for executor, segment in run_values(spark, tasks, name_executor):
         segments[executor].add(segment)
     storage = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     tasks = {

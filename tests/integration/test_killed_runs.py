@@ -1,4 +1,4 @@
-"""`partition-health run` killed at three random moments, then left alone. Oracle: a run without Spark that nobody disturbed.
+"""`partition-health run` killed at three random moments, then left alone. Oracle: a run on Sail that nobody disturbed.
 
 A moment is a number of Delta commits since the process started, drawn with a seed: the kills land between tables, not
 in the start of the JVM, which takes half of the time. The process goes with its JVM, as a container does.
@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import InProcess
+from pipeline.storage.staging import FOLDER, open_staging_folder
+from tests.engines import on_sail
 from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
@@ -37,9 +38,8 @@ def count_commits(warehouse):
     return len(list(warehouse.glob("*/*/_delta_log/*.json")))
 
 
-def run_process(config, span, warehouse, *, kill_after=None):
-    """Runs the command; returns its exit code, negative for a signal."""
-    begun = count_commits(warehouse)
+def run_process(config, span, is_time=lambda: False):
+    """Runs the command, and kills it once it is time; returns its exit code, negative for a signal."""
     command = [sys.executable, "-m", "pipeline", "run", "--config", str(config), "--window", str(span)]
     with (config.parent / "output.txt").open("ab") as output:
         process = subprocess.Popen(
@@ -52,12 +52,18 @@ def run_process(config, span, warehouse, *, kill_after=None):
         )
         deadline = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < deadline:
-            if kill_after is not None and count_commits(warehouse) - begun >= kill_after:
+            if is_time():
                 break
             time.sleep(0.01)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
+
+
+def after_commits(warehouse, count):
+    """Whether so many commits were made since."""
+    begun = count_commits(warehouse)
+    return lambda: count_commits(warehouse) - begun >= count
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,8 @@ def part(capture, tmp_path_factory):
 def undisturbed(part, span, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     config = part.write_config(folder, topics=TOPICS, sources=SOURCES, gate=ONE_OF_ONE, keys=keys_of(part))
-    return run_all(InProcess(), plan(config, span), with_replay=True)
+    with on_sail() as spark:
+        return run_all(spark, plan(config, span), with_replay=True)
 
 
 def keys_of(part):
@@ -102,11 +109,11 @@ def killed(part, span, undisturbed, tmp_path_factory):
             gate=ONE_OF_ONE,
             mail=mail,
             keys=keys_of(part),
-            spark={"always": True},
+            spark={"engine": "spark"},
         )
         path = folder / "partition-health.yaml"
-        codes = [run_process(path, span, config.warehouse, kill_after=moment) for moment in moments]
-        codes.append(run_process(path, span, config.warehouse))
+        codes = [run_process(path, span, after_commits(config.warehouse, moment)) for moment in moments]
+        codes.append(run_process(path, span))
     return codes, moments, config.warehouse, mailbox, (folder / "output.txt").read_text()
 
 
@@ -128,3 +135,22 @@ def test_every_mail_arrived_once_or_twice_under_one_id(killed, undisturbed):
     assert sorted(arrived) == sorted(queued) == sorted(message.message_id for message, _ in undisturbed.deliveries)
     assert len(queued) == 2
     assert max(arrived.values()) <= 2
+
+
+def list_parts(staging):
+    return list(staging.glob("*/*.parquet"))
+
+
+def test_parts_of_a_killed_stage_are_deleted_and_those_of_a_run_that_lives_stay(part, span, undisturbed, tmp_path):
+    """Killed once tasks have written parts; a folder of another run, which holds its lock, is there all the time."""
+    config = part.write_config(tmp_path, topics=TOPICS, sources=SOURCES, gate=ONE_OF_ONE, keys=keys_of(part))
+    path, staging = tmp_path / "partition-health.yaml", config.warehouse / FOLDER
+    with open_staging_folder(config.warehouse) as living:
+        assert run_process(path, span, lambda: list_parts(staging)) == -signal.SIGKILL
+        (killed,) = {one.parent for one in list_parts(staging)}
+        (living / "part.parquet").touch()
+        assert run_process(path, span) == UNHEALTHY
+        assert not killed.exists()
+        assert list_parts(staging) == [living / "part.parquet"]
+    assert list(staging.iterdir()) == []
+    assert differences(undisturbed.warehouse, config.warehouse, leave_out=("gold.alert_outbox.payload",)) == {}

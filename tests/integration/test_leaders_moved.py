@@ -21,7 +21,6 @@ from confluent_kafka.admin import AdminClient
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
@@ -172,7 +171,7 @@ def happened(spark, tmp_path_factory):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "logger": logging.getLogger("lab")})
         start_ms = now_minute() - 10 * MINUTE_MS
         traffic = Traffic(cluster.bootstrap, start_ms)
-        prompt, delayed = (Runs(InProcess(), folder / name, live) for name in ("prompt", "delayed"))
+        prompt, delayed = (Runs(spark, folder / name, live) for name in ("prompt", "delayed"))
 
         def look(minute):
             prompt.run(start_ms, [minute], now_ms=start_ms + (minute + 1) * MINUTE_MS)

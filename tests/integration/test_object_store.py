@@ -17,11 +17,14 @@ from deltalake.exceptions import CommitFailedError
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.collector import Order, Pace, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
-from pipeline.storage.delta import load_windows, replace_spread_rows
-from pipeline.storage.frames import fit_rows
+from pipeline.stages import map_tasks
+from pipeline.storage.data_files import replace_windows
+from pipeline.storage.delta import load_windows
+from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from tests.engines import on_classic, on_sail
 from tests.integration.object_store import ObjectStore
 from tests.loads_table import loads_table
 from tests.spark.capture_runs import compare, list_rows
@@ -145,13 +148,25 @@ def test_of_two_writers_of_one_window_the_second_is_told(warehouse):
     assert brokers(load_rows(warehouse, LOADS)) == [(0, 2)]
 
 
-def test_spark_writes_and_reads_what_one_process_may_not_hold(spark, warehouse):
-    parts = spark.sparkContext.parallelize([rows_of((0, 1), (1, 2)), rows_of((2, 3))], 2)
-    replace_spread_rows(spark, parts, warehouse, LOADS, cluster="it's", windows=windows(0, 1, 2))
-    again = spark.sparkContext.parallelize([rows_of((1, 5))], 1)
-    replace_spread_rows(spark, again, warehouse, LOADS, cluster="it's", windows=windows(1))
+@pytest.fixture(params=["sail", "classic"])
+def engine(request):
+    if request.param == "sail":
+        with on_sail() as found:
+            yield found
+    else:
+        with on_classic():
+            yield request.getfixturevalue("classic_session")
+
+
+def test_tasks_write_and_read_what_one_process_may_not_hold(engine, warehouse):
+    def replace(parts, *minutes):
+        frame = map_tasks(engine, parts, lambda rows: [rows_of(*rows)], arrow_schema(LOADS))
+        replace_windows(engine, frame, warehouse, LOADS, cluster="it's", windows=windows(*minutes))
+
+    replace([((0, 1), (1, 2)), ((2, 3),)], 0, 1, 2)
+    replace([((1, 5),)], 1)
     assert brokers(load_rows(warehouse, LOADS)) == [(0, 1), (1, 5), (2, 3)]
-    frame = load_windows(spark, warehouse, LOADS, "it's", windows(1, 2))
+    frame = load_windows(engine, warehouse, LOADS, "it's", windows(1, 2))
     assert frame.columns == list(LOADS.column_names)
     assert brokers(frame.toArrow()) == [(1, 5), (2, 3)]
     assert frame.where("cluster = 'it\\'s' AND window_date = DATE '1970-01-01'").count() == 2

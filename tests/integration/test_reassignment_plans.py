@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from pipeline.advice.recommendations import HotBroker, recommend
 from pipeline.alerting.actions import action_attachments, execute_section
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import deliver_alerts, ingest, judge_health, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
 from pipeline.model.placement import PlacedPartition, PlacementBroker
@@ -168,7 +167,7 @@ def test_handing_over_leaders_verifies_and_brings_the_shares_where_it_said(clust
 
 
 @pytest.fixture
-def mail(cluster, tmp_path):
+def mail(spark, cluster, tmp_path):
     """The one mail about a minute of traffic that this cluster got: read, judged and told by the pipeline."""
     start_ms = coming_minutes() + MINUTE_MS  # no other traffic is stamped so late
     produce(cluster, start_ms)
@@ -178,9 +177,9 @@ def mail(cluster, tmp_path):
     path = write_configuration(tmp_path, {"lab": lab}, window="PT1M", keys={"secret": "secret"})
     config, window = load_config(path), TimeWindow(start_ms, start_ms + MINUTE_MS)
     (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
-    ingest.run(InProcess(), context)
+    ingest.run(spark, context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
-    score_health.run(InProcess(), context, context.windows)
+    score_health.run(spark, context, context.windows)
     recommend_job.run(context, context.windows)
     raise_incidents.run(context, judge_health.run(context, context.windows))
     deliver_alerts.run(config, None, now_ms=context.now_ms)

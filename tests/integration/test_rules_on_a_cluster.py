@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, Producer
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -73,7 +72,7 @@ def produce(cluster, start_ms):
 
 
 @pytest.fixture(scope="module")
-def measured(cluster, tmp_path_factory):
+def measured(spark, cluster, tmp_path_factory):
     """Rule → subject → row, of the minute to come: by then everything has happened."""
     folder = tmp_path_factory.mktemp("tables")
     start_ms = coming_minutes()
@@ -84,13 +83,12 @@ def measured(cluster, tmp_path_factory):
     config = write_config(folder, cluster)
     window = TimeWindow(start_ms, start_ms + MINUTE_MS)
     (context,) = plan_runs(config, window, run_id="test", now_ms=window.end_ms + MINUTE_MS)
-    engine = InProcess()
-    ingest.run(engine, context)
+    ingest.run(spark, context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
-    score_health.run(engine, context, context.windows)
+    score_health.run(spark, context, context.windows)
     measure_rules.run(context, context.windows)
     verdicts = judge_health.judge_further_rules(context, start_ms)
-    report = gates.check_health(engine, context, context.windows, verdicts)
+    report = gates.check_health(spark, context, context.windows, verdicts)
     rows: dict[str, dict] = {}
     for row in stored(context.warehouse, "gold.rule_measures"):
         rows.setdefault(row["rule"], {})[row["subject"]] = row

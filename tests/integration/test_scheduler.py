@@ -71,7 +71,9 @@ def settings(port, url):
 def backfilled(described, capture_slice, tmp_path_factory):
     """Task states and the configuration, after the backfill and the replay and health runs that its asset events cause."""
     folder = tmp_path_factory.mktemp("scheduled")
-    config = capture_slice.write_config(folder, late_after="PT5S", spark={"always": True})  # a JVM alone takes longer
+    config = capture_slice.write_config(
+        folder, late_after="PT5S", spark={"engine": "spark"}
+    )  # a JVM alone takes longer
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     home = described["home"].copy_to(folder / "airflow", config, **settings(port, url))
@@ -105,7 +107,7 @@ def backfilled(described, capture_slice, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ranged(capture_slice, tmp_path_factory):
-    """The configuration of one run over both windows, without Airflow and Spark, and of maintenance after it."""
+    """The configuration of one run over both windows, without Airflow, by Sail, and of maintenance after it."""
     path = capture_slice.write_config(tmp_path_factory.mktemp("ranged"))
     command = [sys.executable, "-m", "pipeline", "run", "--config", str(path), "--window", str(capture_slice.span)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

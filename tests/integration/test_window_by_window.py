@@ -1,4 +1,4 @@
-"""Three runs of a window each, without Spark, leave what one run over all of them leaves. Oracle: the ranged run, by Spark.
+"""Three runs of a window each leave what one run over all of them leaves. Oracle: the ranged run.
 
 The smaller capture still has what could tell them apart: leaders' and followers' replicas, control batches, segments
 that span windows, counters that need the scrape before, an incident that opens, goes on and ends.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.engine import InProcess
 from tests.spark.capture_runs import ALL_SOURCES, MINUTE_MS, SCRAPES, differences, plan, run_all, stored
 
 TOPICS = ("orders", "audit", "ledger", "codec-zstd")
@@ -35,12 +34,12 @@ def ranged(spark, part, span, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one_by_one(part, span, tmp_path_factory):
+def one_by_one(spark, part, span, tmp_path_factory):
     config = part.write_config(
         tmp_path_factory.mktemp("one-by-one"), topics=TOPICS, sources=ALL_SOURCES, gate=ONE_OF_ONE
     )
     return [
-        run_all(InProcess(), plan(config, window, run_id=str(window), now_ms=part.recorded_until_ms), check_data=False)
+        run_all(spark, plan(config, window, run_id=str(window), now_ms=part.recorded_until_ms), check_data=False)
         for window in span.split(MINUTE_MS)
     ]
 

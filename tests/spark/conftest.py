@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.engines import on_sail
 from tests.lab.facts import read_capture
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan, run_all
 
@@ -31,10 +32,11 @@ def facts(capture_folder):
 
 
 @pytest.fixture(scope="session")
-def ingested(spark, capture, manifest, tmp_path_factory):
+def ingested(capture, manifest, tmp_path_factory):
     """All topics of the capture, all windows in one run, a few of the scrapes."""
     folder = tmp_path_factory.mktemp("ingested")
     part = capture.part(folder / "capture", topics=manifest["topics"], scrapes=SCRAPES)
     keys = {"clear_topics": {"demo": [CLEAR_TOPIC]}, "strategies": [STRATEGY], "partition_counts": [7]}
     config = part.write_config(folder, sources=ALL_SOURCES, keys=keys)
-    return run_all(spark, plan(config, capture.span()))
+    with on_sail() as spark:
+        return run_all(spark, plan(config, capture.span()))

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.sources.collected.collector import Order, Pace, collect
 from pipeline.sources.collected.manifest import read_manifest, write_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
+from tests.engines import sail
 from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan, stored
 
 TOPICS = ("audit", "codec-zstd", "regions")
@@ -55,7 +55,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     found = {}
     for name, source in (("disks", disks), ("collected", {"kind": "collected", "path": str(landing)})):
         run = plan(with_source(config, name, source), part.span())
-        ingest.run(spark if name == "collected" else InProcess(), run)
+        ingest.run(spark if name == "collected" else sail(), run)
         found[name] = list_rows(run.warehouse, ("bronze.window_status.source", "bronze.quarantine.source"))
     assert compare(found["disks"], found["collected"]) == {}
     assert sum(found["collected"]["silver.record_batches"][1].values()) > 1_000
@@ -63,7 +63,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     for file in (landing / "1/parts").iterdir():
         file.unlink()
     run = plan(with_source(config, "without-1", {"kind": "collected", "path": str(landing)}), part.span(2, 3))
-    ingest.run(InProcess(), run)
+    ingest.run(sail(), run)
     status = stored(run.warehouse, "bronze.window_status", "source", "expected_count", "arrived_count")
     assert status == [{"source": "collected", "expected_count": 3, "arrived_count": 2}]
     (row,) = stored(run.warehouse, "bronze.quarantine", "path", "reason")
@@ -96,7 +96,7 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
     folder = StoredFolder(f"{landing}/2")
     write_manifest(folder, read_manifest(folder).model_copy(update={"progress": tuple(claimed)}))
     run = plan(config, part.span(1, 3))
-    ingest.run(InProcess(), run)
+    ingest.run(sail(), run)
     traffic = stored(run.warehouse, "silver.partition_traffic", "partition", "record_count")
     assert sum(row["record_count"] for row in traffic) == 1_200
     assert {row["partition"] for row in traffic} == {0, 1, 2}

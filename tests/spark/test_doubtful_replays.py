@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest, replay
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.window_status import trust_windows
 from tests.config_files import write_configuration
+from tests.engines import sail
 from tests.spark.awkward_traffic import SECONDS, START_MS, make_topics, write_brokers, write_scrapes
 from tests.spark.capture_runs import make_secret, plan, stored
 
@@ -54,9 +54,9 @@ def back_tests(tmp_path_factory):
         replay={"seeds": 3},
     )
     context = plan(load_config(path), TimeWindow(START_MS, END_MS))
-    ingest.run(InProcess(), context)
+    ingest.run(sail(), context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
-    replay.run(InProcess(), context, context.windows)
+    replay.run(sail(), context, context.windows)
     comparison = stored(context.warehouse, "gold.scenario_comparison")
     tested = {row["topic"]: row for row in stored(context.warehouse, "gold.back_tests")}
     return {topic: (row, [other for other in comparison if other["topic"] == topic]) for topic, row in tested.items()}

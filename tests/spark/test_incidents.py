@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import InProcess
 from pipeline.model.window import milliseconds_of, parse_instant
+from tests.engines import sail
 from tests.lab.facts import measure_share_ratios
 from tests.mail_parts import attached
 from tests.spark.capture_runs import plan, run_all, stored
@@ -93,7 +93,7 @@ def test_the_capture_leaves_two_mails_about_the_slow_broker(ingested, facts, cap
 
 def test_without_orders_the_numbers_speak_for_themselves(capture, facts, tmp_path):
     others = ("refunds", "audit")  # all others together lie even closer to even
-    ran = run_all(InProcess(), plan(capture.write_config(tmp_path, topics=others), capture.span()), check_data=False)
+    ran = run_all(sail(), plan(capture.write_config(tmp_path, topics=others), capture.span()), check_data=False)
     expected = expected_changes(measure_share_ratios(facts, others))
     assert told_changes(ran, capture) == expected
     assert len(read_mails(ran)) == len(expected)
@@ -126,7 +126,7 @@ def replace_text(path, ids):
 def test_permuted_broker_ids_change_the_broker_in_the_mails(permuted, facts, manifest, tmp_path):
     topics = ("orders", "audit")
     config = permuted.write_config(tmp_path, topics=topics, sources=("log_directories", "topics_describe"))
-    ran = run_all(InProcess(), plan(config, permuted.span()), check_data=False)
+    ran = run_all(sail(), plan(config, permuted.span()), check_data=False)
     ratios = {
         minute: {PERMUTED[broker]: ratio for broker, ratio in of_minute.items()}
         for minute, of_minute in measure_share_ratios(facts, topics).items()

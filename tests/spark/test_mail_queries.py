@@ -20,6 +20,12 @@ ZERO = {"bigint": 0, "double": 0.0, "boolean": False, "string": "x"}
 """What stands in a column the queries do not read."""
 
 
+@pytest.fixture(scope="module")
+def spark(classic):
+    """People paste these queries into classic Spark."""
+    return classic
+
+
 def window(minute):
     return TimeWindow(T0_MS + minute * MINUTE_MS, T0_MS + (minute + 1) * MINUTE_MS)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.engine import InProcess
 from pipeline.storage.rows import load_rows
 from pipeline.tables import TABLES
+from tests.engines import sail
 from tests.lab.archive import unpack
 from tests.spark.capture_runs import plan, run_all, stored
 
@@ -41,7 +41,7 @@ def continued(capture, tmp_path_factory):
     before = read_with_delta_rs(folder / "warehouse")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
     config = part.write_config(folder, sources=SOURCES)
-    return before, run_all(InProcess(), plan(config, capture.span(NEXT_MINUTE, NEXT_MINUTE + 1)), with_replay=True)
+    return before, run_all(sail(), plan(config, capture.span(NEXT_MINUTE, NEXT_MINUTE + 1)), with_replay=True)
 
 
 def test_every_table_is_declared_still_with_its_columns(continued):

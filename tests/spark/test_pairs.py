@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.engine import InProcess
+from tests.engines import sail
 from tests.lab.fidelity.pairs.compare import WRONG_WAY, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE, explain
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED
@@ -23,7 +23,7 @@ JUDGED = ("bytes", "records")  # shares, records per batch, records/s
 def rows():
     """What was recorded under one client, replayed as it was and under the other, by table."""
     found = {side: each for (_, side), each in read_recordings(COMMITTED, KIND).items()}
-    told = predict(InProcess(), found[BEFORE], SEEDS)
+    told = predict(sail(), found[BEFORE], SEEDS)
     change = compare_change(found[BEFORE].figures, found[AFTER].figures, told)
     return found[BEFORE], {BACK_TEST: compare_back_test(found[BEFORE].figures, told), CHANGE: change}
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from pipeline.storage.frames import arrow_schema
@@ -14,6 +15,12 @@ from pipeline.storage.jars import delta_package
 from pipeline.tables.gold import BROKER_SHARE
 
 PAPER = (Path(__file__).parents[2] / "docs" / "READING.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def spark(classic):
+    """The document is about classic Spark."""
+    return classic
 
 
 def test_the_query_runs(spark, tmp_path):

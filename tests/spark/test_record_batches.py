@@ -14,10 +14,10 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.pieces import SCHEMAS, Kind, run_read_task
 from pipeline.sources.records.record_scan import plan_segment_tasks
-from pipeline.sources.records.scan import scan
 from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.stages import Staging
 from tests.lab.facts import HEADER
 from tests.spark.capture_runs import MINUTE_MS
 
@@ -58,20 +58,26 @@ def part(capture, tmp_path_factory):
     return capture.part(tmp_path_factory.mktemp("part") / "capture", topics=TOPICS)
 
 
+def read_batches(task):
+    return ((kind.value, rows) for kind, rows in run_read_task(task) if kind is Kind.BATCHES)
+
+
 @pytest.fixture
-def read(spark, part):
+def read(spark, part, tmp_path):
     """Rows of batches, and how many tasks read them."""
 
-    def read(least=2, few=10**9, span=None, by=()):
+    def read(least=2, span=None):
         reads = plan_reads(choose_replicas(discover_logs([str(part.folder / "brokers")]), leaders={}))
         settings = ScanSettings(
             as_of_ms=part.recorded_until_ms, span=span or TimeWindow(0, 1 << 45), window_ms=MINUTE_MS
         )
         tasks = plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), least)
-        scanned = scan(spark, lambda _: tasks, few=few)
-        tables = scanned.parts(Kind.BATCHES, by=by).collect()
-        scanned.close()
-        return tables, tasks
+        staging = Staging(spark, tmp_path)
+        parts = staging.run_tasks("read", tasks, read_batches, {Kind.BATCHES.value: SCHEMAS[Kind.BATCHES]})[
+            Kind.BATCHES.value
+        ]
+        assert parts.load().num_rows == parts.row_count
+        return [parts.frame().toArrow()], tasks
 
     return read
 
@@ -91,18 +97,6 @@ def test_rows_are_the_headers_on_disk(read, expected, least):
     assert len(tasks) == least
     on_disk = [path for task in tasks for path in (one.path for one in task.reads)]
     assert len(set(on_disk)) == len(on_disk)  # of replicas one is read, and by one task
-
-
-def test_many_rows_stay_with_spark_in_parts(read, expected):
-    tables, _ = read(few=1000)
-    assert len(tables) > 1
-    assert batches(tables) == expected
-    by_topic, _ = read(few=1000, by=("topic", "partition"))
-    assert batches(by_topic) == expected
-    places = [
-        set(zip(*(table[name].to_pylist() for name in ("topic", "partition")), strict=True)) for table in by_topic
-    ]
-    assert sum(map(len, places)) == len(set().union(*places)) == 12
 
 
 def test_only_batches_of_the_windows_are_read(read, expected, part):

@@ -28,6 +28,12 @@ CHARTS = {
 
 
 @pytest.fixture(scope="module")
+def spark(classic):
+    """People paste these statements into classic Spark."""
+    return classic
+
+
+@pytest.fixture(scope="module")
 def answers(tmp_path_factory, spark):
     folder = tmp_path_factory.mktemp("report")
     write_warehouse(folder / "warehouse", topics=NAMES, client=NAMES[1])

@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
-from pipeline.engine import InProcess
 from pipeline.jobs import ingest
 from pipeline.model.window import milliseconds_of
+from tests.engines import sail
 from tests.lab.facts import read_batches
 from tests.spark.capture_runs import differences, plan, stored
 
@@ -35,7 +35,7 @@ class Reruns:
             if step == "expired":
                 self.lose_input()
             span = self.part.span(cut - 1, cut + 2)
-            engine = spark if step == "first" else InProcess()
+            engine = spark if step == "first" else sail()
             report = ingest.run(engine, plan(self.config, span, run_id=step, force=step == "forced"))
             self.notes[step] = report.notes
             shutil.copytree(self.config.warehouse, self.warehouse(step))

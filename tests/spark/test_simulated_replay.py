@@ -8,9 +8,9 @@ import pytest
 
 from expectations.replay_gate import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
-from pipeline.engine import InProcess
 from pipeline.jobs import replay
 from pipeline.tables.replay import REPLAY
+from tests.engines import sail
 from tests.spark.capture_runs import stable_columns, stored
 
 SLOW_BROKER = 1
@@ -85,5 +85,5 @@ def test_every_candidate_replays_all_records_with_all_seeds(replayed):
 @pytest.mark.parametrize("is_in_process", [False, True])
 def test_a_rerun_gives_the_same_rows(spark, replayed, context, is_in_process):
     _, rows = replayed
-    replay.run(InProcess() if is_in_process else spark, context, context.windows)
+    replay.run(sail() if is_in_process else spark, context, context.windows)
     assert rows_by_table(context) == rows

@@ -8,6 +8,12 @@ from pipeline.errors import SparkFailedError
 from pipeline.storage.spark_errors import SparkErrors
 
 
+@pytest.fixture(scope="module")
+def spark(classic):
+    """Errors of a JVM."""
+    return classic
+
+
 def fail_in_a_task(spark):
     def fail(_value):
         raise ValueError("offset 7 of payments-3")

@@ -51,6 +51,12 @@ RESTORE TABLE a TO VERSION AS OF 1
 SELECT * FROM table_changes_by_path('/tmp', 0)""".splitlines()
 
 
+@pytest.fixture(scope="module")
+def spark(classic):
+    """`sql` runs on classic Spark."""
+    return classic
+
+
 @pytest.mark.parametrize("statement", QUERIES)
 def test_a_query_is_let_through(spark, statement):
     refuse_changes(spark, statement)

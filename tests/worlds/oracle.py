@@ -16,10 +16,10 @@ from pathlib import Path
 import yaml
 
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.errors import PipelineError
 from pipeline.jobs import ingest
 from pipeline.sources.collected.stored_folder import StoredFolder
+from tests.engines import sail
 from tests.spark.capture_runs import plan, stored
 from tests.unit.sources.collected.disks import CONFIG, NOW_MS, SPAN
 from tests.unit.sources.collected.test_landing import make_three
@@ -111,7 +111,7 @@ def run_in(folder: Path, url: str | None = None) -> None:
         sources.append({"kind": "prometheus", "url": url, "access": {"timeout_s": 2, "attempts": 1}})
     (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
     config = load_config(folder / "partition-health.yaml")
-    ingest.run(InProcess(), plan(config, SPAN, now_ms=NOW_MS))
+    ingest.run(sail(), plan(config, SPAN, now_ms=NOW_MS))
 
 
 def read_traffic(folder: Path) -> dict[int, Counter]:

@@ -20,11 +20,11 @@ from pathlib import Path
 from expectations import gates
 from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.model.window import HOUR_MS, TimeWindow, format_instant
 from pipeline.report import queries
 from pipeline.report.answers import Asker, pivot_columns
+from tests.engines import sail
 from tests.lab.archive import unpack_once
 from tests.paper_rows import with_rows
 from tests.spark.capture_runs import CLUSTER, Capture, plan
@@ -146,7 +146,7 @@ class Bed:
         """CPU seconds of each step of a run over the real hour."""
         costs = {}
         run = plan(load_config(folder / CONFIG), self.hour, now_ms=self.hour.end_ms + 300_000)
-        spark = InProcess()
+        spark = sail()
         for name, step in STEPS.items():
             before_s = time.process_time()
             step(spark, run)

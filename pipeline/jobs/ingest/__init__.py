@@ -1,7 +1,7 @@
 """Reads a cluster's sources into bronze and silver and commits the windows.
 
-One Spark job reads everything once: segments (or offset ranges) and scrapes. The driver sees what the run covers before it
-writes. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
+One Spark job reads everything once, segments (or offset ranges) and scrapes, into Parquet parts by kind. The driver sees what
+the run covers before it writes; Spark makes every table that grows of the parts. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
 source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
 rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
 """
@@ -23,18 +23,17 @@ from pipeline.model.window import TimeWindow
 from pipeline.runs import JobReport, RunContext
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_source import read_metrics
+from pipeline.stages import Staging
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
-from pipeline.storage.rows import FEW_ROWS
+from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.bronze import WINDOW_STATUS
 
 
-def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> JobReport:
+def run(spark: SparkSession, run: RunContext) -> JobReport:
     """Ingests the run's windows of one cluster.
-
-    `few_rows`: rows of a kind that one process may hold; Spark works on more in parts.
 
     Raises:
         NothingUsableError: if no source of the cluster held anything.
@@ -52,18 +51,18 @@ def run(spark: SparkSession, run: RunContext, *, few_rows: int = FEW_ROWS) -> Jo
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=_read_clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
-        found = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
+        causes = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
         raise NothingUsableError(
-            f"cluster {run.cluster_name}: no source holds anything: {'; '.join(found) or 'all empty'}"
+            f"cluster {run.cluster_name}: no source holds anything: {'; '.join(causes) or 'all empty'}"
         )
     ensure_tables(run.warehouse)
-    found_now = read_run_input(spark, run, reading, metrics, few_rows)
-    stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
-    expired = {} if run.force else list_expired_windows(run, found_now, stored)
-    withdraw_trust(run.warehouse, run.cluster_name, run.windows)
-    versions = _write_tables(spark, run, found_now, expired) | merge_files(run, found_now)
-    versions[WINDOW_STATUS.name] = commit_windows(run, found_now, stored, expired, versions)
-    found_now.scan.close()
+    with open_staging_folder(run.warehouse) as folder:
+        found = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
+        stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+        expired = {} if run.force else list_expired_windows(run, found, stored)
+        withdraw_trust(run.warehouse, run.cluster_name, run.windows)
+        versions = _write_tables(run, found, expired) | merge_files(run, found)
+        versions[WINDOW_STATUS.name] = commit_windows(run, found, stored, expired, versions)
     return JobReport(table_versions=versions, notes=describe_kept(expired))
 
 
@@ -71,16 +70,7 @@ def _read_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _write_tables(
-    spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
-) -> dict[str, int]:
+def _write_tables(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Writes all tables that belong to windows at once."""
-    return write_at_once(
-        (
-            partial(write_traffic, spark, run, found, expired),
-            partial(write_keys, spark, run, found, expired),
-            partial(write_arrivals, spark, run, found, expired),
-            partial(write_metrics, spark, run, found, expired),
-            partial(write_cluster, run, found, expired),
-        )
-    )
+    writers = (write_traffic, write_keys, write_arrivals, write_metrics, write_cluster)
+    return write_at_once([partial(write, run, found, expired) for write in writers])

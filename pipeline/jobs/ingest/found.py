@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
+from pipeline.engine import count_task_slots
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
@@ -29,16 +28,13 @@ from pipeline.sources.metrics.metric_source import (
 )
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
-from pipeline.sources.records.pieces import Kind, ReadTask
+from pipeline.sources.records.pieces import SCHEMAS, Kind, ReadTask, run_read_task
 from pipeline.sources.records.record_scan import plan_segment_tasks
-from pipeline.sources.records.scan import Scan, scan
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
+from pipeline.stages import Parts, Pieces, Staging
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
-
-_S_PER_BYTE = 1 / 50e6
-"""Of one core, to read records of some hundred bytes; of small records the rows say that they are many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +44,10 @@ class Found:
     Attributes:
         reading: Everything but records and samples.
         instances: When samples were taken, of each metrics source.
-        scan: Batches, keys, arrivals and samples.
+        staging: Where tasks leave their parts.
+        parts: Batches, keys, arrivals and samples, by kind.
         summaries: Rows of `SUMMARY_SCHEMA`.
-        samples: What the samples add up to, by table; see `summarise_samples`.
+        samples: What the samples add up to, by table, not yet finished; see `summarise_samples`.
         row_counts: Record batches, samples and described partitions, by source and window.
     """
 
@@ -58,9 +55,10 @@ class Found:
     metrics: MetricReading
     instances: tuple[InstanceSamples, ...]
     settings: ScanSettings
-    scan: Scan
+    staging: Staging
+    parts: dict[Kind, Parts]
     summaries: list[dict[str, Any]]
-    samples: dict[str, pa.Table]
+    samples: dict[str, Parts]
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
 
@@ -69,21 +67,16 @@ class Found:
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
-def read_run_input(
-    spark: SparkSession, run: RunContext, reading: ClusterReading, metrics: MetricReading, few_rows: int
-) -> Found:
-    """Reads everything a run reads, in one Spark job.
-
-    `few_rows`: rows of a kind that one process may hold.
-    """
+def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> Found:
+    """Reads everything a run reads, in one Spark job, into parts."""
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
     settings = _choose_settings(run, reading, reads)
-    plan = partial(_plan_tasks, reading, metrics, reads, settings)
-    logs = () if reading.collected is not None else reads if reading.live is None else reading.live.reads
-    read_bytes = sum(log.size_bytes for log in logs)  # what is collected was read before
-    scanned = scan(spark, plan, few=few_rows, seconds=_S_PER_BYTE * read_bytes)
-    summaries = scanned.small(Kind.SUMMARIES).to_pylist()
+    tasks = _plan_tasks(reading, metrics, reads, settings, count_task_slots(staging.spark))
+    schemas = {kind.value: schema for kind, schema in SCHEMAS.items()}
+    read = staging.run_tasks("read logs and metrics", tasks, _read_pieces, schemas)
+    parts = {kind: read[kind.value] for kind in Kind}
+    summaries = parts[Kind.SUMMARIES].load().to_pylist()
     summaries.sort(key=lambda row: row["batch_count"] or 0)  # of a file collected in stretches the last row counts
     if reading.collected is not None:
         reading = replace(reading, collected=reading.collected.doubting(summaries, run.span))
@@ -91,8 +84,9 @@ def read_run_input(
         summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
-    samples = _summarise_samples(run, scanned)
-    row_counts, page_problems, instances = count_samples(samples[COUNTS], samples[PROBLEMS], run.windows)
+    samples = _summarise_samples(run, staging, parts[Kind.SAMPLES])
+    counts, wrong = samples.pop(COUNTS).load(), samples.pop(PROBLEMS).load()
+    row_counts, page_problems, instances = count_samples(counts, wrong, run.windows)
     by_start = {window.start_ms: window for window in run.windows}
     for row in summaries:
         if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
@@ -111,7 +105,8 @@ def read_run_input(
         metrics=metrics,
         instances=instances,
         settings=settings,
-        scan=scanned,
+        staging=staging,
+        parts=parts,
         summaries=summaries,
         samples=samples,
         row_counts=row_counts,
@@ -152,7 +147,11 @@ def _plan_tasks(
     return [*tasks, *plan_page_tasks(metrics.pages, least), *held]
 
 
-def _summarise_samples(run: RunContext, scan: Scan) -> dict[str, pa.Table]:
+def _read_pieces(task: ReadTask) -> Pieces:
+    return ((piece.kind.value, piece.rows) for piece in run_read_task(task))
+
+
+def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dict[str, Parts]:
     """Summarises all samples, each instance by itself."""
     settings = SampleSettings(
         span=run.span,
@@ -160,8 +159,17 @@ def _summarise_samples(run: RunContext, scan: Scan) -> dict[str, pa.Table]:
         interval_ms=sample_intervals_ms(run.cluster),
         has_brokers=reports_brokers(run.cluster),
     )
-    parts = scan.parts(Kind.SAMPLES, by=INSTANCE).map(lambda rows: summarise_samples(rows, settings)).collect()
-    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+    schemas = {name: rows.schema for name, rows in summarise_samples(samples.schema.empty_table(), settings).items()}
+    if not samples.row_count:
+        return {name: staging.of_nothing(schema) for name, schema in schemas.items()}
+
+    def summarise(rows: pa.Table) -> Pieces:
+        return summarise_samples(rows, settings).items()
+
+    slots = count_task_slots(staging.spark)
+    return staging.run_groups(
+        "summarise samples", samples.frame(), by=INSTANCE, count=slots, work=summarise, schemas=schemas
+    )
 
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:

@@ -1,50 +1,47 @@
-"""Writes rows of a run's windows, those of metrics among them: this process where they are few, Spark where they are many."""
+"""Writes rows of a run's windows, those of metrics among them."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from pipeline.engine import count_task_slots
 from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
 from pipeline.sources.records.pieces import Kind
-from pipeline.sources.records.scan import Parts
-from pipeline.storage.delta import replace_spread_rows
-from pipeline.storage.frames import fit_rows
-from pipeline.storage.rows import merge_rows, replace_rows
+from pipeline.stages import Parts, Pieces
 from pipeline.tables import Table
+from pipeline.tables.arrow_types import arrow_columns
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import select_samples
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
-def replace(
-    spark: SparkSession, run: RunContext, table: Table, parts: Parts[pa.Table], windows: tuple[TimeWindow, ...]
-) -> int:
-    """Replaces a table's rows in some of the run's windows; rows of other windows are left out."""
-    name = run.cluster_name
-    fitted = parts.map(partial(within, windows=windows)).map(
-        partial(fit_rows, table=table, cluster=name, run_id=run.run_id)
-    )
-    if fitted.spread is not None:
-        return replace_spread_rows(spark, fitted.spread, run.warehouse, table, cluster=name, windows=windows)
-    return replace_rows(pa.concat_tables(fitted), run.warehouse, table, cluster=name, windows=windows)
+_NODE_COLUMNS = arrow_columns(PRODUCER_NODES, without=("cluster", "window_date", "run_id"))
 
 
-def merge(run: RunContext, table: Table, parts: Parts[pa.Table]) -> int:
-    """Adds the rows whose key is not stored yet, a part at a time."""
-    version = 0
-    for rows in parts.map(partial(fit_rows, table=table, cluster=run.cluster_name, run_id=run.run_id)):
-        version = merge_rows(rows, run.warehouse, table, insert_only=True)
-    return version
+def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    """The rows of some windows, at least one, by `window_start` or `window_start_ms`."""
+    is_ms = "window_start_ms" in rows.columns
+    wanted: Column | None = None
+    for span in stretches_of(windows):
+        start, end = (ms if is_ms else instant_of(ms) for ms in (span.start_ms, span.end_ms))
+        at = F.col("window_start_ms" if is_ms else "window_start")
+        one = (at >= F.lit(start)) & (at < F.lit(end))
+        wanted = one if wanted is None else wanted | one
+    assert wanted is not None  # noqa: S101 - narrows the type
+    return rows.where(wanted)
 
 
 def clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int:
@@ -52,31 +49,43 @@ def clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int
     return run.replace(table, (), windows)
 
 
-def within(rows: pa.Table, *, windows: tuple[TimeWindow, ...]) -> pa.Table:
-    """The rows of some windows, by `window_start` or `window_start_ms`."""
-    starts = [window.start_ms for window in windows]
-    if "window_start_ms" in rows.column_names:
-        is_within = pc.is_in(rows["window_start_ms"], pa.array(starts, pa.int64()))
-    else:
-        instants = pa.array([1000 * start for start in starts], pa.timestamp("us", tz="UTC"))
-        is_within = pc.is_in(rows["window_start"], instants)
-    return rows if pc.all(is_within).as_py() else rows.filter(is_within)
-
-
-def write_metrics(
-    spark: SparkSession, run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]
-) -> dict[str, int]:
+def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
         return {}
-    samples = found.scan.parts(Kind.SAMPLES)
-    nodes = found.samples[PRODUCER_NODES.name]
-    tables = {
-        METRIC_SAMPLES: samples.map(partial(select_samples, span=run.span, window_ms=run.window_ms)),
-        PRODUCER_NODES: Parts([finish_nodes(nodes, precedence=names, client_configs=run.cluster.producers)]),
+    samples = found.parts[Kind.SAMPLES]
+    if not samples.row_count:
+        tables = [METRIC_SAMPLES, PRODUCER_NODES]
+        tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
+        return {table.name: clear(run, table, fresh) for table in tables}
+    frames = {
+        METRIC_SAMPLES: select_samples(samples.frame(), run.span, run.window_ms),
+        PRODUCER_NODES: _finish_nodes(run, found, names).frame(),
     }
-    if reports_brokers(run.cluster):
-        tables |= {t: Parts([found.samples[t.name]]) for t in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)}
-    return {table.name: replace(spark, run, table, rows, fresh) for table, rows in tables.items()}
+    spark = found.staging.spark
+    versions = {t.name: run.replace_frame(spark, t, within(rows, fresh), fresh) for t, rows in frames.items()}
+    if reports_brokers(run.cluster):  # a row for each broker, and each of its topics and requests
+        starts = pa.array([instant_of(window.start_ms) for window in fresh], pa.timestamp("us", "UTC"))
+        for table in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES):
+            rows = found.samples[table.name].load()
+            versions[table.name] = run.replace(table, rows.filter(pc.is_in(rows["window_start"], starts)), fresh)
+    return versions
+
+
+def _finish_nodes(run: RunContext, found: Found, names: tuple[str, ...]) -> Parts:
+    """Connections of each client, of the source that counts."""
+    staging, nodes = found.staging, found.samples[PRODUCER_NODES.name]
+    finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
+
+    def work(rows: pa.Table) -> Pieces:
+        yield PRODUCER_NODES.name, finish(rows).select(_NODE_COLUMNS.names).cast(_NODE_COLUMNS)
+
+    client = ("window_start_ms", "client_id")
+    schemas = {PRODUCER_NODES.name: _NODE_COLUMNS}
+    slots = count_task_slots(staging.spark)
+    finished = staging.run_groups(
+        "finish connections", nodes.frame(), by=client, count=slots, work=work, schemas=schemas
+    )
+    return finished[PRODUCER_NODES.name]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline.engine import describe_work
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
@@ -59,15 +60,18 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
         return JobReport(notes=("no trusted window to replay",))
     recording, readers = load_recording(run, windows), make_readers(run, windows)
     reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
+    describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)
     families = {
         where: topic.verdict.verdict for where, topic in keyed.items() if topic.verdict.verdict in _FAMILY_NAMES
     }
+    describe_work(f"{run.subject}: find producer sessions")
     sessions = find_sessions(spark, recording, families, **reading)
     metrics = fit_sessions(recording, sessions)
     sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
+    describe_work(f"{run.subject}: simulate producers and brokers")
     runs = simulate_runs(spark, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
     topics = replay_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan, runs=runs)
     rows = list_rows(keyed, topics, sessions, metrics)

@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 
 from pipeline.config.storage import Folder
-from pipeline.engine import choose_engine
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
@@ -49,8 +48,6 @@ _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
     *("outgoing_bytes", "request_latency_avg_ms"),
 )
-_S_PER_KEY = 6e-6
-"""Of one core, for a row of `silver.key_traffic` under some candidates."""
 
 
 def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
@@ -210,10 +207,7 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
     files += list_of(KEY_HASHES, HASHES)
     if any(isinstance(column, AnswerColumn) for column in plan.columns):
         files += list_of(KEY_ANSWERS, ANSWERS)
-    return list_keyed_topics(
-        plan,
-        replay_keys(choose_engine(spark, _S_PER_KEY * row_count), files, plan, partial(iter_file_rows, run.warehouse)),
-    )
+    return list_keyed_topics(plan, replay_keys(spark, files, plan, partial(iter_file_rows, run.warehouse)))
 
 
 def _read_sessions(

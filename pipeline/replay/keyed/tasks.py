@@ -1,12 +1,13 @@
 """The keyed replay over Spark: files of `silver.key_traffic` and `silver.key_hashes` to sums per candidate.
 
 Tasks read files and cut their rows into buckets of keys; then each bucket is joined with its hashes and every candidate's
-keys are assigned, all in one pass over the rows. What a task holds is one bucket. Row by row, Spark takes half a minute to
-move what takes a few seconds as columns; so a task that has read a file sends all columns of a bucket's rows as one value.
+keys are assigned, all in one pass over the rows. What a task holds is one bucket. A task that has read a file sends all
+columns of a bucket's rows as one value: row by row, Spark takes half a minute to move what takes a few seconds so.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from pipeline.partitioners.columns import view_offsets
 from pipeline.replay.keyed.buckets import TEXT_COLUMN, Columns, replay_bucket, sum_unassigned
 from pipeline.replay.keyed.plan import AnswerColumn, HashColumn, KeyedPlan
 from pipeline.replay.keyed.sums import NAMED, TopicSums, merge_sums
+from pipeline.stages import map_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,7 @@ TRAFFIC, HASHES, ANSWERS = "traffic", "hashes", "answers"
 """Files of `silver.key_traffic`, `silver.key_hashes` and `silver.key_answers`."""
 KEY_ID_DIGITS = 32
 _NO_BUCKET = -1
+_PACKED = pa.schema([("bucket", pa.int64()), ("kind", pa.string()), ("columns", pa.binary())])
 _AMOUNTS = ("record_count", "size_bytes", "size_error_bytes")
 _TRAFFIC_COLUMNS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", *_AMOUNTS)
 
@@ -47,20 +50,23 @@ def replay_keys(
     if not files or not plan.topics:
         return {}
 
-    def pack(file: tuple[str, str]) -> Iterator[tuple[int, tuple[str, Columns]]]:
+    def pack(file: tuple[str, str]) -> Iterator[pa.Table]:
         content, path = file
         for bucket, kind, columns in _CONTENTS[content](plan, path, read_file):
-            yield bucket, (kind, {name: _narrow(values) for name, values in columns.items()})
+            narrow = {name: _narrow(values) for name, values in columns.items()}
+            row = {"bucket": bucket, "kind": kind, "columns": pickle.dumps(narrow)}
+            yield pa.Table.from_pylist([row], schema=_PACKED)
 
-    def replay(bucket: tuple[int, Iterable[tuple[str, Columns]]]) -> Iterator[tuple[int, int, TopicSums]]:
+    def replay(rows: pa.Table) -> pa.Table:
         parts: dict[str, list[Columns]] = defaultdict(list)
-        for kind, columns in bucket[1]:
-            parts[kind].append(columns)
-        return _sum_bucket(plan, {kind: _concatenate(found) for kind, found in parts.items()})
+        for row in rows.to_pylist():
+            parts[row["kind"]].append(pickle.loads(row["columns"]))  # noqa: S301 - our own, of this job
+        sums = list(_sum_bucket(plan, {kind: _concatenate(found) for kind, found in parts.items()}))
+        return pa.table({"sums": pa.array([pickle.dumps(sums)], pa.binary())})
 
-    packed = spark.sparkContext.parallelize(files, len(files)).flatMap(pack)
-    # and one bucket of what has no key
-    return merge_sums(packed.groupByKey(plan.bucket_count + 1).flatMap(replay).collect())
+    packed = map_tasks(spark, files, pack, _PACKED)
+    found = packed.groupBy("bucket").applyInArrow(replay, "sums binary").toArrow()
+    return merge_sums(one for sums in found["sums"] for one in pickle.loads(sums.as_py()))  # noqa: S301 - made by our tasks
 
 
 def _sum_bucket(plan: KeyedPlan, rows: dict[str, Columns]) -> Iterator[tuple[int, int, TopicSums]]:

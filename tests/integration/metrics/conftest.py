@@ -12,6 +12,7 @@ from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from tests.config_files import write_configuration
+from tests.engines import on_sail
 from tests.integration.metrics.sources import (
     BCRYPT,
     BY_FILES,
@@ -57,13 +58,13 @@ def config(watched, tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def logged(spark, watched, config):
+def logged(watched, config):
     """All three clusters ingested, with the password and a wrong one in the environment: everything that was logged."""
     records = []
     handler = logging.Handler(logging.DEBUG)
     handler.emit = lambda record: records.append(record.getMessage())
     root = logging.getLogger()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, on_sail() as spark:
         patch.setenv(VARIABLE, SECRET)
         patch.setenv("TEST_WRONG_PASSWORD", f"not-{SECRET}")
         patch.setattr(root, "level", logging.DEBUG)

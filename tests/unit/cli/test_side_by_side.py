@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.side_by_side import take_steps_apart
+from pipeline.cli.side_by_side import count_at_once, take_steps_apart
 from pipeline.cli.steps import StepReport
+from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.environment import count_cores, count_steps_at_once
-from pipeline.errors import NothingUsableError
+from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from tests.config_files import write_configuration
@@ -68,17 +69,39 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
     assert "an error of no kind of ours" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("master", "at_once", "count"),
-    [("local[2]", None, count_steps_at_once(2)), ("local[2]", 1, 1), ("spark://elsewhere:7077", None, 1)],
-)
-def test_as_many_at_once_as_the_machine_holds_and_one_on_a_spark_cluster(config, master, at_once, count):
-    config = config.model_copy(update={"spark": config.spark.model_copy(update={"master": master})})
+@pytest.mark.parametrize(("at_once", "count"), [(None, count_steps_at_once(2)), (1, 1)])
+def test_as_many_at_once_as_the_machine_holds(config, at_once, count):
     runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
     taken = take_steps_apart([runs["short"], runs["last"]], (one_step,), at_once=at_once)
     next(taken)
     assert len(active_children()) == count
     assert len([*taken]) == 1
+
+
+@pytest.mark.parametrize(
+    ("spark", "count"),
+    [
+        ({}, count_steps_at_once(len(CLUSTERS))),
+        ({"engine": "sail"}, count_steps_at_once(len(CLUSTERS))),
+        ({"master": "spark://elsewhere:7077"}, 1),
+        ({"remote": "sc://elsewhere:15002"}, 1),
+    ],
+)
+def test_one_at_a_time_where_spark_runs_elsewhere(config, spark, count):
+    config = config.model_copy(update={"spark": Spark(**spark)})
+    assert count_at_once(plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)) == count
+
+
+def test_an_engine_that_does_not_start_is_an_error_of_each_cluster(config, capfd):
+    """Of one line, as where one process does all."""
+    config = config.model_copy(update={"spark": Spark(remote="sc://127.0.0.1:1")})
+    runs = [run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms) if run.cluster_name != "long"]
+    ended = [*take_steps_apart(runs, (one_step,), at_once=1)]
+    said = "spark.remote: no Spark Connect server answers at 127.0.0.1:1; start it, or mend the address"
+    assert [(reports, [(str(error), error.exit_code) for _, error in told]) for _, reports, told in ended] == [
+        (None, [(said, ConfigError.exit_code)])
+    ] * len(runs)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_no_more_at_once_than_clusters_and_cores():

@@ -34,7 +34,7 @@ def load(tmp_path):
 @pytest.mark.parametrize(
     ("retention", "reason"),
     [
-        ({"silver": "P30D"}, r"yaml:10:3: retention\.silver: runs read up to 31 days of history"),
+        ({"silver": "P30D"}, r"yaml:12:3: retention\.silver: runs read up to 31 days of history"),
         ({"copper": "P90D"}, r"retention\.copper: no layer and no table that may lose rows; expected bronze, "),
         (
             {"gold": "P90D", "gold.incidents": "P90D"},

@@ -10,7 +10,7 @@ from datetime import date
 import pytest
 
 from pipeline.config_file import load_config
-from pipeline.engine import InProcess
+from pipeline.engine import note_sail
 from pipeline.jobs import ingest
 from pipeline.model.window import HOUR_MS, TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
@@ -19,6 +19,7 @@ from pipeline.tables.bronze import QUARANTINE, WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.batches import make_batch, make_records
 from tests.config_files import write_configuration
+from tests.engines import sail
 
 SEVEN_H = 7 * HOUR_MS
 START_MS = 70_000 * SEVEN_H  # 2025-11-24T16:00Z: windows of seven hours are counted from 1970, not from midnight
@@ -76,7 +77,7 @@ class Lab:
         """Ingests the windows of these numbers."""
         span = TimeWindow(START_MS + first * SEVEN_H, START_MS + (last + 1) * SEVEN_H)
         (run,) = plan_runs(self.config, span, run_id="r", now_ms=span.end_ms + late_ms)
-        return ingest.run(engine or InProcess(), run)
+        return ingest.run(engine or sail(), run)
 
     def rows(self, table):
         return load_rows(self.config.warehouse, table, cluster="lab").to_pylist()
@@ -155,17 +156,18 @@ def test_a_broker_whose_clock_is_days_ahead_costs_no_other_its_place(tmp_path):
 
 
 class Deleting:
-    """Does what `InProcess` does, after retention took a file that was found and is not read yet."""
-
-    defaultParallelism = 1  # noqa: N815 - Spark's name
+    """Sail, after retention took a file that was found and is not read yet."""
 
     def __init__(self, path):
-        self._path = path
-        self.sparkContext = self
+        self._path, self._sail = path, sail()
+        note_sail(self)
 
-    def parallelize(self, values, count):
-        self._path.unlink()
-        return InProcess().parallelize(values, count)
+    def range(self, *numbers):
+        self._path.unlink(missing_ok=True)
+        return self._sail.range(*numbers)
+
+    def __getattr__(self, name):
+        return getattr(self._sail, name)
 
 
 def test_a_segment_that_retention_takes_in_the_middle_of_a_run_costs_itself_and_is_named(tmp_path):

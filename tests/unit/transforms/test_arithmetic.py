@@ -7,17 +7,19 @@ import random
 
 import polars as pl
 import pytest
+from pyspark.sql import functions as F
 
 from pipeline.transforms.arithmetic import (
+    HALF,
     divide,
     divide_by,
     join_squares,
     mean_sorted,
-    split_squares,
     sum_in_order,
     sum_sorted,
     sum_squares,
 )
+from pipeline.transforms.sums import quotient, square_sum
 
 VALUES = [0.1, 1e16, -1e16, 3.3, 1e-9, 325.80109463580726, None, 7.7, 1e8, 18.108561698970096]
 
@@ -55,10 +57,21 @@ def test_a_quotient_by_zero_is_null():
     assert frame.select(divide(pl.col("part"), pl.col("whole"))).to_series().to_list() == [None, None, 4 / 3]
 
 
-def test_squares_are_summed_exactly_and_rounded_once():
+def test_squares_are_summed_exactly_and_rounded_once(spark):
     sizes = [2**31 - 1 - number for number in range(3000)]
-    frame = pl.DataFrame({"size": sizes})
-    upper, lower = split_squares(pl.col("size"))
-    parts = pl.concat([frame[:1000].select(upper=upper, lower=lower), frame[1000:].select(upper=upper, lower=lower)])
+    frame, exact = pl.DataFrame({"size": sizes}), float(sum(size * size for size in sizes))
+    size = pl.col("size")
+    parts = pl.concat(
+        frame[part].select(upper=(size * size // HALF).sum(), lower=(size * size % HALF).sum())
+        for part in (slice(0, 1000), slice(1000, None))
+    )
     joined = parts.select(join_squares(pl.col("upper").sum(), pl.col("lower").sum())).item()
-    assert joined == frame.select(sum_squares(pl.col("size"))).item() == float(sum(size * size for size in sizes))
+    rows = spark.createDataFrame(frame.to_arrow()).repartition(3)
+    (found,) = rows.agg(square_sum(F.col("size")).cast("double").alias("sum")).toArrow()["sum"].to_pylist()
+    assert joined == found == frame.select(sum_squares(size)).item() == exact
+
+
+def test_a_quotient_of_columns_by_zero_is_null(spark):
+    rows = spark.createDataFrame(pl.DataFrame({"part": [1, 0, 4], "whole": [0, 0, 3]}).to_arrow())
+    found = rows.select(quotient(F.col("part"), F.col("whole")).alias("q")).toArrow()["q"].to_pylist()
+    assert found == [None, None, 4 / 3]

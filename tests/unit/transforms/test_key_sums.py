@@ -13,7 +13,6 @@ import pytest
 
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.config_file import load_config
-from pipeline.jobs.ingest.writing import merge
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.records.batch_rows import LeaderEpochs
@@ -21,19 +20,18 @@ from pipeline.sources.records.key_questions import Question
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
-from pipeline.sources.records.scan import Parts, _split
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.arrow_types import format_sql_schema
 from pipeline.tables.keys import KEY_HASHES
 from pipeline.transforms.keys import (
+    answer_keys,
+    count_contradictions,
     describe_contradictions,
     key_problem_rows,
-    list_contradictions,
-    list_key_answers,
     list_key_hashes,
     sum_key_matrices,
     sum_keys,
-    sum_others,
 )
 from tests.unit.sources.records.test_key_scan import (
     FIRST_MS,
@@ -64,14 +62,14 @@ def rows_of(tmp_path, limit, **changes):
     return pa.concat_tables(tables[Kind.KEYS]), pa.concat_tables(tables[Kind.OTHERS])
 
 
-def parts_of(keys, count):
+def frame_of(spark, rows, parts=1):
     """Rows as Spark spreads them."""
-    return [rows for _, rows in sorted(_split(keys, by=("key_id",), count=count), key=lambda part: part[0])]
+    declared = format_sql_schema(rows.schema)
+    return spark.createDataFrame(rows, declared).repartition(parts)
 
 
-def traffic_of(keys, others, parts=1):
-    tables = [sum_keys(part, others) for part in parts_of(keys, parts)]
-    return in_order(pa.concat_tables([*tables, sum_others(others)]), *ORDER)
+def traffic_of(spark, keys, others, parts=1):
+    return in_order(sum_keys(frame_of(spark, keys, parts), frame_of(spark, others)).toArrow(), *ORDER)
 
 
 def in_order(table, *order):
@@ -79,11 +77,11 @@ def in_order(table, *order):
 
 
 @pytest.mark.parametrize("limit", [8, 1000])
-def test_sums_are_exact_and_bounds_hold_over_segments(tmp_path, limit):
+def test_sums_are_exact_and_bounds_hold_over_segments(spark, tmp_path, limit):
     keys, others = rows_of(tmp_path, limit)
-    rows = traffic_of(keys, others)
-    assert rows == traffic_of(keys, others, 5)
-    assert rows == traffic_of(keys.take(pa.array(RNG.sample(range(len(keys)), len(keys)))), others)
+    rows = traffic_of(spark, keys, others)
+    assert rows == traffic_of(spark, keys, others, 5)
+    assert rows == traffic_of(spark, keys.take(pa.array(RNG.sample(range(len(keys)), len(keys)))), others)
     mine = [row for row in rows if row["partition"] == 2 and row["window_start"].timestamp() * 1000 == FIRST_MS]
     true = Counter(key for keys in SEGMENTS for key in keys)
     kinds = Counter()
@@ -101,15 +99,15 @@ def test_sums_are_exact_and_bounds_hold_over_segments(tmp_path, limit):
         assert {row["count_error"] for row in mine} == {0}
 
 
-def test_nothing_sums_up_to_nothing():
-    keys, others = KEY_SCHEMA.empty_table(), OTHER_SCHEMA.empty_table()
-    for table in (sum_keys(keys, others), sum_others(others), list_key_hashes(keys), sum_key_matrices(others, ())):
-        assert len(table) == 0
+def test_nothing_sums_up_to_nothing(spark):
+    keys, others = (frame_of(spark, schema.empty_table()) for schema in (KEY_SCHEMA, OTHER_SCHEMA))
+    for frame in (sum_keys(keys, others), list_key_hashes(keys), sum_key_matrices(others, ())):
+        assert frame.toArrow().num_rows == 0
 
 
-def test_a_key_is_hashed_once_a_date(tmp_path):
+def test_a_key_is_hashed_once_a_date(spark, tmp_path):
     keys, _ = rows_of(tmp_path, 1000)
-    rows = in_order(list_key_hashes(keys), "key_id")
+    rows = in_order(list_key_hashes(frame_of(spark, keys, 3)).toArrow(), "key_id")
     assert [row["key_id"] for row in rows] == sorted(make_key_ids(SECRET, {k for keys in SEGMENTS for k in keys}))
 
 
@@ -117,23 +115,27 @@ def triples(questions):
     return [(question.strategy, question.version, question.partition_count) for question in questions]
 
 
-def test_answers_and_matrices(tmp_path):
+def test_answers_and_matrices(spark, tmp_path):
     asked = (strategy("by_number"), Question("orders", "java-builtin", "", 3))
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     keys, others = rows_of(tmp_path / "a", 1000, questions=asked)
-    rows = list_key_answers(keys, triples(asked)).to_pylist()
-    assert len(rows) == 2 * len({key for keys in SEGMENTS for key in keys})
-    assert describe_contradictions(list_contradictions(keys, triples(asked))) == key_problem_rows(others) == []
+    answers = answer_keys(frame_of(spark, keys), triples(asked))
+    assert answers.toArrow().num_rows == 2 * len({key for keys in SEGMENTS for key in keys})
+    assert contradictions(answers) == key_problem_rows(frame_of(spark, others)) == []
     keys, others = rows_of(tmp_path / "b", 1000, questions=asked, secret=None)
     assert len(keys) == 0
     counts = Counter()
-    for cell in sum_key_matrices(others, triples(asked)).to_pylist():
+    for cell in sum_key_matrices(frame_of(spark, others), triples(asked)).toArrow().to_pylist():
         counts[cell["strategy"], cell["window_start"].timestamp() * 1000] += cell["record_count"]
     assert set(counts.values()) == {4 * 300, 4 * 9}
 
 
-def test_answers_that_contradict_each_other_are_reported_and_left_out():
+def contradictions(answers):
+    return describe_contradictions(count_contradictions(answers).toArrow().to_pylist())
+
+
+def test_answers_that_contradict_each_other_are_reported_and_left_out(spark):
     head = {"topic": "orders", "topic_id": "", "partition": 0, "window_start_ms": FIRST_MS + HOUR_MS}
     rows = [
         {**head, "key_id": "a", "answers": [1]},
@@ -141,21 +143,24 @@ def test_answers_that_contradict_each_other_are_reported_and_left_out():
         {**head, "key_id": "b", "answers": [2]},
     ]
     keys, asked = pa.Table.from_pylist(rows, KEY_SCHEMA), [("teams:choose", "v1", 4)]
-    assert [row["key_id"] for row in list_key_answers(keys, asked).to_pylist()] == ["b"]
-    (problem,) = describe_contradictions(list_contradictions(keys, asked))
+    answers = answer_keys(frame_of(spark, keys), asked)
+    agreed = answers.where("chosen_partition = greatest").toArrow().to_pylist()
+    assert [(row["key_id"], row["strategy"], row["partition_count"]) for row in agreed] == [("b", "teams:choose", 4)]
+    (problem,) = contradictions(answers)
     assert problem["path"] == "teams:choose"
     assert "answered differently about 1 keys" in problem["reason"]
 
 
-def test_many_rows_are_merged_in_parts_and_known_ones_not_again(tmp_path, make_run):
+def test_known_keys_are_not_added_again(spark, tmp_path, make_run):
     (tmp_path / "logs").mkdir()
     keys, _ = rows_of(tmp_path / "logs", 1000)
-    hashes = Parts([list_key_hashes(part) for part in parts_of(keys, 3)])
-    versions = {merge(make_run(run_id), KEY_HASHES, hashes) for run_id in ("first", "again")}
+    hashes = list_key_hashes(frame_of(spark, keys, 3))
+    runs = [make_run(run_id) for run_id in ("first", "again")]
+    versions = [run.insert_missing(spark, KEY_HASHES, hashes, run.windows) for run in runs]
     stored = load_rows(tmp_path / "warehouse", KEY_HASHES)
     assert sorted(stored["key_id"].to_pylist()) == sorted(set(keys["key_id"].to_pylist()))
     assert set(stored["run_id"].to_pylist()) == {"first"}
-    assert versions == {3}
+    assert versions == [1, 1]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from pipeline.sources.records.pieces import Kind, Piece, join_pieces
-from pipeline.sources.records.scan import _split
 
 
 def keys(*ids):
@@ -41,14 +40,3 @@ def test_many_small_pieces_take_little_more_room_than_their_rows():
 def test_arrivals_count_their_records():
     chunk = pa.table({"record_count": [3, 4]})
     assert Piece(Kind.ARRIVALS, chunk).row_count == 7
-
-
-def test_rows_alike_in_the_columns_come_into_one_part():
-    first, second = keys(*range(1000)), keys(*range(500, 1500))
-    parts = [dict(_split(rows, by=("key_id",), count=7)) for rows in (first, second)]
-    place = {key: number for part in parts for number, rows in part.items() for key in rows["key_id"].to_pylist()}
-    for part in parts:
-        for number, rows in part.items():
-            assert {place[key] for key in rows["key_id"].to_pylist()} == {number}
-    assert [sum(rows.num_rows for rows in part.values()) for part in parts] == [1000, 1000]
-    assert set(place.values()) == set(range(7))

@@ -16,7 +16,8 @@ from pipeline.sources.records.batch_rows import BATCH_SCHEMA, LeaderEpochs
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import SegmentTask, cut_reads, plan_segment_tasks
-from pipeline.transforms.keys import list_key_hashes, sum_keys, sum_others
+from pipeline.tables.arrow_types import format_sql_schema
+from pipeline.transforms.keys import list_key_hashes, sum_keys
 from tests.arrivals import HOUR_MS, join, settings_for, write_log
 from tests.batches import START_MS, make_batch, make_marker, make_records
 
@@ -55,33 +56,34 @@ def logs(tmp_path_factory):
     return [write_log(folder, 0, batches), *(write_log(folder, number, batches[:2]) for number in (1, 2))]
 
 
-def read_tables(tasks):
+def read_tables(spark, tasks):
     """What tables are made of: their rows, counted."""
     found = {kind: [] for kind in Kind}
     for task in tasks:
         for kind, rows in task.run():
             found[kind].append(rows)
-    keys = pa.concat_tables([KEY_SCHEMA.empty_table(), *found[Kind.KEYS]])
-    others = pa.concat_tables([OTHER_SCHEMA.empty_table(), *found[Kind.OTHERS]])
+    keys, others = (
+        spark.createDataFrame(pa.concat_tables([schema.empty_table(), *found[kind]]), format_sql_schema(schema))
+        for kind, schema in ((Kind.KEYS, KEY_SCHEMA), (Kind.OTHERS, OTHER_SCHEMA))
+    )
     tables = {
         "summaries": pa.concat_tables(found[Kind.SUMMARIES]),
         "batches": pa.concat_tables([BATCH_SCHEMA.empty_table(), *found[Kind.BATCHES]]),
-        "keys": sum_keys(keys, others),
-        "others": sum_others(others),
-        "hashes": list_key_hashes(keys),
+        "keys": sum_keys(keys, others).toArrow(),
+        "hashes": list_key_hashes(keys).toArrow(),
         "arrivals": join([batch for rows in found[Kind.ARRIVALS] for batch in rows.to_batches()]),
     }
     return {name: Counter(map(repr, table.to_pylist())) for name, table in tables.items()}
 
 
 @pytest.mark.parametrize("task_bytes", [1, 700, 2000])
-def test_rows_do_not_depend_on_where_a_segment_is_cut(logs, task_bytes):
+def test_rows_do_not_depend_on_where_a_segment_is_cut(spark, logs, task_bytes):
     (whole,) = plan_segment_tasks(logs, SETTINGS, LEADERS, 1)
     cut = plan_segment_tasks(logs, SETTINGS, LEADERS, 15, task_bytes)
     assert len(cut) > len(logs)
-    expected = read_tables([whole])
+    expected = read_tables(spark, [whole])
     assert min(len(rows) for rows in expected.values()) > 1
-    assert read_tables(cut) == expected
+    assert read_tables(spark, cut) == expected
 
 
 def test_parts_share_a_file_without_gap_or_overlap(logs):

@@ -1,0 +1,148 @@
+"""`kafka_log`: a data source of Spark that reads Kafka's log directories as they lie on a broker's disk.
+
+    spark.dataSource.register(KafkaLog)
+    spark.read.format("kafka_log").option("kind", "batches").load("/kafka-logs")
+
+A path is a log directory, or a tree that holds several brokers'. Of a partition's replicas the leader's is read, else the
+longest, and each byte once. `kind` says what a row is:
+
+* `batches`: a record batch, of `RECORD_BATCHES` less the columns of a run; `window_start` by the option `window_ms`
+* `segments`: a segment file: its offsets, timestamps, batches, records and codecs
+* `problems`: what could not be read, with file, position and reason; the rest is read all the same
+
+Nothing is written, and no record is decoded: batch headers say all of it. A file may grow while it is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.window import LATEST_MS, TimeWindow
+from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.records.batch_rows import BATCH_SCHEMA, LeaderEpochs
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.record_scan import SegmentTask, plan_segment_tasks
+from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_OF_LOG = ("path", "topic", "topic_id", "partition")
+_SEGMENT = (
+    *(*_OF_LOG, "first_offset", "last_offset", "min_timestamp_ms", "max_timestamp_ms", "batch_count", "record_count"),
+    *("control_batch_count", "missing_offset_count", "producer_id_count", "crc_error_count", "magic", "codecs"),
+)
+_PROBLEM = (*_OF_LOG, "position", "reason", "severity")
+_LEAST_TASKS = 8  # a reader is not told how many tasks run at a time
+_HOUR_MS = 3_600_000
+
+
+def _columns(names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([SUMMARY_SCHEMA.field(name) for name in names])
+
+
+_KINDS: dict[str, tuple[Kind, str, pa.Schema]] = {
+    "batches": (Kind.BATCHES, "", BATCH_SCHEMA),
+    "segments": (Kind.SUMMARIES, "segment", _columns(_SEGMENT)),
+    "problems": (Kind.SUMMARIES, "problem", _columns(_PROBLEM)),
+}
+"""By the option `kind`: which pieces of a scan, which of their rows, and the columns."""
+
+
+class KafkaLog(DataSource):
+    """Log directories as a DataFrame.
+
+    Options: `path`, as `load` takes it; `kind`, `batches` by default; `window_ms`, length of the windows that batches are put in,
+    an hour by default.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """As `format` takes it."""
+        return "kafka_log"
+
+    def schema(self) -> StructType:
+        """Columns of the kind asked for."""
+        return from_arrow_schema(self._kind[2])  # of a text Sail takes instants without their zone
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the path."""
+        path = self.options.get("path")
+        if not path:
+            raise ConfigError("kafka_log needs a path: load('/kafka-logs')")
+        try:
+            window_ms = int(self.options.get("window_ms", _HOUR_MS))
+        except ValueError as error:
+            raise ConfigError(f"window_ms {self.options['window_ms']!r}; expected whole milliseconds") from error
+        if window_ms < 1:
+            raise ConfigError(f"window_ms {window_ms}; expected 1 or more")
+        return _Reader(path, self._kind, window_ms)
+
+    @property
+    def _kind(self) -> tuple[Kind, str, pa.Schema]:
+        name = self.options.get("kind", "batches")
+        if name not in _KINDS:
+            raise ConfigError(f"kind {name!r} of kafka_log; expected {', '.join(_KINDS)}")
+        return _KINDS[name]
+
+
+class _Part(InputPartition):
+    """Segments that one task reads."""
+
+    def __init__(self, task: SegmentTask | None, refused: tuple[tuple[Any, ...], ...] = ()) -> None:
+        super().__init__(0)
+        self.task, self.refused = task, refused
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, path: str, kind: tuple[Kind, str, pa.Schema], window_ms: int) -> None:
+        self._path, self._kind, self._window_ms = path, kind, window_ms
+
+    def partitions(self) -> list[InputPartition]:
+        """Looks at the directories, and deals their segments out.
+
+        Raises:
+            NothingUsableError: no log is under the path.
+        """
+        tree = discover_logs([self._path])
+        if not tree.directories:
+            reasons = "; ".join(f"{problem.path}: {problem.reason}" for problem in tree.problems)
+            raise NothingUsableError(reasons or f"{self._path}: no log directory")
+        history, problems = read_cluster_history(tree)
+        as_of_ms = time.time_ns() // 1_000_000
+        settings = ScanSettings(as_of_ms=as_of_ms, span=TimeWindow(0, LATEST_MS), window_ms=self._window_ms)
+        leaders = LeaderEpochs.of(history, tree, read_replica_states(tree)[0])
+        reads = plan_reads(choose_replicas(tree, history.state_at(as_of_ms).leaders))
+        parts: list[InputPartition] = [
+            _Part(task) for task in plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)
+        ]
+        refused = tuple((one.path, one.position, one.reason, one.severity) for one in (*tree.problems, *problems))
+        return [*parts, _Part(None, refused)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads a task's segments."""
+        assert isinstance(partition, _Part)  # noqa: S101 - narrows the type
+        kind, row_kind, schema = self._kind
+        if partition.task is None:
+            if row_kind == "problem":
+                rows = [
+                    dict(zip(("path", "position", "reason", "severity"), one, strict=True)) for one in partition.refused
+                ]
+                yield from pa.Table.from_pylist(rows, schema=schema).to_batches()
+            return
+        for piece in partition.task.run():
+            if piece.kind is kind:
+                rows = piece.rows
+                wanted = rows if not row_kind else rows.filter(pc.equal(rows["row_kind"], row_kind))
+                yield from wanted.select(schema.names).to_batches()

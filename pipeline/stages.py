@@ -1,0 +1,220 @@
+"""Stages of a Spark job: tasks go in, Parquet parts by kind come out, and everything after them is a DataFrame.
+
+A kernel is a function from a task, or from the rows of a group, to Arrow tables, each with the name of its kind. It runs
+where Spark runs it, by `mapInArrow` or `applyInArrow`; what it yields is written as Parquet and never passes the driver. So
+every byte of a log is read and decoded once, whichever tables are made of it, on any engine that speaks PySpark's DataFrames.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.engine import count_engine_tasks, describe_work, reads_files_in_tasks
+from pipeline.errors import StorageError
+from pipeline.tables.arrow_types import format_sql_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Pieces = Iterable[tuple[str, pa.Table]]
+"""What a kernel yields: the kind of some rows, and the rows."""
+
+_PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", pa.int64())])
+_BUCKET = "_bucket"
+_NOT_WRITTEN = ""
+"""In place of the kind of a part that could not be written; its path is the reason."""
+_counts = [0, 0]
+"""Tasks done, and tasks in all, of the newest stage that runs in this process: those of Sail do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rows of one kind that tasks wrote: Parquet files of a run's staging folder."""
+
+    spark: SparkSession
+    folder: Folder
+    schema: pa.Schema
+    paths: tuple[str, ...]
+    row_count: int
+
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        declared = format_sql_schema(self.schema)
+        if not self.paths:
+            return self.spark.createDataFrame(self.schema.empty_table(), declared)
+        if not reads_files_in_tasks(self.spark, self.folder):
+            return self.spark.read.schema(declared).parquet(*self.paths)
+        return map_tasks(self.spark, self.paths, partial(_read_part, self.folder), self.schema)
+
+    def load(self) -> pa.Table:
+        """All rows on the driver: of a small kind."""
+        tables = [_read_part(self.folder, path) for path in self.paths]
+        return pa.concat_tables([self.schema.empty_table(), *(table for found in tables for table in found)])
+
+
+def _read_part(folder: Folder, path: str) -> Iterator[pa.Table]:
+    files = folder.file_system() if isinstance(folder, RemoteFolder) else None
+    yield pq.read_table(path, filesystem=files, partitioning=None)
+
+
+def write_part(folder: Folder, kind: str, rows: pa.Table) -> str:
+    """Writes rows of a kind as one Parquet file of a staging folder; returns its path, in a store without the scheme."""
+    name = f"{kind}-{uuid.uuid4().hex}.parquet"
+    if isinstance(folder, RemoteFolder):
+        path = f"{folder.location.partition('://')[2].rstrip('/')}/{name}"
+        pq.write_table(rows, path, compression="zstd", filesystem=folder.file_system())
+        return path
+    path = str(folder / name)
+    pq.write_table(rows, path, compression="zstd")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Runs stages, whose parts lie in one folder.
+
+    Attributes:
+        subject: Whose they are, for people: cluster and windows.
+    """
+
+    spark: SparkSession
+    folder: Folder
+    subject: str = ""
+
+    def of_nothing(self, schema: pa.Schema) -> Parts:
+        """Parts without rows."""
+        return Parts(self.spark, self.folder, schema, (), 0)
+
+    def run_tasks(
+        self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Mapping[str, pa.Schema]
+    ) -> dict[str, Parts]:
+        """Runs a kernel on every task.
+
+        `doing`: what it does, for people.
+        `tasks`: picklable; each is one Spark task.
+        `work`: a kernel; picklable.
+        `schemas`: of the rows of each kind; a kind without rows has parts of none.
+        """
+        describe_work(f"{self.subject}: {doing}")
+        write = partial(_write_pieces, self.folder)
+        return self._gather(map_tasks(self.spark, tasks, partial(_then, work, write), _PART), schemas)
+
+    def run_groups(
+        self,
+        doing: str,
+        frame: DataFrame,
+        *,
+        by: Sequence[str],
+        count: int,
+        work: Callable[[pa.Table], Pieces],
+        schemas: Mapping[str, pa.Schema],
+    ) -> dict[str, Parts]:
+        """Runs a kernel on buckets of rows; rows alike in `by` are in one bucket.
+
+        `count`: number of buckets; those without rows run nothing.
+        """
+        describe_work(f"{self.subject}: {doing}")
+        bucket = F.pmod(F.xxhash64(*by), F.lit(count)).alias(_BUCKET)
+        folder = self.folder
+
+        def run(rows: pa.Table) -> pa.Table:
+            return _as_table(_write_pieces(folder, work(rows.drop_columns([_BUCKET]))))
+
+        written = frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(_PART))
+        return self._gather(written, schemas)
+
+    def _gather(self, written: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, Parts]:
+        paths: dict[str, list[str]] = defaultdict(list)
+        counts: dict[str, int] = defaultdict(int)
+        for part in written.toArrow().to_pylist():
+            if part["kind"] == _NOT_WRITTEN:
+                raise StorageError(f"{self.folder}: {part['path']}; free space or repair the folder, then run again")
+            paths[part["kind"]].append(part["path"])
+            counts[part["kind"]] += part["row_count"]
+        return {
+            kind: Parts(self.spark, self.folder, schema, tuple(sorted(paths[kind])), counts[kind])
+            for kind, schema in schemas.items()
+        }
+
+
+def map_tasks(
+    spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[pa.Table]], schema: pa.Schema
+) -> DataFrame:
+    """A DataFrame of what a kernel makes of tasks, each of which is one Spark task.
+
+    `tasks`: picklable; `work`: picklable, gives rows of `schema`.
+    """
+    if not tasks:
+        return spark.createDataFrame(schema.empty_table(), format_sql_schema(schema))
+    packed = [pickle.dumps(task) for task in tasks]
+    _counts[:] = [0, len(packed)]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for place in batch["id"].to_pylist():
+                for rows in work(pickle.loads(packed[place])):  # noqa: S301 - our own, of this job
+                    yield from rows.cast(schema).to_batches()
+                _count_task()
+
+    frame = spark.range(0, len(tasks), 1, len(tasks))
+    return frame.mapInArrow(run, format_sql_schema(schema))
+
+
+def _count_task() -> None:
+    _counts[0] += 1  # elsewhere than in Sail a worker's own: nobody looks
+
+
+def count_tasks() -> tuple[int, int]:
+    """Counts the tasks done and the tasks in all that this process's engine works on."""
+    found = count_engine_tasks()
+    return found if found is not None else (_counts[0], _counts[1])
+
+
+def run_values(
+    spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[Result]]
+) -> Iterator[Result]:
+    """Runs work on every task and hands its values to the driver: few, and what people read. In no certain order.
+
+    `tasks`, `work`: picklable. Each value is unpacked when it is taken.
+    """
+
+    def run(task: Task) -> Iterator[pa.Table]:
+        for value in work(task):
+            packed = zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
+            yield pa.table({"value": pa.array([packed], pa.binary())})
+
+    found = map_tasks(spark, tasks, run, pa.schema([("value", pa.binary())])).toArrow()
+    return (pickle.loads(zlib.decompress(value.as_py())) for value in found["value"])  # noqa: S301 - made by our own tasks
+
+
+def _then(first: Callable[[Any], Any], second: Callable[[Any], Any], task: Any) -> Any:  # noqa: ANN401
+    return second(first(task))
+
+
+def _write_pieces(folder: Folder, pieces: Pieces) -> Iterator[pa.Table]:
+    for kind, rows in pieces:
+        if not rows.num_rows:
+            continue
+        try:
+            row = {"kind": kind, "path": write_part(folder, kind, rows), "row_count": rows.num_rows}
+        except OSError as error:
+            row = {"kind": _NOT_WRITTEN, "path": str(error), "row_count": 0}
+        yield pa.Table.from_pylist([row], schema=_PART)
+
+
+def _as_table(tables: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([_PART.empty_table(), *tables])

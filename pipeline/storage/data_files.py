@@ -1,0 +1,189 @@
+"""Delta commits of files that tasks wrote: rows go from tasks to files, and the driver makes one conditional commit.
+
+A file holds rows of one partition. A file that also holds rows of other windows is written anew without those that are
+replaced.
+
+References:
+    Delta protocol, `add` and `remove` actions. delta-rs commits a version by a rename or a conditional PUT that fails where
+    the version is there; without retries a commit is refused as soon as anybody else has committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
+
+from pipeline.config.storage import Folder
+from pipeline.errors import StorageError, TableMismatchError
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.stages import map_tasks
+from pipeline.storage.file_writer import (
+    MISMATCH,
+    NOT_WRITTEN,
+    WRITTEN,
+    Scope,
+    format_partition,
+    keep_others,
+    write_batches,
+)
+from pipeline.storage.rows import commit
+from pipeline.tables import Table
+from pipeline.tables.arrow_types import format_sql_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REFUSED = {MISMATCH: TableMismatchError, NOT_WRITTEN: StorageError}
+ADDED_ROWS = "num_added_rows"
+"""Entry of a commit's information, as delta-rs's own writer names it among its metrics."""
+
+
+def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope | None = None) -> list[dict[str, Any]]:
+    """Has tasks write the rows of a frame, in the declared columns, as data files of a table that no commit names yet.
+
+    `scope`: what all rows have to belong to.
+
+    Returns:
+        Rows of `WRITTEN`.
+    """
+    work = partial(write_batches, warehouse, table, scope)
+    found: list[dict[str, Any]] = frame.mapInArrow(work, format_sql_schema(WRITTEN)).toArrow().to_pylist()
+    return found
+
+
+def replace_windows(
+    spark: SparkSession,
+    frame: DataFrame,
+    warehouse: Folder,
+    table: Table,
+    *,
+    cluster: str,
+    windows: Sequence[TimeWindow],
+) -> int:
+    """Replaces a cluster's rows of some windows in one commit, which is on disk when this returns; returns the table's version.
+
+    `frame`: rows in the declared columns, see `frames.fit_frame`.
+
+    Raises:
+        TableMismatchError: a row lies outside, or is NULL where it must not be.
+        StorageConflictError: other writers came first every time it was tried.
+    """
+    scope = Scope.of(cluster, windows)
+    written = write_files(frame, warehouse, table, scope)
+    _refuse(written)
+
+    def write(on_disk: DeltaTable) -> None:
+        touched = _list_touched(on_disk, table, scope)
+        mixed = [
+            (file["path"], format_partition(file.get("partition")))
+            for file in touched
+            if not _is_inside(file, table, scope)
+        ]
+        kept = _rewrite(spark, mixed, warehouse, table, scope) if mixed else []
+        removed = [
+            RemoveAction(
+                path=file["path"],
+                data_change=True,
+                deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
+                size=file["size_bytes"],
+                partition_values=format_partition(file.get("partition")),
+            )
+            for file in touched
+        ]
+        _commit(on_disk, table, [*removed, *map(_add, (*written, *kept))], written)
+
+    return commit(warehouse, table, write)
+
+
+def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int) -> bool:
+    """Adds rows if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
+    written = write_files(frame, warehouse, table)
+    _refuse(written)
+    if not written:
+        return True
+    is_committed = False
+
+    def write(on_disk: DeltaTable) -> None:
+        nonlocal is_committed
+        if on_disk.version() == version and not is_committed:
+            _commit(on_disk, table, list(map(_add, written)), written)
+            is_committed = True
+
+    commit(warehouse, table, write)
+    return is_committed
+
+
+def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Sequence[Mapping[str, Any]]) -> None:
+    if not actions:
+        return
+    added = sum(file["row_count"] for file in written)
+    on_disk.create_write_transaction(
+        actions,
+        "append",
+        on_disk.schema(),
+        list(table.partitioned_by),
+        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added)}, max_commit_retries=0),
+    )
+
+
+def _add(file: Mapping[str, Any]) -> AddAction:
+    return AddAction(
+        path=file["path"],
+        size=file["size_bytes"],
+        partition_values=json.loads(file["partition"]),
+        modification_time=file["written_at_ms"],
+        data_change=True,
+        stats=file["stats"],
+    )
+
+
+def _refuse(written: Iterable[Mapping[str, Any]]) -> None:
+    for file in written:
+        if file["row_count"] in _REFUSED:
+            raise _REFUSED[file["row_count"]](file["stats"])
+
+
+def _list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[str, Any]]:
+    """Files that may hold rows of a scope, as delta-rs lists them."""
+    touched = []
+    for file in pa.table(on_disk.get_add_actions()).to_pylist():
+        partition = file.get("partition") or {}
+        if "cluster" in table.partitioned_by and partition.get("cluster") != scope.cluster:
+            continue
+        low, high = _span(file)
+        if low is None or high is None or scope.meets(low, high):
+            touched.append(file)
+    return touched
+
+
+def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """The first and the last window of a file, milliseconds; None where its writer did not say."""
+    found = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
+    low, high = (None if value is None else milliseconds_of(value) for value in found)
+    return low, high
+
+
+def _is_inside(file: Mapping[str, Any], table: Table, scope: Scope) -> bool:
+    """Whether all rows of a file are known to be replaced; a table that is not partitioned has files of several clusters."""
+    low, high = _span(file)
+    return "cluster" in table.partitioned_by and low is not None and high is not None and scope.covers(low, high)
+
+
+def _rewrite(
+    spark: SparkSession,
+    mixed: Sequence[tuple[str, dict[str, str | None]]],
+    warehouse: Folder,
+    table: Table,
+    scope: Scope,
+) -> list[dict[str, Any]]:
+    """Writes files anew without the rows that are replaced."""
+    work = partial(keep_others, warehouse, table, scope)
+    found: list[dict[str, Any]] = map_tasks(spark, mixed, work, WRITTEN).toArrow().to_pylist()
+    _refuse(found)
+    return found

@@ -1,0 +1,216 @@
+"""What tasks do with a Delta table's data files: write rows to new ones, or one anew without some of its rows."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.model.window import TimeWindow, stretches_of
+from pipeline.storage.frames import arrow_schema
+from pipeline.storage.row_groups import count_group_rows
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables import Table
+
+WRITTEN = pa.schema(
+    [
+        *((name, pa.string()) for name in ("path", "partition", "stats")),
+        *((name, pa.int64()) for name in ("size_bytes", "row_count", "written_at_ms")),
+    ]
+)
+"""What a task says of a file that it wrote."""
+MISMATCH, NOT_WRITTEN = -1, -2
+"""In place of a file's rows, where it was refused or could not be written; the reason stands in place of its statistics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Rows of a cluster in some windows; picklable."""
+
+    cluster: str
+    spans: tuple[TimeWindow, ...]  # without gaps in them, ascending
+
+    @classmethod
+    def of(cls, cluster: str, windows: Iterable[TimeWindow]) -> Scope:
+        """Those of some windows."""
+        return cls(cluster, stretches_of(windows))
+
+    def holds(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """Of each row whether it is one of them, by its window."""
+        starts = rows["window_start"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        found = pc.less(starts, -(1 << 62))
+        for span in self.spans:
+            inside = pc.and_(pc.greater_equal(starts, 1000 * span.start_ms), pc.less(starts, 1000 * span.end_ms))
+            found = pc.or_(found, inside)
+        return found
+
+    def meets(self, low_ms: int, high_ms: int) -> bool:
+        """Whether one of its windows may begin within an interval, both ends included."""
+        return any(span.start_ms <= high_ms and low_ms < span.end_ms for span in self.spans)
+
+    def covers(self, low_ms: int, high_ms: int) -> bool:
+        """Whether every window that begins within an interval is one of it."""
+        return any(span.start_ms <= low_ms and high_ms < span.end_ms for span in self.spans)
+
+
+def write_batches(
+    warehouse: Folder, table: Table, scope: Scope | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Kernel: rows in the declared columns to files, one for each partition; yields rows of `WRITTEN`."""
+    try:
+        yield from _write_partitions(warehouse, table, scope, batches)
+    except OSError as error:
+        place = table_path(warehouse, table)
+        said = f"{place}: {error}; nothing was committed: free space or repair the folder, then run again"
+        yield from _say_wrong(said, NOT_WRITTEN).to_batches()
+
+
+def _write_partitions(
+    warehouse: Folder, table: Table, scope: Scope | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    writers: dict[tuple[Any, ...], _FileWriter] = {}
+    schema = arrow_schema(table)
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        rows = pa.Table.from_batches([batch]).cast(pa.schema([field.with_nullable(nullable=True) for field in schema]))
+        if wrong := _find_wrong(rows, table, scope):
+            yield from _say_wrong(wrong, MISMATCH).to_batches()
+            return
+        for values, part in _split(rows, table.partitioned_by):
+            if values not in writers:
+                named = dict(zip(table.partitioned_by, values, strict=True))
+                writers[values] = _FileWriter(warehouse, table, format_partition(named))
+            for one in part.drop_columns(list(table.partitioned_by)).to_batches():
+                writers[values].write(one)
+    for writer in writers.values():
+        yield from writer.close().to_batches()
+
+
+def _find_wrong(rows: pa.Table, table: Table, scope: Scope | None) -> str:
+    nulls = [column.name for column in table.columns if not column.nullable and rows[column.name].null_count]
+    if nulls:
+        return f"{table.name}: NULL in {', '.join(nulls)}, declared NOT NULL"
+    if scope is None:
+        return ""
+    inside = pc.and_(scope.holds(rows), pc.equal(rows["cluster"], scope.cluster))
+    outside = rows.filter(pc.invert(inside)).slice(0, 1).select(list(table.key)).to_pylist()
+    return f"{table.name}: a row lies outside cluster {scope.cluster} and its windows: {outside[0]}" if outside else ""
+
+
+def _split(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+    if not names:
+        yield (), rows
+        return
+    found = rows.select(list(names)).group_by(list(names)).aggregate([]).to_pylist()
+    for values in found:
+        part = rows
+        if len(found) > 1:
+            for name, value in values.items():
+                part = part.filter(pc.equal(part[name], pa.scalar(value, part.schema.field(name).type)))
+        yield tuple(values[name] for name in names), part
+
+
+class _FileWriter:
+    """One data file of a table, begun with its first rows."""
+
+    def __init__(self, warehouse: Folder, table: Table, partition: Mapping[str, str | None]) -> None:
+        self._table, self._partition = table, dict(partition)
+        # Where a file lies is free: the log says what it holds. A date is the same in a path, a URI and a log.
+        self._path = f"window_date={partition.get('window_date', 'none')}/part-{uuid.uuid4().hex}.parquet"
+        self._files, self._place = _files(warehouse), f"{_place(table_path(warehouse, table))}/{self._path}"
+        self._writer: pq.ParquetWriter | None = None
+        self._row_count = 0
+        self._window: tuple[Any, Any] | None = None
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        schema = pa.schema([f for f in arrow_schema(self._table) if f.name in rows.schema.names])
+        held = pa.Table.from_batches([rows]).cast(schema)
+        if self._writer is None:
+            if self._files is None:
+                Path(self._place).parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._place, schema, filesystem=self._files)
+        self._writer.write_table(held, row_group_size=count_group_rows(held.num_rows, held.nbytes))
+        self._row_count += held.num_rows
+        if "window_start" in schema.names:
+            found = pc.min_max(held["window_start"]).as_py()
+            low, high = self._window or (found["min"], found["max"])
+            self._window = min(low, found["min"]), max(high, found["max"])
+
+    def close(self) -> pa.Table:
+        """Ends the file; a row of `WRITTEN`, none where nothing was written."""
+        if self._writer is None:
+            return WRITTEN.empty_table()
+        self._writer.close()
+        if self._files is None:
+            found = Path(self._place).stat()
+            size_bytes, written_at_ms = found.st_size, found.st_mtime_ns // 1_000_000
+        else:
+            found = self._files.get_file_info(self._place)
+            size_bytes, written_at_ms = found.size, found.mtime_ns // 1_000_000
+        stats: dict[str, Any] = {"numRecords": self._row_count}
+        if self._window is not None:
+            low, high = (instant.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z" for instant in self._window)
+            stats |= {
+                "minValues": {"window_start": low},
+                "maxValues": {"window_start": high},
+                "nullCount": {"window_start": 0},
+            }
+        row = {
+            "path": self._path,
+            "partition": json.dumps(self._partition),
+            "stats": json.dumps(stats),
+            "size_bytes": size_bytes,
+            "row_count": self._row_count,
+            "written_at_ms": written_at_ms,
+        }
+        return pa.Table.from_pylist([row], schema=WRITTEN)
+
+
+def keep_others(
+    warehouse: Folder, table: Table, scope: Scope, file: tuple[str, dict[str, str | None]]
+) -> Iterator[pa.Table]:
+    """Kernel: a data file, and its partition, to one without the rows of a scope; gives a row of `WRITTEN`."""
+    path, partition = file
+    schema = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
+    place = f"{_place(table_path(warehouse, table))}/{unquote(path)}"
+    rows = ds.dataset(place, schema, format="parquet", filesystem=_files(warehouse), partitioning=None)
+    writer = _FileWriter(warehouse, table, partition)
+    for batch in rows.to_batches(use_threads=False):
+        writer.write(batch.filter(pc.invert(_find_mine(batch, table, scope))))
+    yield writer.close()
+
+
+def _find_mine(rows: pa.RecordBatch, table: Table, scope: Scope) -> pa.Array:
+    held = scope.holds(rows)
+    return held if "cluster" in table.partitioned_by else pc.and_(held, pc.equal(rows["cluster"], scope.cluster))
+
+
+def format_partition(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """Values of a partition as the log holds them."""
+    return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
+
+
+def _say_wrong(reason: str, code: int) -> pa.Table:
+    return pa.Table.from_pylist([{**dict.fromkeys(WRITTEN.names), "stats": reason, "row_count": code}], schema=WRITTEN)
+
+
+def _files(warehouse: Folder) -> Any:  # noqa: ANN401 - a file system of Arrow's, or None
+    return warehouse.file_system() if isinstance(warehouse, RemoteFolder) else None
+
+
+def _place(folder: Folder) -> str:
+    """A folder as Arrow's file systems name it."""
+    return folder.location.partition("://")[2].rstrip("/") if isinstance(folder, RemoteFolder) else str(folder)

@@ -1,0 +1,123 @@
+"""Where a run's tasks leave what they read or measured, until its tables hold it: `_staging` below the warehouse.
+
+A folder a run, of mode 700: parts hold pseudonyms of keys, and keys of clear topics. A run that was killed leaves its folder
+behind; the next one deletes it. A folder whose run lives is known by the lock that the run holds; in an object store,
+which has no locks, by its age.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO
+
+from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.storage.durability import StorageErrors
+
+FOLDER = "_staging"
+_LOCK = "lock"
+_OLD = timedelta(days=1)  # no run takes that long
+_ADVICE = "free space or repair the folder, then run again"
+
+
+@contextlib.contextmanager
+def open_staging_folder(warehouse: Folder) -> Iterator[Folder]:
+    """A folder for one run's parts; deleted at the end, like those that killed runs left.
+
+    Raises:
+        StorageError: the folder cannot be made.
+    """
+    root = warehouse.joinpath(FOLDER)
+    name = uuid.uuid4().hex
+    with StorageErrors(root, _ADVICE):
+        if isinstance(root, RemoteFolder):
+            _delete_old_remote(root)
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            root.chmod(stat.S_IRWXU)
+            _delete_unlocked(root)
+    folder = root.joinpath(name)
+    if isinstance(folder, RemoteFolder):
+        try:
+            yield folder
+        finally:
+            with StorageErrors(root, _ADVICE):
+                _delete_remote(folder)
+        return
+    with _locked(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        with StorageErrors(folder, _ADVICE):
+            while True:
+                folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+                lock = stack.enter_context((folder / _LOCK).open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if _holds(folder, lock):
+                    break  # else another run deleted the folder between the file and its lock
+        yield
+
+
+def _holds(folder: Path, lock: IO[str]) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
+    return False
+
+
+def _delete_unlocked(root: Path) -> None:
+    for folder in root.iterdir():
+        try:
+            lock = (folder / _LOCK).open("r+")
+        except OSError:  # another run deletes it, or has not made its lock yet
+            if _age(folder) > _OLD:
+                shutil.rmtree(folder, ignore_errors=True)
+            continue
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(folder: Path) -> timedelta:
+    try:
+        return datetime.now(UTC) - datetime.fromtimestamp(folder.stat().st_mtime, UTC)  # noqa: TID251 - the file system's clock
+    except OSError:
+        return timedelta(0)
+
+
+def _delete_old_remote(root: RemoteFolder) -> None:
+    from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
+
+    files, place = root.file_system(), _place(root)
+    newest: dict[str, datetime] = {}
+    for one in files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True)):
+        name = one.path.removeprefix(f"{place}/").partition("/")[0]
+        if one.type == fs.FileType.File:
+            newest[name] = max(one.mtime, newest.get(name, one.mtime))
+    for name, written_at in newest.items():
+        if datetime.now(UTC) - written_at > _OLD:  # noqa: TID251 - the store's clock
+            files.delete_dir(f"{place}/{name}")
+
+
+def _delete_remote(folder: RemoteFolder) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        folder.file_system().delete_dir(_place(folder))
+
+
+def _place(folder: RemoteFolder) -> str:
+    return folder.location.partition("://")[2].rstrip("/")

@@ -1,0 +1,26 @@
+"""Engines that cannot be had, told in a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config.pipeline_config import Spark
+from pipeline.errors import ConfigError
+from pipeline.storage.engines import running_engine
+from tests.lab.process import free_ports
+
+
+def test_a_connect_server_that_is_not_there_is_told_at_once_without_the_token():
+    (port,) = free_ports(1)
+    config = Spark(remote=f"sc://127.0.0.1:{port}/;token=s3cr3t;use_ssl=true")
+    said = f"no Spark Connect server answers at 127.0.0.1:{port}; start it"
+    with pytest.raises(ConfigError, match=said) as told, running_engine(config, app_name="test"):
+        pass
+    assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize("address", ["sc://host:no-port", "sc://host:1/path"])
+def test_an_address_that_is_none_is_told(address):
+    said = r"spark\.remote is no address of a server"
+    with pytest.raises(ConfigError, match=said), running_engine(Spark(remote=address), app_name="test"):
+        pass
