@@ -6,8 +6,6 @@ apart: folders go below `partition_health`, imports and names of modules in stri
     python .ci/wheel.py [FOLDER]        # default: dist
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

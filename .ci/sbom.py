@@ -4,8 +4,6 @@
 packages of the lock that this platform does without are left out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,3 +1,1 @@
 """Wiring only: ids, schedules, edges, retries, notifiers."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """A self-contained Airflow home in one folder: SQLite, LocalExecutor, our DAGs and nothing else."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping

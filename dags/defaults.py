@@ -1,7 +1,5 @@
 """Settings all DAGs share: owner, retries, the pool of writers, the notifier, the parameters of a ranged run."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

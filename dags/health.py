@@ -17,8 +17,6 @@ ingest of it, its replay, or a changed configuration. A range of windows in one 
 Order: incidents are queued in `score_health`, delivered in `deliver_alerts`, and only then `health_verdict` fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -19,8 +19,6 @@ Each cluster is a task of its own, and none waits for another's error: `hand_ove
 Bad files never stop a run: they are rows of `bronze.quarantine` with file, position and reason.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task

@@ -1,7 +1,5 @@
 """Mail from tasks: over the Airflow connection `smtp_default` where it is defined, else as the configuration says."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from email.message import EmailMessage

@@ -7,8 +7,6 @@ infrastructure (a disk, another writer); clear the task to rerun. Vacuum keeps a
 within it are safe.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG, task

@@ -1,7 +1,5 @@
 """Reports failed and late runs to the platform's people: by mail where SMTP is configured, else as a file in the outbox."""
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ a try that never began why it did not: Airflow has that in the scheduler's outpu
 Airflow's pages, and those of a run on the run's page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

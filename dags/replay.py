@@ -15,8 +15,6 @@ windows never replayed before. A range of windows in one run:
 Health does not wait for a what-if that failed: `hand_over` lets it go on either way.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, task

@@ -1,7 +1,5 @@
 """The button of a task that leads to the reports about its run's windows."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

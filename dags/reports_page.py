@@ -3,8 +3,6 @@
 It shows Great Expectations' Data Docs too. It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -5,8 +5,6 @@ it fails, and its log stays empty), and listens on loopback by default. Tasks' l
 else listens.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

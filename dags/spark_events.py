@@ -3,8 +3,6 @@
 `python -m dags.spark_events FOLDER` prints it as a table of Markdown, as docs/ARCHITECTURE.md has it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import defaultdict

@@ -1,3 +1,1 @@
 """Everything Great Expectations: suites as JSON, own expectations, the gate."""
-
-from __future__ import annotations

@@ -8,8 +8,6 @@ References:
     are escaped where they enter (`expectations.rows`).
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Importing this takes Great Expectations' three seconds; `expectations.gate` does
 context and our own reading of the files keep ids and timestamps from being written back into the working tree.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

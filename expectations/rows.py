@@ -3,8 +3,6 @@
 The SQL is what Spark and Polars have in common: Polars judges rows at hand (Arrow in pandas), Spark its own frames.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,3 +1,1 @@
 """Partition health for Kafka: measures broker shares, says why one is hot, and alerts."""
-
-from __future__ import annotations

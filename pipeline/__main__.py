@@ -1,7 +1,5 @@
 """`python -m pipeline`."""
 
-from __future__ import annotations
-
 import sys
 
 from pipeline.cli import main

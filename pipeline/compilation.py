@@ -9,8 +9,6 @@ another file: machine code of yesterday would go on running. So the name under w
 fingerprint of its module, of the modules of this package it imports, and of those they import.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -3,8 +3,6 @@
 `PARTITION_HEALTH_CONFIG` names the file. Relative paths in it are taken from the file's own folder.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

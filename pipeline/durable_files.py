@@ -4,8 +4,6 @@ References:
     fsync(2): syncing a file does not sync the folder that names it.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Environment variables: the only place that reads them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrivals read from made segments without Spark: scan, chunks, rows, sessions; used by unit tests and properties."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks

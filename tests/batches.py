@@ -4,8 +4,6 @@ Compressors are others than the readers under test use (Python's gzip, zstandard
 Snappy and LZ4 blocks), so that a round trip proves something.
 """
 
-from __future__ import annotations
-
 import gzip
 import struct
 

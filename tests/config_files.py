@@ -1,7 +1,5 @@
 """Configurations as files, for tests that read them as the commands do."""
 
-from __future__ import annotations
-
 import yaml
 
 from tests.engines import SAIL

@@ -1,7 +1,5 @@
 """A skip hides as well as a pass: ``--allowed-skips FILE`` fails every skip whose reason FILE does not name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ PySpark's functions make expressions of one kind of session at a time, by a vari
 of both; `on_sail` and `on_classic` are for modules that use both.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import contextmanager
 

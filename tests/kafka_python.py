@@ -1,7 +1,5 @@
 """kafka-python's record sets, as an oracle; its import warns about its own use of importlib."""
 
-from __future__ import annotations
-
 import warnings
 
 with warnings.catch_warnings():

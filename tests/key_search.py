@@ -1,7 +1,5 @@
 """Looks for clear keys in everything a run left: as text, in hex, in Base64; in tables in their decoded columns."""
 
-from __future__ import annotations
-
 import base64
 import re
 

@@ -1,7 +1,5 @@
 """A table by broker and window for tests of storage."""
 
-from __future__ import annotations
-
 from pipeline.tables import Column, Table
 from pipeline.tables.table import CLUSTER, RUN_ID, WINDOW_DATE, WINDOW_START
 

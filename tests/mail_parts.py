@@ -1,7 +1,5 @@
 """Parts of a mail: its details come as files."""
 
-from __future__ import annotations
-
 
 def attached(mail, name="details.txt"):
     """The text of a file that comes with a mail."""

@@ -1,7 +1,5 @@
 """Program: writes the table of metrics in `docs/METRICS.md` from `pipeline.report.metric_families`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ References:
     Kafka `DefaultRecordBatch.writeHeader`, `DefaultRecord.writeTo`, `LegacyRecord.write`, `ByteUtils.writeVarlong`.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 

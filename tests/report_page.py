@@ -1,7 +1,5 @@
 """Reads a report back: its charts, their numbers and statements, and everything a browser could act on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """A warehouse of made-up rows for the report: as many topics, partitions, brokers and windows as asked, any names."""
 
-from __future__ import annotations
-
 import polars as pl
 import pyarrow as pa
 from deltalake import write_deltalake

@@ -1,7 +1,5 @@
 """Program: writes the table of rules in `docs/RULES.md` from `pipeline.rules`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whole files scanned by the product, and compared with the plain reader of the tests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line as spark-submit starts it: a file."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import entry_points
 

@@ -1,7 +1,5 @@
 """Effort of carrying out a replay's candidate, and its effect on the brokers' shares."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

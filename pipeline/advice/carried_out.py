@@ -1,7 +1,5 @@
 """Progress of advice between two windows, seen in leaders, partition counts, producer sessions and keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ for how the topic's bytes lie on brokers. So a prediction fails where the load d
 more traffic. A topic placed by keys lies on its partitions as it does now, whoever leads; another as it did.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -10,8 +10,6 @@ moves others has no prediction, is never enough, and comes last. What to look at
 first of all where it answers late.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

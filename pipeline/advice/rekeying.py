@@ -1,7 +1,5 @@
 """Recommends another key where no hash can spread the keys, with the floor that the present ones set."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

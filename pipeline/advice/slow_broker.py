@@ -5,8 +5,6 @@ References:
     followers (remote), and its response waits in the response queue and is sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The mail's advice on a hot broker: the ranked table, the commands, and the files for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pipeline.alerting.content import Attachment, MailColumn, MailSection, MailTable, number_columns

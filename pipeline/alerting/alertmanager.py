@@ -5,8 +5,6 @@ References:
     (a silence covers an alert if every matcher holds; a label that is missing counts as empty; expressions are anchored).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

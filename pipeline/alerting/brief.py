@@ -1,7 +1,5 @@
 """The brief, which opens mail and report: what, since when, why, what to do first and what that changes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The mail about a broker that carries more than its share, and the one when it no longer does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

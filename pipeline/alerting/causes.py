@@ -1,7 +1,5 @@
 """Why a broker is hot, in its mail: the exact split, its hottest partitions, its heaviest keys."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from pipeline.advice.candidate_effects import describe_partitioner

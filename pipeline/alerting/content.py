@@ -1,7 +1,5 @@
 """Content of a mail, free of any format: `pipeline.alerting` fills these values, the templates render them."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One mail a day about all clusters: which are healthy, which have incidents, which were not judged."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ References:
     RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
 """
 
-from __future__ import annotations
-
 import contextlib
 import smtplib
 import ssl

@@ -1,7 +1,5 @@
 """One mail for many changes of one window: nobody reads a hundred mails at 3 a.m."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

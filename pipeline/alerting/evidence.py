@@ -1,7 +1,5 @@
 """Everything a mail needs, as values: jobs fill them from tables, mails only read them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

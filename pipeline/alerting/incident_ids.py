@@ -1,7 +1,5 @@
 """Ids of incidents: which id an incident keeps when windows come late, and how ids end."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math

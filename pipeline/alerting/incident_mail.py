@@ -1,7 +1,5 @@
 """Mails about one change of an incident: what all of them share, and those about a rule or a source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ Peak, window count and calm windows are computed from the verdicts, so a run ove
 recomputation give the same changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ References:
     RFC 5322 (Message-ID, References), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

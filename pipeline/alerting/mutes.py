@@ -1,7 +1,5 @@
 """Mutes and their ends: a file that people and `partition-health mute` write."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mail section on earlier advice: promised and actual share, and advice not carried out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns

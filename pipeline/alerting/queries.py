@@ -1,7 +1,5 @@
 """Spark SQL that shows the rows behind a mail, ready to paste into `partition-health sql`."""
 
-from __future__ import annotations
-
 from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.window import format_instant
 

@@ -4,8 +4,6 @@ References:
     Slack: incoming webhooks, Block Kit (header 150, section 3,000 characters, 50 blocks), escaping of `& < >`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -5,8 +5,6 @@ a few million records are held at once, however many a minute has: what lies bef
 can be put in order and written.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 

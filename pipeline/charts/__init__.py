@@ -1,3 +1,1 @@
 """Figures from values, for mail and report."""
-
-from __future__ import annotations

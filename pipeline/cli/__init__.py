@@ -4,8 +4,6 @@ One file per command, imported only when its command is called, so that `inspect
 module has `add_options(parser)` and `run(args) -> int`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -1,7 +1,5 @@
 """`collect`: reads this host's log directories into a landing folder, for a run elsewhere. No Spark, no JVM."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

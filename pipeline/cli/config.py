@@ -1,7 +1,5 @@
 """`config`: every setting with its type, default and meaning, from what reads the configuration."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -3,8 +3,6 @@
 `python -m pipeline.cli.demo FOLDER` unpacks it and prints its windows.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """`doctor`: is everything there, and what to do where it is not."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """`init`: from an address to a verdict: asks the cluster and Prometheus, writes the configuration, runs one window, opens the report."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shlex

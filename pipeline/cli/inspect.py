@@ -1,7 +1,5 @@
 """`inspect`: what is in these logs, and where an offset or instant lies."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """The report of `inspect` as plain rows: segments, partitions, brokers, problems; field names are column names."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias

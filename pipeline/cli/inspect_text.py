@@ -1,7 +1,5 @@
 """The report of `inspect` for people: aligned columns, one line per segment, partition and broker, then the problems."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 

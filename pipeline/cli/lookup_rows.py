@@ -1,7 +1,5 @@
 """The way to an offset or an instant, as rows and in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.cli.inspect_rows import Row, describe_problem

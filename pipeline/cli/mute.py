@@ -1,7 +1,5 @@
 """`partition-health mute`: mutes an incident, a broker or a cluster until a date, and lists what is muted."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import fnmatch

@@ -1,7 +1,5 @@
 """`partition-health outbox`: messages that are not delivered yet, why, and when they are tried again."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """`partition`: which partition each client would choose for a key."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Formats the output of `partition`: choices and strategies, as text and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import NamedTuple

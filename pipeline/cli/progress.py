@@ -1,7 +1,5 @@
 """Progress of a long command on stderr: a live line on a terminal, else a log record a minute."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

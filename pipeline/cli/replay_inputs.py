@@ -1,7 +1,5 @@
 """The arguments of `replay` as a configuration: paths, metrics, candidates, and the window that holds the records."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The replay of a recording, in two tables that fit a terminal. No Spark: the tables read are small."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The replay as text: a table per topic with what was observed, the back-test and the candidates."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`partition-health report`: one HTML file about a cluster, or about all of them, that opens without a network."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """`partition-health run`: the whole pipeline without Airflow, the same steps in the same order."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

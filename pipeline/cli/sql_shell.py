@@ -1,7 +1,5 @@
 """Statements typed into a terminal, with history and completion, or piped in; each ends with a semicolon."""
 
-from __future__ import annotations
-
 import contextlib
 import pydoc
 import re

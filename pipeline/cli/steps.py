@@ -1,7 +1,5 @@
 """The steps of a run, in order: the command `run` takes all of them, each DAG takes one."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext

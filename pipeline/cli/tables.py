@@ -1,7 +1,5 @@
 """`tables`: the data dictionary, from the declared tables."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

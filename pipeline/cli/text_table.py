@@ -1,7 +1,5 @@
 """Aligned columns; on a terminal they fit its width, and verdicts have colour besides their words."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap

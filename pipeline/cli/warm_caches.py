@@ -1,7 +1,5 @@
 """`python -m pipeline.cli.warm_caches`: compiles the kernels and archives Spark's classes, once for an installation."""
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import subprocess

@@ -1,7 +1,5 @@
 """`partition-health what-if`: shares and head-room after a change of brokers, traffic or placement."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

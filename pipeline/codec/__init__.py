@@ -1,3 +1,1 @@
 """Bytes and text to model and back: record batches, segments, indexes, checkpoints, cluster metadata, tool output."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """The configuration's section `keys`: what is stored about the keys of records."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal

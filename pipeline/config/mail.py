@@ -1,7 +1,5 @@
 """The configuration's section `mail`: who is notified of incidents, through which channel, and what is muted."""
 
-from __future__ import annotations
-
 import ipaddress
 from datetime import timedelta
 from email.message import EmailMessage

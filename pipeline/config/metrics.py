@@ -1,7 +1,5 @@
 """The section `metrics`: export to Prometheus after each run."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, Field

@@ -1,7 +1,5 @@
 """The configuration's sections `candidates` and `replay`: what recorded traffic is replayed through."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The configuration's section `report`: the HTML report that every run of `health` writes."""
 
-from __future__ import annotations
-
 import hashlib
 from datetime import timedelta
 

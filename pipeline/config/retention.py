@@ -1,7 +1,5 @@
 """How long rows are kept: the configuration's `retention`, by table or layer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated

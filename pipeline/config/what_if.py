@@ -1,7 +1,5 @@
 """The configuration's section `what_ifs` of a cluster: changes that `partition-health what-if --configured` works out."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

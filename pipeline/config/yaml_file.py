@@ -4,8 +4,6 @@ A scalar reaches the model as it is written: the type of the key says what the t
 is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and what is empty is YAML's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,3 +1,1 @@
 """One file = one Airflow task: load, transform, save."""
-
-from __future__ import annotations

@@ -7,8 +7,6 @@ A silence of Alertmanager holds for every channel: a message all of whose incide
 the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Forecasts shares, volumes and disks of the next seven days from the last 28: `gold.forecast`, once an hour at most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

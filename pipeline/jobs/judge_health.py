@@ -1,7 +1,5 @@
 """Judges scored windows: broker shares, further rules, and whether every source arrived. Writes nothing."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 

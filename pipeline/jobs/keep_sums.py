@@ -3,8 +3,6 @@
 A window needs them until it is replayed and judged, and its keys until the next one is replayed, which compares with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Measures what the rules judge: `gold.rule_measures`, from the tables of health and cluster state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Measures trusted windows: shares of brokers, partitions, topics, hot keys, latency."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,1 @@
 """Numbers from counts: shares, imbalance, chance level, causes, latency."""
-
-from __future__ import annotations

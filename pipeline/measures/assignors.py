@@ -18,8 +18,6 @@ References:
     UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

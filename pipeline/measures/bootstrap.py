@@ -8,8 +8,6 @@ References:
     Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6 (parametric); docs/ARCHITECTURE.md, Measures.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

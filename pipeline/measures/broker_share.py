@@ -1,7 +1,5 @@
 """One window's rows of `gold.broker_share`, from its partition loads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -20,8 +20,6 @@ Hash luck is `L_p - L/P` cut at `z (L/P) sqrt((P - 1) / N_eff)`, N_eff the effec
 quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is not luck.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -16,8 +16,6 @@ References:
     Hoeffding: Probability Inequalities for Sums of Bounded Random Variables, J. Am. Statist. Assoc. 58 (1963), theorem 2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

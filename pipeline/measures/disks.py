@@ -5,8 +5,6 @@ References:
     slopes between all pairs, which one retention run or one restored replica does not turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

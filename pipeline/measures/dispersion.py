@@ -15,8 +15,6 @@ References:
     (1941). docs/ARCHITECTURE.md, Measures: bursts make batches dependent.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ References:
     Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, 5.2 (seasonal naive method) and 5.8.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

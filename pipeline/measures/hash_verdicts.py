@@ -5,8 +5,6 @@ lies right with a chance of at most exp(-n KL(q, 1/P)) (Chernoff's bound); times
 best of them is taken.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Leadership while a plan is made, and the single steps of a plan."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

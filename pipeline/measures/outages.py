@@ -4,8 +4,6 @@ That a broker is away is known from an answer of the cluster alone: leaders also
 since when: others led its partitions from a moment on, and it led nothing after it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One window's rows of `gold.partition_health`, from its partition loads: each partition compared with its topic's mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

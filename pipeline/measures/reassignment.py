@@ -16,8 +16,6 @@ References:
     replica lead. Cruise Control's order of goals is the model for leadership before replicas.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -7,8 +7,6 @@ References:
     Kafka `ReassignPartitionsCommand.verifyBrokerIds`, `ReplicationControlManager.validateManualPartitionAssignment`.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

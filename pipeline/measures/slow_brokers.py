@@ -1,7 +1,5 @@
 """When a broker answers so late that producers load it otherwise than its peers."""
 
-from __future__ import annotations
-
 SLOW_RATIO = 1.5  # latency over that of its peers from which a broker is called slow
 SLOWER_MS = 5.0  # and by so much: less is no reason for a producer's batches to grow
 

@@ -1,7 +1,5 @@
 """One topic in one window: how uneven its partitions are, what chance gives, how many partitions it should have."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

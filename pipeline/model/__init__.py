@@ -1,3 +1,1 @@
 """The nouns: frozen values of Kafka logs, clusters, metrics, windows and alerts. Standard library only."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Result of one check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

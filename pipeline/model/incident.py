@@ -1,7 +1,5 @@
 """An incident: the same rule broken by the same subject, window after window, until it recovers."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Brokers' disks: log directories, partition directories, segment files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

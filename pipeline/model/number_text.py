@@ -1,7 +1,5 @@
 """Numbers and names as people read them in a mail: few digits, units, nothing that could act."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Placement of partitions and their traffic: input and result of a reassignment plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

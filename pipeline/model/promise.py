@@ -1,7 +1,5 @@
 """A promise: a recommendation's prediction, its progress and its outcome. A row of `gold.promises`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Recommendation for a broker above its share. A row of `gold.recommendations`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Contents of a segment in numbers: one row of `inspect`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.model.log import Problem

@@ -1,7 +1,5 @@
 """Input and output of the rules: brokers' loads in one window, and verdicts, rows of `gold.verdicts`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """State of a cluster at a window's end: as observed, or as leader epochs prove it afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

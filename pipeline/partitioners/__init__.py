@@ -4,5 +4,3 @@
 hash and a mask together with a client's rules for null and empty keys; `clients/` has one file per client, each value
 naming its origin, and `registry` finds them by name, client, version and setting.
 """
-
-from __future__ import annotations

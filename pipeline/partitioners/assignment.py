@@ -1,7 +1,5 @@
 """Columns of keys to columns of partitions: `strategy.choose_partition` over Arrow arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray

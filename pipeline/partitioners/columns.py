@@ -1,7 +1,5 @@
 """Columns of keys in Arrow: hashed without a copy, whatever the offsets' width, the slice or the nulls."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

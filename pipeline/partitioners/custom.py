@@ -7,8 +7,6 @@ computed again from recorded keys. A record without a key is never asked about. 
 its traceback is what its author needs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import inspect

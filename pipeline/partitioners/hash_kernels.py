@@ -3,8 +3,6 @@
 Only hashes that have no C library are here; CRC-32 and MurmurHash3 are taken key by key from theirs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

@@ -8,8 +8,6 @@ References:
     `producer/partitioners/legacy/murmur2.js`; MurmurHash3 (x86, 32 bits) and XXH32 as published.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from enum import Enum

@@ -6,8 +6,6 @@ Go's and C's "remainder of the signed hash, then turned positive" is the remaind
 remainder is that of the dividend, its size does not depend on signs.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import TypeVar
 

@@ -4,8 +4,6 @@ Strategies that hash alike and mask alike cannot be distinguished by where keys 
 family. Where a strategy needs something that is not stored, it is refused rather than guessed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.errors import ConfigError

@@ -1,7 +1,5 @@
 """All strategies: by name, or by client, version and setting."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import pkgutil

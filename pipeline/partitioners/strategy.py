@@ -1,7 +1,5 @@
 """A strategy: what one client does with a key, as a frozen value; and the choice that follows from it."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import operator

@@ -1,7 +1,5 @@
 """The back-test: the current setup, predicted like any candidate, next to what was observed; and whether that is near enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which client's metrics are whose: clients and producer sessions matched by the bytes both sent to each broker."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence

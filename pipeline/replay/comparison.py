@@ -1,7 +1,5 @@
 """A candidate next to the current setup, for one topic in one window: the row of `gold.scenario_comparison`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

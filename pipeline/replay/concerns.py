@@ -1,7 +1,5 @@
 """Reasons to doubt a topic's replay: gaps of the log, unknown arrivals, metrics that do not fit."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

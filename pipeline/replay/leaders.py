@@ -1,7 +1,5 @@
 """Partitions to brokers: the leaders that are known, and draws for those that are open."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple

@@ -11,8 +11,6 @@ References:
     Hahn and Meeker, Statistical Intervals, 1991, section 4.2.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable

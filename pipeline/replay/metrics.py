@@ -1,7 +1,5 @@
 """Matches metrics to producer sessions: client and broker latency of each."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

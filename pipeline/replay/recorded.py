@@ -1,7 +1,5 @@
 """The recording to replay, loaded once from the tables: sessions and topics by window."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

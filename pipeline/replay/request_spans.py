@@ -1,7 +1,5 @@
 """Spans between scrapes, rows of `request_latency.measure_requests`, as the calibration and the back-test take them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The rows of the replay's tables, without cluster and run: made here, once, from values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Everything known about each topic in each window, put together: what was recorded, and each candidate's outcome."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

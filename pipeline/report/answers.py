@@ -1,7 +1,5 @@
 """Asks the tables a statement of `queries` and keeps the answer with the Spark SQL that gives the same rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

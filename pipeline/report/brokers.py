@@ -1,7 +1,5 @@
 """Charts of brokers: shares, why one is hot, latency, room."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

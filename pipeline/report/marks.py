@@ -1,7 +1,5 @@
 """Marks of a chart on a scale in per cent, so that a page lays them out at any width, and the rows that carry them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -6,8 +6,6 @@ References:
     Prometheus, "Metric and label naming": base units (seconds, bytes, ratios), the unit as suffix, no label without a bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

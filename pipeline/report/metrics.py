@@ -4,8 +4,6 @@ The text keeps to what OpenMetrics and the older format share: gauges without ti
 node_exporter's textfile collector reads it too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

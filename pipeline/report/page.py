@@ -5,8 +5,6 @@ References:
     No style attribute and no handler is ever allowed by it, so nothing in a name can act even where escaping failed.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Sequence

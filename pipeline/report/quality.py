@@ -1,7 +1,5 @@
 """Data quality: sources, quarantined input, and what could not be judged."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pipeline.model.number_text import format_count, format_name, format_percent, format_span

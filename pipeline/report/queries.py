@@ -5,8 +5,6 @@ the two writes them: `cluster`; `window` and `date`, the newest window and its d
 what is asked. Every order is total, so that a `LIMIT` always leaves the same rows.
 """
 
-from __future__ import annotations
-
 _PERIOD = "cluster = {cluster} AND window_start >= {first} AND window_start < {end}"
 _WINDOW = "cluster = {cluster} AND window_start = {window}"
 _DAY = "cluster = {cluster} AND window_date = {date} AND window_start = {window}"

@@ -1,7 +1,5 @@
 """The first screen: is anything wrong, since when, what to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Charts over the windows of the period: the verdicts' strip, incidents, and lines of brokers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

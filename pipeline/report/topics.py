@@ -1,7 +1,5 @@
 """Charts of topics: what adds to a broker's excess, the heat map of partitions, the heaviest keys."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from dataclasses import dataclass

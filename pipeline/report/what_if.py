@@ -1,7 +1,5 @@
 """Charts of the replay: observed, back-test and candidates side by side, and what to do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Reports on disk: one for each window that a message names, and for the newest; old ones are deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The broker share and the arrival of sources are judged by rules of their own, in `pipeline.verdicts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pipeline.model.number_text import format_percent, format_ratio

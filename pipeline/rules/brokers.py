@@ -5,8 +5,6 @@ References:
     setting and elects for any leader that is not preferred.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What the rule about disks measures: hours until a volume is full, each volume once."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Rules about what is forecast."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipeline.model.number_text import format_ratio

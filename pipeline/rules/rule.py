@@ -1,7 +1,5 @@
 """Definition of a rule: a limit on one measure, with everything that measures, judges, words and documents it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter

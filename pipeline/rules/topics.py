@@ -1,7 +1,5 @@
 """Rules about topics: their replicas, their peaks, their segments."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

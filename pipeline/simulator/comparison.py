@@ -1,7 +1,5 @@
 """The figures that describe runs, in the order they are shown; and figures from elsewhere to compare a simulation with: published, or measured on real clients and brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

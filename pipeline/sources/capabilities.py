@@ -1,7 +1,5 @@
 """Which source yields which number, and how: the table that `partition-health tables --sources` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

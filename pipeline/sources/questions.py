@@ -1,7 +1,5 @@
 """Questions of a run to a source, and what the source brought."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,3 +1,1 @@
 """The only door to Delta: session, load, replace a window, catalog, maintenance."""
-
-from __future__ import annotations

@@ -4,8 +4,6 @@ References:
     Spark's in-memory catalog. An embedded Derby metastore admits one process at a time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

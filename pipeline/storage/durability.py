@@ -6,8 +6,6 @@ References:
     may also be there without the data that it names. An object store answers once it has what was written.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Cluster states seen by earlier runs, for sources that need the difference between two."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pyarrow as pa

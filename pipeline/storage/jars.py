@@ -4,8 +4,6 @@ Spark's package resolution runs in a process of its own: what it says is kept fo
 starts without it (0.7 s less), and two sessions never resolve into one cache at the same time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -8,8 +8,6 @@ References:
     module only speeds up machine-learning code. So Spark gets a `java` that leaves the flag out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

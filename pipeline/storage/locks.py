@@ -1,7 +1,5 @@
 """Locks on folders: one process at a time delivers, judges a cluster or fills a cache. They end with their process."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Outages of brokers of a live cluster, from what was observed of it and from the batches that were read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pipeline.config.storage import Folder

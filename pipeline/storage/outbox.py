@@ -4,8 +4,6 @@ An attempt is noted before the hand-over and the delivery after it: a crash in b
 never loses it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator

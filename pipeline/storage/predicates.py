@@ -1,7 +1,5 @@
 """Which rows a run is about, as SQL: for Spark and for the DataFusion inside delta-rs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from pipeline.model.window import TimeWindow, format_instant, stretches_of

@@ -5,8 +5,6 @@ References:
     keep to reader version 1 and writer version 2, so that either may write next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa

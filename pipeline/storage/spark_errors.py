@@ -1,7 +1,5 @@
 """Turns what Spark and its JVM raise into one error of the project: one cluster's failure does not end others."""
 
-from __future__ import annotations
-
 import contextlib
 from types import TracebackType
 

@@ -5,8 +5,6 @@ behind; the next one deletes it. A folder whose run lives is known by the lock t
 which has no locks, by its age.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Declared tables as Delta tables in a warehouse: made and extended through delta-rs, without a JVM."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Rows as frozen values and back: columns by field name, instants as milliseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The declared tables: one value per table, read by storage, gates, docs and tests."""
 
-from __future__ import annotations
-
 from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
 from pipeline.tables.gold import BROKER_SHARE, GOLD, VERDICTS

@@ -1,7 +1,5 @@
 """Arrow types of Spark SQL's types."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pyarrow as pa

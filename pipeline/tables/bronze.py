@@ -1,7 +1,5 @@
 """Bronze: input as found."""
 
-from __future__ import annotations
-
 from pipeline.tables.columns import bigint, boolean, double, string, timestamp
 from pipeline.tables.table import (
     BROKER_ID,
@@ -26,35 +24,15 @@ WINDOW_STATUS = Table(
         *DATED_WINDOW,
         timestamp("window_end", "End of the window, exclusive, UTC."),
         string("source", "Source kind; metrics sources are numbered from the second of a kind on: `prometheus-2`."),
-        bigint(
-            "expected_count",
-            "Items expected: brokers for log directories, brokers and partitions for a live cluster, scrapes for metrics, and "
-            "partitions whose leader is not known; NULL where nothing can be expected.",
-            "items",
-            nullable=True,
-        ),
+        bigint("expected_count", "Items expected: brokers for log directories, brokers and partitions for a live cluster, scrapes for metrics, and partitions whose leader is not known; NULL where nothing can be expected.", "items", nullable=True),
         bigint("arrived_count", "Items that arrived.", "items"),
-        string(
-            "missing",
-            "What did not arrive and why, the first few by name; NULL where nothing is missing or the source cannot say.",
-            nullable=True,
-            volatile=True,
-        ),
+        string("missing", "What did not arrive and why, the first few by name; NULL where nothing is missing or the source cannot say.", nullable=True, volatile=True),
         bigint("row_count", "Rows this source gave the window: record batches, samples, replicas.", "rows"),
         bigint("problem_count", "Quarantined problems of the source, all windows.", "problems", volatile=True),
-        timestamp(
-            "newest_at",
-            "Newest instant the source had data for when it was read, over all windows.",
-            nullable=True,
-            volatile=True,
-        ),
+        timestamp("newest_at", "Newest instant the source had data for when it was read, over all windows.", nullable=True, volatile=True),
         timestamp("as_of", "The run's now: the clock for live sources, the end of the recording for recorded ones."),
         boolean("source_expired", "A rerun found less than is stored (retention): the stored rows were kept."),
-        boolean(
-            "is_trusted",
-            "True once the data gate passed over the window, NULL before. Health is judged over trusted windows only.",
-            nullable=True,
-        ),
+        boolean("is_trusted", "True once the data gate passed over the window, NULL before. Health is judged over trusted windows only.", nullable=True),
         Column("table_versions", "map<string,bigint>", "Delta version of each table it vouches for.", volatile=True),
         RUN_ID,
         timestamp("committed_at", "Clock when the row was written.", nullable=True, volatile=True),
@@ -80,35 +58,15 @@ CLUSTER_STATE = Table(
         boolean("is_leader", "This replica leads."),
         boolean("is_preferred_leader", "This replica stands first in the replica list."),
         boolean("is_in_sync", "In the in-sync replica set; NULL where the source does not say.", nullable=True),
-        string(
-            "reassignment",
-            "`adding` or `removing` while a reassignment runs, `moving` where only its running is known; else NULL.",
-            nullable=True,
-        ),
+        string("reassignment", "`adding` or `removing` while a reassignment runs, `moving` where only its running is known; else NULL.", nullable=True),
         bigint("log_start_offset", "First offset that could be read when it was read.", nullable=True, volatile=True),
-        bigint(
-            "log_end_offset",
-            "Next offset of this replica's log when it was read; of a live cluster the high watermark less the replica's lag.",
-            nullable=True,
-            volatile=True,
-        ),
+        bigint("log_end_offset", "Next offset of this replica's log when it was read; of a live cluster the high watermark less the replica's lag.", nullable=True, volatile=True),
         bigint("high_watermark", "By the checkpoint file or leader when read.", nullable=True, volatile=True),
         bigint("lag_count", "Leader's log end offset less this one's.", "offsets", nullable=True, volatile=True),
         bigint("size_bytes", "Bytes of its `.log` files when read.", nullable=True, volatile=True),
-        string(
-            "log_directory",
-            "Log directory of the replica, relative to the source's root; of a live cluster the broker's own path.",
-            nullable=True,
-        ),
-        Column(
-            "configs",
-            "map<string,string>",
-            "Topic configs that matter: `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`, `segment.bytes`.",
-        ),
-        string(
-            "state_source",
-            "`cluster_metadata live_cluster topics_describe`; `only_replica`: no source names a leader, so the only replica found leads.",
-        ),
+        string("log_directory", "Log directory of the replica, relative to the source's root; of a live cluster the broker's own path.", nullable=True),
+        Column("configs", "map<string,string>", "Topic configs that matter: `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`, `segment.bytes`."),
+        string("state_source", "`cluster_metadata live_cluster topics_describe`; `only_replica`: no source names a leader, so the only replica found leads."),
         RUN_ID,
     ),
 )
@@ -126,34 +84,13 @@ BROKERS = Table(
         timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         boolean("is_fenced", "Fenced at the window's end: registered, not serving; NULL if not said.", nullable=True),
         bigint("away_ms", "How long it was out of the cluster; NULL if unknown.", nullable=True),
-        boolean(
-            "takes_replicas",
-            "False where Kafka would place no new replica: it is not registered, all its log directories are cordoned, or `doubt` "
-            "says something; NULL where the source registers no brokers.",
-            nullable=True,
-        ),
-        string(
-            "doubt",
-            "Records of the metadata log about brokers that could not be read: rack and fencing may be wrong; NULL without any.",
-            nullable=True,
-        ),
-        bigint(
-            "log_directory_count",
-            "Log directories read or described; 0 where the broker is known but its disks were not found.",
-            "directories",
-        ),
-        double(
-            "preferred_leader_imbalance_ratio",
-            "Part of the replicated partitions that prefer it as leader and that it does not lead; NULL without any.",
-        ),
+        boolean("takes_replicas", "False where Kafka would place no new replica: it is not registered, all its log directories are cordoned, or `doubt` says something; NULL where the source registers no brokers.", nullable=True),
+        string("doubt", "Records of the metadata log about brokers that could not be read: rack and fencing may be wrong; NULL without any.", nullable=True),
+        bigint("log_directory_count", "Log directories read or described; 0 where the broker is known but its disks were not found.", "directories"),
+        double("preferred_leader_imbalance_ratio", "Part of the replicated partitions that prefer it as leader and that it does not lead; NULL without any."),
         Column("configs", "map<string,string>", "Broker configs that matter, where known."),
         Column("log_dir_bytes", "map<string,bigint>", "Bytes by log directory, when read.", volatile=True),
-        Column(
-            "log_dir_total_bytes",
-            "map<string,bigint>",
-            "Size of the volume of each log directory (DescribeLogDirs of brokers from 3.3 on).",
-            volatile=True,
-        ),
+        Column("log_dir_total_bytes", "map<string,bigint>", "Size of the volume of each log directory (DescribeLogDirs of brokers from 3.3 on).", volatile=True),
         Column("log_dir_usable_bytes", "map<string,bigint>", "What is left of it.", volatile=True),
         string("state_source", "Named by: `cluster_metadata live_cluster topics_describe log_directories`."),
         RUN_ID,
@@ -210,11 +147,7 @@ LOG_SEGMENTS = Table(
         string("magic", "Record formats found, such as `2`.", nullable=True),
         string("codecs", "Codecs found, sorted, comma-separated.", nullable=True),
         boolean("is_active", "Newest segment of its partition directory when read.", volatile=True),
-        timestamp(
-            "deletable_at",
-            "Largest timestamp plus `retention.ms`; NULL if active, compacted, or without a known config.",
-            nullable=True,
-        ),
+        timestamp("deletable_at", "Largest timestamp plus `retention.ms`; NULL if active, compacted, or without a known config.", nullable=True),
         bigint("problem_count", "Problems found in this file; see `bronze.quarantine`.", "problems"),
         RUN_ID,
     ),
@@ -229,10 +162,7 @@ METRIC_SAMPLES = Table(
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "Instant of the scrape (Prometheus: of the point), UTC."),
-        string(
-            "source",
-            "Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output librdkafka_statistics`; numbered from the second of a kind on.",
-        ),
+        string("source", "Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output librdkafka_statistics`; numbered from the second of a kind on."),
         string("instance", "What was scraped: client folder, broker id, Prometheus' `instance`, or file name."),
         string("name", "Canonical metric name, one for all exporters and their versions."),
         string("exposed_name", "Metric name as exposed; NULL in rows of before version 2.", nullable=True),
@@ -256,10 +186,7 @@ QUARANTINE = Table(
         bigint("position", "Byte position (line number in text files); -1 for the file as a whole."),
         string("reason", "What was found and what was expected."),
         string("severity", "`refused`: not used from the position on; `suspect`: used, but marked."),
-        string(
-            "first_bytes_hex",
-            "Of a batch its header in hex, of an index or snapshot at most 64 bytes; nothing of texts and of what may be records.",
-        ),
+        string("first_bytes_hex", "Of a batch its header in hex, of an index or snapshot at most 64 bytes; nothing of texts and of what may be records."),
         timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
         RUN_ID,
     ),

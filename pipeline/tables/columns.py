@@ -3,8 +3,6 @@
 A double may be NULL by default, as a measure has no value where there was nothing to measure; other types may not.
 """
 
-from __future__ import annotations
-
 from pipeline.tables.table import Column
 
 

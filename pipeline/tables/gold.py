@@ -1,7 +1,5 @@
 """Gold: what people read."""
 
-from __future__ import annotations
-
 from pipeline.tables.columns import bigint, boolean, double, string
 from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, WINDOW, Table
 
@@ -19,57 +17,21 @@ BROKER_SHARE = Table(
         bigint("leader_count", "Partitions led at the window's end.", "partitions"),
         double("capacity", "Capacity weight from the configuration; 1 by default.", nullable=False),
         double("share", "Bytes over the cluster's bytes; NULL without traffic.", "ratio"),
-        double(
-            "expected_share",
-            "Its capacity over the cluster's, each for as long as the broker stood in the window; 0 where it was away throughout.",
-            "ratio",
-            nullable=False,
-        ),
+        double("expected_share", "Its capacity over the cluster's, each for as long as the broker stood in the window; 0 where it was away throughout.", "ratio", nullable=False),
         double("share_ratio", "`share / expected_share`; NULL without traffic."),
-        double(
-            "chance_ratio",
-            "Share ratio that chance alone exceeds once in a thousand windows, batches being placed independently.",
-        ),
+        double("chance_ratio", "Share ratio that chance alone exceeds once in a thousand windows, batches being placed independently."),
         double("chance_p_value", "Chance that independent batches give one broker this ratio or more.", "probability"),
-        double(
-            "effective_unit_count",
-            "Independent units behind the shares: (sum of batch bytes)^2 over the sum of squares, over `unit_inflation`.",
-            "batches",
-        ),
+        double("effective_unit_count", "Independent units behind the shares: (sum of batch bytes)^2 over the sum of squares, over `unit_inflation`.", "batches"),
         double("leaders_term", "Excess from leading more or fewer partitions than its capacity's part.", "share"),
         double("topic_mix_term", "Excess from leading partitions of busier topics.", "share"),
         double("partition_skew_term", "Excess from its partitions being hotter than their topics' mean.", "share"),
-        double(
-            "heavy_keys_term",
-            "Part of `partition_skew_term` from keys above 1/P of their topic each: no hash can spread them.",
-            "share",
-        ),
-        double(
-            "hash_luck_term",
-            "Part of `partition_skew_term` that chance gives when that many lighter keys are hashed.",
-            "share",
-        ),
-        double(
-            "remainder_term",
-            "Rest of `partition_skew_term`: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown.",
-            "share",
-        ),
-        double(
-            "ratio_without_luck",
-            "`share_ratio` less what its lighter keys add, where hashing so many keys gives that by chance; else `share_ratio`.",
-            "ratio",
-        ),
-        double(
-            "unit_inflation",
-            "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.",
-            "batches",
-        ),
+        double("heavy_keys_term", "Part of `partition_skew_term` from keys above 1/P of their topic each: no hash can spread them.", "share"),
+        double("hash_luck_term", "Part of `partition_skew_term` that chance gives when that many lighter keys are hashed.", "share"),
+        double("remainder_term", "Rest of `partition_skew_term`: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown.", "share"),
+        double("ratio_without_luck", "`share_ratio` less what its lighter keys add, where hashing so many keys gives that by chance; else `share_ratio`.", "ratio"),
+        double("unit_inflation", "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.", "batches"),
         double("peak_ratio", "Largest load in a slot (window / 60, at least 5 s) over its fair part of the mean slot."),
-        string(
-            "excess_topic",
-            "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.",
-            nullable=True,
-        ),
+        string("excess_topic", "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.", nullable=True),
         RUN_ID,
     ),
 )
@@ -96,10 +58,7 @@ PARTITION_HEALTH = Table(
         bigint("excess_bytes", "Bytes above the topic's mean per partition (negative: below)."),
         double("heavy_keys_bytes", "Part of the excess from keys that hold more than 1/P of the topic each."),
         double("hash_luck_bytes", "Part of the excess chance gives, hashing lighter keys."),
-        double(
-            "remainder_bytes",
-            "Rest of the excess: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown.",
-        ),
+        double("remainder_bytes", "Rest of the excess: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown."),
         RUN_ID,
     ),
 )
@@ -116,11 +75,7 @@ LATENCY = Table(
         double("request_latency_avg_ms", "`request-latency-avg`; for `*` weighted by requests."),
         double("request_latency_max_ms", "Largest `request-latency-max`."),
         double("ratio_to_peers", "Mean latency over the median of the same client's other brokers.", "ratio"),
-        double(
-            "ratio_to_history",
-            "Mean latency over the median of the pair's up to 24 windows before; NULL without three.",
-            "ratio",
-        ),
+        double("ratio_to_history", "Mean latency over the median of the pair's up to 24 windows before; NULL without three.", "ratio"),
         RUN_ID,
     ),
 )
@@ -139,18 +94,9 @@ VERDICTS = Table(
         double("chance_value", "Value that chance alone reaches once in a thousand windows."),
         boolean("is_above", "The window alone is above limit, floor and chance."),
         bigint("above_count", "Windows above among the last n, this one included.", "windows"),
-        string(
-            "verdict",
-            "`ok warn fail not_enough_traffic incomplete stale`; `fail` = above in k of n windows (and their mean).",
-        ),
+        string("verdict", "`ok warn fail not_enough_traffic incomplete stale`; `fail` = above in k of n windows (and their mean)."),
         string("reason", "Why, in words."),
-        string(
-            "judged_from",
-            "Digest of the window's ingest, whether it was replayed, and the configuration: while it is the same, a run "
-            "does not judge the window again.",
-            nullable=True,
-            volatile=True,
-        ),
+        string("judged_from", "Digest of the window's ingest, whether it was replayed, and the configuration: while it is the same, a run does not judge the window again.", nullable=True, volatile=True),
         RUN_ID,
     ),
 )

@@ -1,7 +1,5 @@
 """Gold tables of topics, their hot keys, and what to do about a hot broker."""
 
-from __future__ import annotations
-
 from pipeline.tables.columns import bigint, boolean, double, string, timestamp
 from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table
 
@@ -42,18 +40,8 @@ TOPIC_HEALTH = Table(
         bigint("leaderless_count", "Partitions without a leader.", "partitions"),
         bigint("reassigning_count", "Partitions a reassignment is moving.", "partitions"),
         bigint("not_preferred_count", "Partitions led by another replica than the preferred one.", "partitions"),
-        double(
-            "replica_size_spread",
-            "Largest over smallest replica of a partition when read, the widest of the topic.",
-            "ratio",
-            volatile=True,
-        ),
-        bigint(
-            "advised_partition_count",
-            "Next count that brokers and consumers divide evenly; NULL where the present one does.",
-            "partitions",
-            nullable=True,
-        ),
+        double("replica_size_spread", "Largest over smallest replica of a partition when read, the widest of the topic.", "ratio", volatile=True),
+        bigint("advised_partition_count", "Next count that brokers and consumers divide evenly; NULL where the present one does.", "partitions", nullable=True),
         string("advice", "Why, in words; '' for none."),
         RUN_ID,
     ),
@@ -69,33 +57,12 @@ GROUP_BALANCE = Table(
         TOPIC,
         bigint("partition_count", "Partitions of the topic.", "partitions"),
         bigint("member_count", "Members that own some of them.", "members"),
-        bigint(
-            "idle_member_count",
-            "Members that own none of them, but some of the group's other topics; others are not described.",
-            "members",
-        ),
-        bigint(
-            "lag_count", "Lag of all partitions when last described; NULL where not known.", "offsets", nullable=True
-        ),
-        Column(
-            "lag_growth",
-            "map<string,double>",
-            "Growth of lag by partition, since the window before was described, else since this window's first description.",
-            "offsets/s",
-        ),
+        bigint("idle_member_count", "Members that own none of them, but some of the group's other topics; others are not described.", "members"),
+        bigint("lag_count", "Lag of all partitions when last described; NULL where not known.", "offsets", nullable=True),
+        Column("lag_growth", "map<string,double>", "Growth of lag by partition, since the window before was described, else since this window's first description.", "offsets/s"),
         double("busiest_ratio", "Part of the topic's bytes that the busiest member reads; NULL without traffic."),
-        Column(
-            "busiest_ratio_under",
-            "map<string,double>",
-            "The same had the group been assigned anew: `range roundrobin sticky cooperative-sticky uniform`; `range` is "
-            "the brokers' as well.",
-        ),
-        bigint(
-            "useful_member_count",
-            "Members beyond which the busiest one reads no less: bytes over those of the largest partition, rounded up.",
-            "members",
-            nullable=True,
-        ),
+        Column("busiest_ratio_under", "map<string,double>", "The same had the group been assigned anew: `range roundrobin sticky cooperative-sticky uniform`; `range` is the brokers' as well."),
+        bigint("useful_member_count", "Members beyond which the busiest one reads no less: bytes over those of the largest partition, rounded up.", "members", nullable=True),
         RUN_ID,
     ),
 )
@@ -127,34 +94,20 @@ RECOMMENDATIONS = Table(
         *WINDOW,
         string("subject", "What it is for, such as `broker 1`."),
         bigint("rank", "1 for what to do first: cheap before dear, what helps before what does not."),
-        string(
-            "action",
-            "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, `rekey`, or `check_broker`.",
-        ),
+        string("action", "`elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, `rekey`, or `check_broker`."),
         string("title", "The action in a few words."),
         string("text", "What it does, what it costs and what it leaves."),
         string("topic", "Topic it is about; '' for several."),
         double("share_ratio", "Share ratio of the broker in the window."),
-        double(
-            "predicted_ratio",
-            "Share ratio of the broker after the action, on the window's traffic; NULL where nobody knows.",
-        ),
+        double("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic; NULL where nobody knows."),
         double("predicted_ratio_low", "Lower end of the prediction; equal to it where nothing is drawn.", "ratio"),
         double("predicted_ratio_high", "Upper end of the prediction.", "ratio"),
         double("predicted_peak_ratio", "Largest share ratio of any broker after the action."),
         bigint("moved_bytes", "Bytes of replicas copied between brokers."),
         bigint("moved_partition_count", "Partitions whose leader or replicas change.", "partitions"),
         boolean("is_enough", "The broker would be below where incidents resolve."),
-        string(
-            "reassignment_json",
-            "For `kafka-reassign-partitions --reassignment-json-file F --execute`; NULL where nothing is reassigned.",
-            nullable=True,
-        ),
-        string(
-            "election_json",
-            "For `kafka-leader-election --election-type preferred --path-to-json-file F`, after it.",
-            nullable=True,
-        ),
+        string("reassignment_json", "For `kafka-reassign-partitions --reassignment-json-file F --execute`; NULL where nothing is reassigned.", nullable=True),
+        string("election_json", "For `kafka-leader-election --election-type preferred --path-to-json-file F`, after it.", nullable=True),
         string("rollback_json", "The assignment as it was, in the format of `reassignment_json`.", nullable=True),
         string("config_diff", "Diff of producers' configuration; NULL where none changes.", nullable=True),
         Column("broker_ratios", "map<string,double>", "Share ratio by broker, after the action.", "ratio"),
@@ -191,20 +144,14 @@ PROMISES = Table(
         double("corrected_ratio_high", "Upper end of `corrected_ratio`.", "ratio"),
         double("actual_ratio", "Share ratio of the broker in this window; NULL without traffic."),
         double("error_points", "Actual share less the corrected promise.", "percentage points"),
-        double(
-            "bar_points", "What it may be off beyond its range: 1.5, or a tenth of the fair share if less.", "points"
-        ),
+        double("bar_points", "What it may be off beyond its range: 1.5, or a tenth of the fair share if less.", "points"),
         double("actual_records_per_batch", "Records per batch of the topic in this window.", "records"),
         double("actual_latency_avg_ms", "Mean latency in this window; clients' metrics have no quantile."),
         string("outcome", "`kept`, `broken`, `not_carried_out`, or `unknown`."),
         string("reason", "Why, in words."),
         bigint("kept_count", "Promises of this kind of advice kept so far, each as most windows say.", "promises"),
-        bigint(
-            "broken_count", "Those broken so far; more than the kept, and two or more, cost it its rank.", "promises"
-        ),
-        Column(
-            "is_mailed", "boolean", "The advice had left in a message when the window was judged; NULL in older rows."
-        ),
+        bigint("broken_count", "Those broken so far; more than the kept, and two or more, cost it its rank.", "promises"),
+        Column("is_mailed", "boolean", "The advice had left in a message when the window was judged; NULL in older rows."),
         RUN_ID,
     ),
 )
@@ -235,19 +182,14 @@ FORECAST = Table(
         string("subject", "What it is about: `broker 1`, `topic orders`, or `disk /data of broker 1`."),
         string("measure", "`share_ratio`, `bytes_per_s` (appended) or `used_bytes` (on disk)."),
         bigint("horizon_hours", "Hours from the window's end to the end of the day ahead: 24, 48 to 168.", "hours"),
-        timestamp(
-            "highest_at", "Start of the hour of that day with the highest forecast; NULL without one.", nullable=True
-        ),
+        timestamp("highest_at", "Start of the hour of that day with the highest forecast; NULL without one.", nullable=True),
         double("value", "Forecast for that hour; NULL with too little history.", "that of `measure`"),
         double("value_low", "Lower end of its range: nine of ten hours are to be inside.", "that of `measure`"),
         double("value_high", "Upper end of its range.", "that of `measure`"),
         double("mean_value", "Mean forecast of the day's hours.", "that of `measure`"),
         string("season", "`week` or `day`: the median over the same hour of earlier ones; '' without a forecast."),
         double("back_test_coverage_ratio", "Part of the history that ranges made from another part of it held."),
-        double(
-            "back_test_error_ratio",
-            "Root mean squared error over that of the mean of a week (of a disk: of no growth).",
-        ),
+        double("back_test_error_ratio", "Root mean squared error over that of the mean of a week (of a disk: of no growth)."),
         double("back_test_days", "Days of the history that were forecast from earlier ones.", "days"),
         boolean("is_trusted", "The back-test is good enough to warn by: 0.8 or more, 0.8 or less, 7 days or more."),
         string("reason", "Why not, in words; '' where it is."),

@@ -13,22 +13,12 @@
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
 
-from __future__ import annotations
-
 from pipeline.tables.columns import bigint, boolean, string
 from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table
 
-KEY_ID = string(
-    "key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key."
-)
-_COUNT_ERROR = bigint(
-    "count_error",
-    "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.",
-    "records",
-)
-_STRATEGY_VERSION = string(
-    "strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones."
-)
+KEY_ID = string("key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key.")
+_COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.", "records")
+_STRATEGY_VERSION = string("strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones.")
 
 KEY_TRAFFIC = Table(
     name="silver.key_traffic",
@@ -38,16 +28,10 @@ KEY_TRAFFIC = Table(
     columns=(
         *DATED_WINDOW,
         *PARTITION_COLUMNS,
-        string(
-            "kind",
-            "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header.",
-        ),
+        string("kind", "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header."),
         KEY_ID,
         bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
-        bigint(
-            "size_bytes",
-            "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk.",
-        ),
+        bigint("size_bytes", "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk."),
         _COUNT_ERROR,
         bigint("size_error_bytes", "As `count_error`, for `size_bytes`."),
         RUN_ID,
@@ -67,12 +51,7 @@ KEY_HASHES = Table(
     write_mode="merge",
     columns=(
         CLUSTER,
-        Column(
-            "window_date",
-            "date",
-            "UTC date of a window that has the key; rows are dropped `keys.retention` after it.",
-            nullable=False,
-        ),
+        Column("window_date", "date", "UTC date of a window that has the key; rows are dropped `keys.retention` after it.", nullable=False),
         KEY_ID,
         boolean("is_empty", "The key has no bytes (it is not a null key)."),
         _hash("murmur2", "Kafka's murmur2 of the bytes"),
@@ -81,11 +60,7 @@ KEY_HASHES = Table(
         _hash("murmur3", "MurmurHash3 x86 32 of the bytes, seed 0"),
         _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
         _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
-        Column(
-            "clear_key",
-            "binary",
-            "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere.",
-        ),
+        Column("clear_key", "binary", "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere."),
         RUN_ID,
     ),
 )
@@ -122,10 +97,7 @@ KEY_MATRICES = Table(
         string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
         bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
-        bigint(
-            "chosen_partition",
-            "Where it would put the records; -1: the key does not decide or is refused; -2: keys that the memory limit left without an id.",
-        ),
+        bigint("chosen_partition", "Where it would put the records; -1: the key does not decide or is refused; -2: keys that the memory limit left without an id."),
         bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
         bigint("record_count", "Keyed data records.", "records"),
         bigint("size_bytes", "As `silver.key_traffic.size_bytes`."),

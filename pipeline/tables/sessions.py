@@ -1,18 +1,11 @@
 """Silver tables of the calibration: what producers were like and how long brokers took, as a replay takes both."""
 
-from __future__ import annotations
-
 from pipeline.tables.columns import bigint, boolean, double, string
 from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, RUN_ID, TOPIC_COLUMNS, Column, Table
 
 _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without idempotence, pooled.")
-_PRODUCER_EPOCH = bigint(
-    "producer_epoch",
-    "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session.",
-)
-_ASSUMPTIONS = string(
-    "assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing."
-)
+_PRODUCER_EPOCH = bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session.")
+_ASSUMPTIONS = string("assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing.")
 
 PRODUCER_SESSIONS = Table(
     name="silver.producer_sessions",
@@ -28,29 +21,15 @@ PRODUCER_SESSIONS = Table(
         bigint("keyless_record_count", "Of them, without a key.", "records"),
         bigint("batch_count", "Batches they came in.", "batches"),
         string("traffic_pattern", "How records lie within a millisecond: `burst` or `steady`."),
-        string(
-            "strategy",
-            "Its partitioner, as `partition-health partition --strategies` lists it; NULL where unknown.",
-            nullable=True,
-        ),
+        string("strategy", "Its partitioner, as `partition-health partition --strategies` lists it; NULL where unknown.", nullable=True),
         string("source", "How it is known: `configured`, `inferred` from the batches, or `none`."),
-        double(
-            "confidence",
-            "Probability that this is its strategy, 1 if configured; variants that look alike share it.",
-            "ratio",
-            nullable=False,
-        ),
+        double("confidence", "Probability that this is its strategy, 1 if configured; variants that look alike share it.", "ratio", nullable=False),
         string("runner_up", "The next best strategy; '' for none."),
         string("client", "`kafka-clients`, `librdkafka`, or ''."),
         string("client_version", "Version that stands for the range; '' for none."),
         string("version_range", "Versions that do so, in words."),
         Column("settings", "map<string,string>", "Settings by the client's own names.", nullable=False),
-        Column(
-            "setting_sources",
-            "map<string,string>",
-            "By setting: `configured`, `default`, `inferred` or `unknown` (the data leave it open, and predictions are not trusted), with the bounds that the data give: `inferred, 3 to 7`.",
-            nullable=False,
-        ),
+        Column("setting_sources", "map<string,string>", "By setting: `configured`, `default`, `inferred` or `unknown` (the data leave it open, and predictions are not trusted), with the bounds that the data give: `inferred, 3 to 7`.", nullable=False),
         string("reason", "What the order of batches or the keys say, in words."),
         _ASSUMPTIONS,
         RUN_ID,
@@ -64,10 +43,7 @@ def _parameter(name: str, doc: str) -> tuple[Column, ...]:
         double(f"{name}_ms", f"{doc}.", "ms", nullable=False),
         double(f"{name}_low_ms", f"Lower end of `{name}_ms`.", "ms", nullable=False),
         double(f"{name}_high_ms", f"Upper end of `{name}_ms`; NULL for none.", "ms"),
-        string(
-            f"{name}_source",
-            f"Origin of `{name}_ms`: `measured` of this connection, `inferred` by a fit, `configured` or `assumed`.",
-        ),
+        string(f"{name}_source", f"Origin of `{name}_ms`: `measured` of this connection, `inferred` by a fit, `configured` or `assumed`."),
     )
 
 
@@ -88,12 +64,7 @@ SERVICE_MODELS = Table(
         *_parameter("partition", "For each partition in a request beyond the first"),
         *_parameter("kib", "For each 1,024 bytes of batches"),
         *_parameter("delay", "What a request takes beyond these; of several minutes the median"),
-        Column(
-            "delay_starts_ms",
-            "array<bigint>",
-            "Epoch milliseconds from which each of `delays_us` holds; empty for one delay throughout.",
-            nullable=False,
-        ),
+        Column("delay_starts_ms", "array<bigint>", "Epoch milliseconds from which each of `delays_us` holds; empty for one delay throughout.", nullable=False),
         Column("delays_us", "array<bigint>", "The delays, one for each start.", nullable=False),
         boolean("is_identifiable", "The delay follows from the data; else it is configured, or assumed to be none."),
         _ASSUMPTIONS,

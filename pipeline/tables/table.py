@@ -1,7 +1,5 @@
 """Declaration of a table: one frozen value that DDL, writers, suites, docs and tests read."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 

@@ -3,5 +3,3 @@
 Polars serves all of it: pandas takes 1.4 CPU-s to import (Polars 0.5) and makes doubles of integers with NULL, and Arrow's
 own functions have no windows.
 """
-
-from __future__ import annotations

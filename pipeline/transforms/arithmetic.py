@@ -4,8 +4,6 @@ Doubles are added in the order in which rows arrive, which differs with the numb
 Equal input has to give equal tables.
 """
 
-from __future__ import annotations
-
 import polars as pl
 
 HALF = 1 << 32

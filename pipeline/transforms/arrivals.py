@@ -1,7 +1,5 @@
 """From packed chunks of arrivals to `silver.arrivals`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa

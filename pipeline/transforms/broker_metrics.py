@@ -1,7 +1,5 @@
 """From samples of brokers' metrics to what each broker, each of its topics and each stage of its Produce requests did."""
 
-from __future__ import annotations
-
 import polars as pl
 
 from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX

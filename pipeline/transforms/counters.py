@@ -8,8 +8,6 @@ more than three times the configured one is a gap: only the share of it that lie
 window before may have been counted from samples that are gone by now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """From descriptions of consumer groups and bytes of partitions to `gold.group_balance`."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

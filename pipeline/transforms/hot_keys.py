@@ -4,8 +4,6 @@ A key is *heavy* where it holds more than 1/P of its topic's bytes, P the topic'
 partition is above the mean.
 """
 
-from __future__ import annotations
-
 import polars as pl
 
 from pipeline.transforms.arithmetic import divide, sum_squares

@@ -1,7 +1,5 @@
 """From `silver.producer_nodes` to `gold.latency`: each broker compared with its peers and with its own history."""
 
-from __future__ import annotations
-
 import polars as pl
 import pyarrow as pa
 

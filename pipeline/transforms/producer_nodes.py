@@ -4,8 +4,6 @@ Java producers' metrics (of an exporter, of Prometheus, of kafka-producer-perf-t
 same columns. Where two sources hold the same client in a window, the one nearest to the client counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

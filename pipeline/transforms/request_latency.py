@@ -7,8 +7,6 @@ says when a sample begins: it is the instant with which no request takes less th
 librdkafka's `rtt` is left alone: it has far more than five requests under way, from which no delay follows span by span.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The measures of windows over their loads: rows of `gold.broker_share` and `gold.partition_health`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any

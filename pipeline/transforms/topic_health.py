@@ -1,7 +1,5 @@
 """From partitions, replicas, keys and consumer groups to `gold.topic_health`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import fields
 from typing import Any

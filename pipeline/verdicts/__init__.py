@@ -1,3 +1,1 @@
 """Measures compared with the limits of the configuration: verdicts, window by window. No IO."""
-
-from __future__ import annotations

@@ -17,8 +17,6 @@ References:
     docs/ARCHITECTURE.md, Measures.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 

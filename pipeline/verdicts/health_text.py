@@ -1,7 +1,5 @@
 """Verdicts on a run's windows in words: what the terminal and the asset event say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pipeline.config.rules import Gate

@@ -5,8 +5,6 @@ window's shares are `incomplete`; where it brought nothing or is older than the 
 rests on metrics: such a source fails only where it was expected and brought nothing at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal

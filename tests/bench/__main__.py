@@ -1,7 +1,5 @@
 """`make bench`: every benchmark, one after another, or those named: `make bench ARGS="false_alarm --series 100"`."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from itertools import takewhile

@@ -6,8 +6,6 @@ ratio how much longer an ingest takes for them. Told besides: bytes per record o
 Spark's Python workers took.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -5,8 +5,6 @@
 One cluster of the last row has damaged logs, one a broker that does not answer. Writes the table of `docs/SCALE.md`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

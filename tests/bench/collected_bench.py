@@ -5,8 +5,6 @@
 Keys of 12 bytes, 5,000 of them, half of the records with the 50 heaviest; values of random bytes; a record each 0.1 to 3 ms.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

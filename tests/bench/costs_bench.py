@@ -10,8 +10,6 @@ A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's 
 into `docs/PERFORMANCE.md`, commands and DAGs each between their own markers, as far as they are known, after each row.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import functools

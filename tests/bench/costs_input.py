@@ -1,7 +1,5 @@
 """What `costs_bench` has commands read: parts of the committed capture, and logs of any size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import yaml

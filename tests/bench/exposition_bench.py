@@ -5,8 +5,6 @@ a Java producer, of the committed capture. "First" is a page of an exporter neve
 whose series are known, which all but the first of a run are.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -12,8 +12,6 @@ References:
     linkedin/cruise-control `ResourceDistributionGoal`, AutoMQ `AutoBalancer`, themoah/klag, j3-signalroom's key analyzer.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What benchmarks share: their options, rounds cold and warm, and how figures are printed beside their bars."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

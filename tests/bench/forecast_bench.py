@@ -6,8 +6,6 @@ streams, dealt to three brokers in parts. Drawn clusters have topics with daily 
 beside them, the same noise and as many bursts at hours without a law. Every origin is forecast from 28 days before it and compared with the seven days after.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

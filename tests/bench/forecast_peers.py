@@ -1,7 +1,5 @@
 """Forecasts by statsforecast's models, run by an interpreter that has statsforecast 2.1.1: histories on stdin, forecasts on stdout."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -4,8 +4,6 @@
 session is started before and warmed by one window. Linear in both numbers: fewer windows are scaled up in what is printed.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import time

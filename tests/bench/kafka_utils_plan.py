@@ -1,7 +1,5 @@
 """Plans by kafka-utils' `GeneticBalancer`, run by an interpreter that has kafka-utils 4.1.0: states on stdin, plans on stdout."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import Namespace

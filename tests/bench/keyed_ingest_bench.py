@@ -6,8 +6,6 @@ the difference is what keys cost, and both are told. The other way is what a tea
 (many records less few), so that starting JVMs costs it nothing; ours is that of a session that is up.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

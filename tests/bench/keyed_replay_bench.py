@@ -4,8 +4,6 @@ The rows are synthetic: keys that never were, hashed by nothing, a row per key a
 of `silver.key_traffic` and `silver.key_hashes`. The baseline joins them and sums up ONE candidate; ours places all.
 """
 
-from __future__ import annotations
-
 import resource
 import shutil
 import time

@@ -5,8 +5,6 @@ tables, in a session that has ingested before, and a loop over confluent-kafka's
 dictionary and does nothing else: as it comes, and with settings under which it never waits ("eager").
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Keys placed per second by our murmur2 kernels beside the real Java client, one core each, one after the other."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cluster states to plan for, each drawn by its seed."""
 
-from __future__ import annotations
-
 import random
 
 from pipeline.model.placement import PlacedPartition, PlacementBroker

@@ -7,8 +7,6 @@ even out replicas and counts, and with all weight on what leaders carry. Ours th
 and bytes counted here, from the replicas that either leaves.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

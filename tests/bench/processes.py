@@ -1,7 +1,5 @@
 """What this process and those it started cost, looked at several times a second: memory, CPU time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -5,8 +5,6 @@ recorded them; the layout is that of the table. The baseline is the simulator al
 process, without Spark, files or sums.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from datetime import UTC, date, datetime

@@ -6,8 +6,6 @@ Python and the JVM, reading the records twice, finding out what is in use, and s
 `replay_bench`.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

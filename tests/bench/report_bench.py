@@ -1,7 +1,5 @@
 """The report of a large cluster: how long it takes to make and to open, and how large it is."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tempfile

@@ -5,8 +5,6 @@ starting a JVM or Python and its caches costs drops out. Files are made once, in
 the N names are hard links to one file, so that they all fit in memory.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import resource

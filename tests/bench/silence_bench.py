@@ -4,8 +4,6 @@ Clones the last commit, runs `make run` there, and notes when each piece of outp
 where packages come from among them; caches of packages are empty, so it downloads all of them.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

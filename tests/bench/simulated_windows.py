@@ -9,8 +9,6 @@ none is even by construction. What is placed independently differs by topic: rec
 Keys and leaders stay over a series of windows, everything else is drawn anew.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Records per second are those of one core: processor time of the one thread. Reco
 are off. Both sides lay the scenario out and read the result.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ Traffic: the committed capture in windows of a minute, and the logs of `collecte
 ingested, replayed and judged with the default candidates. A batch counts once, whatever its replicas.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import tempfile

@@ -5,8 +5,6 @@ keys have the same ids. Columns that both have are compared row by row, volatile
 are equal where they differ by no more than their last digits. `--write` puts the table into `docs/PERFORMANCE.md`.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -3,8 +3,6 @@
 The variable `PLANTED` holds secrets as a JSON list: of a connection, of a variable, and others to look for.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

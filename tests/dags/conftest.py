@@ -1,7 +1,5 @@
 """One Airflow database for the lane, made once (5 s) and copied by every test that writes; one slice of the capture."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from email import message_from_bytes

@@ -3,8 +3,6 @@
 Arguments: `WINDOW+GRACE` of schedules whose runs are printed, too.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The first runs Airflow would schedule for a window and a grace time, and those a backfill would make."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from airflow.timetables.base import TimeRestriction

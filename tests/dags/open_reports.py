@@ -1,7 +1,5 @@
 """Asks the pages of the reports in Airflow's own application as several users, for `ask_as_viewer`."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote
 

@@ -3,8 +3,6 @@
 Arguments: `dag_id=START/DURATION`, or `dag_id` for a run without parameters.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

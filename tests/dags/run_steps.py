@@ -5,8 +5,6 @@ anew; `["run", DAG, WINDOW]` runs a DAG as `run_dags` does; `["ask", WINDOW, PAR
 `ask_as_viewer`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

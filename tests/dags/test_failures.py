@@ -3,8 +3,6 @@
 Oracle: what Airflow recorded of the task, and the mail as a real SMTP server got it.
 """
 
-from __future__ import annotations
-
 
 def test_a_run_without_windows_fails_at_once_and_is_told_over_the_connection(ran, inbox):
     _, (failed, *_) = ran

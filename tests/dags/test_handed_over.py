@@ -1,7 +1,5 @@
 """What tasks leave for `hand_over`. Oracle: a store that refuses what was never left, as Airflow's log does with an error line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

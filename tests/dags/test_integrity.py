@@ -1,7 +1,5 @@
 """Policy over all DAGs, present and future; oracle: the tables below and docs/ARCHITECTURE.md, "What runs"."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

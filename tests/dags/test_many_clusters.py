@@ -3,8 +3,6 @@
 And what Airflow recorded: each cluster is a task of its own, under its name.
 """
 
-from __future__ import annotations
-
 from email import message_from_bytes
 from email.policy import default
 

@@ -1,7 +1,5 @@
 """The DAGs from the wheel, taken up by one file in somebody else's folder of DAGs, as `docs/CONFIGURATION.md` shows it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a person reads in the log of a try that never began. Oracle: the form of Airflow's own lines, by hand."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from dags.notifiers import read_tail

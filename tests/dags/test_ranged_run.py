@@ -1,7 +1,5 @@
 """One ranged run per DAG by `dag.test()`, as `make run` does it; oracle: the capture's own slow broker, number 1."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from urllib.parse import quote

@@ -1,8 +1,6 @@
 """Reports in Airflow's pages, behind its own sign-in. Oracles: Airflow's application with its auth manager, asked over HTTP;
 Chromium with what it answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from dags.reports_page import list_data_docs, list_reports

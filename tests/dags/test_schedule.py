@@ -1,7 +1,5 @@
 """When runs fire and what they are keyed by; oracle: Airflow's own timetable, asked for its next runs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

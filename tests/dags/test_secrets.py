@@ -1,7 +1,5 @@
 """Which variables are looked for among Airflow's connections, and what becomes of those that are set."""
 
-from __future__ import annotations
-
 import os
 
 from dags.secrets import named_variables

@@ -1,7 +1,5 @@
 """`make serve` where it runs already, or has no configuration: refused in a line, before anything starts."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

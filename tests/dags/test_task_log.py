@@ -1,7 +1,5 @@
 """The end of a task's log in a failure mail. Oracle: lines in the form of Airflow's file handler, by hand."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

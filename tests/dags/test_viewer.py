@@ -1,8 +1,6 @@
 """What a Viewer of Airflow may not do, and names that are templates elsewhere. Oracle: Airflow's own application, whose every
 route is asked; its database."""
 
-from __future__ import annotations
-
 from email import message_from_bytes
 from email.policy import default
 

@@ -3,8 +3,6 @@
 ``python -m tests.faults [--kills N] [--tries N] [--seed N] [--only FAULT]``: prints every try that lost or doubled something.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -5,8 +5,6 @@ Real brokers, a real producer and the clock: `make scheduled` takes a quarter of
 is due once.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

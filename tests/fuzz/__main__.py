@@ -4,8 +4,6 @@
 it from then on.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """The kept cases, and so many mutations of them for every target; a crash ends this process, and so fails too."""
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import os

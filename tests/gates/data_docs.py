@@ -1,7 +1,5 @@
 """Data Docs of a cluster whose every suite found something, with names that would act if anything let them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from expectations.data_docs import write_data_docs

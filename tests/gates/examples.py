@@ -1,7 +1,5 @@
 """Rows that pass and rows that break each check of each data gate, made by hand; `test_data_gates.py` runs them."""
 
-from __future__ import annotations
-
 from tests.gates.rows import MINUTE_0_MS, at
 
 WINDOWS = {"windows_ms": [MINUTE_0_MS, MINUTE_0_MS + 60_000], "max_age_ms": 300_000}

@@ -3,8 +3,6 @@
 Oracles: the suites' own files, the reports that the pages are about, Python's HTML parser.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

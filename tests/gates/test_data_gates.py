@@ -3,8 +3,6 @@
 Oracle: the rows of `examples.py`, made by hand; `FAILING` names the check each one breaks.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

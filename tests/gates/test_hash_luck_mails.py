@@ -5,8 +5,6 @@ planted as ingest leaves them: traffic, keys, leaders and brokers of four minute
 for `partition-health run`. Oracle: counts of the keys here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import email
 import email.policy

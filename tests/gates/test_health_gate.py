@@ -3,8 +3,6 @@
 Oracle: the verdicts are written out by hand from the shares.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from expectations.gates import check_health

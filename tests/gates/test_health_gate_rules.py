@@ -1,7 +1,5 @@
 """The health gate over hand-made measures of the further rules: each severity by itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from expectations.gates import check_health

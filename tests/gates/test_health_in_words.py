@@ -1,7 +1,5 @@
 """The verdict in words. Oracle: by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,6 @@
 """A run over windows that another run judged from the same inputs repeats their verdict and writes no table; two runs
 never judge a cluster at one time."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

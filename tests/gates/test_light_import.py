@@ -1,7 +1,5 @@
 """DAG files name the gate: importing it must cost next to nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

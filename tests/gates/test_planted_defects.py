@@ -4,8 +4,6 @@ A minute of two topics of the capture is ingested and replayed once. Each case c
 job, a lost write or a damaged file would have left them, and the gates run as after the job.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import json

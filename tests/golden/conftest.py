@@ -1,7 +1,5 @@
 """Real Kafka files: the committed samples, and more where they are at hand. Unpacked once, and left as they are."""
 
-from __future__ import annotations
-
 import os
 import re
 import tarfile

@@ -1,7 +1,5 @@
 """Built-in scenarios against what was published of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.simulator.scenario.scenario_file import load_scenario

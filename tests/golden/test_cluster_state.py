@@ -1,7 +1,5 @@
 """Cluster state from each source, on the committed capture. Oracles: the manifest, and Kafka's tools at the end of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Real dumps of real segments: what they show is what the segments hold. Oracle: the segments, read as files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.codec.log.scans import HEADER_ROW

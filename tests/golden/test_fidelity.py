@@ -3,8 +3,6 @@
 `make fidelity ARGS=--recorded` prints every figure; here a few settings' shares and batches are held to their bars.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

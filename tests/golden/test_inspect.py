@@ -1,7 +1,5 @@
 """`inspect --json` against facts found by an independent parser and against `kafka-dump-log` of Kafka 4.1.1."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Recorded keyless producers of many clients, simulated as `make clients ARGS=--recorded` does."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

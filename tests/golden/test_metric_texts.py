@@ -3,8 +3,6 @@
 Oracles: `prometheus_client.parser` for pages, `json` for statistics, a line count of its own for the tool's output.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Every strategy against what the real client libraries answered; oracle: `oracles/dev.parquet` of the samples."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our plans beside recorded plans of kafka-utils 4.1.0 on ten drawn cluster states. `make bench ARGS=plans` prints the table."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Producer configurations by version. Oracle: Kafka's own classes of released clients, read once into the tables here."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

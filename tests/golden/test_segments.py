@@ -1,7 +1,5 @@
 """Segments field by field against independent readers: `segments_facts.json`, `wire_facts.json`, `kafka-dump-log` 4.1.1."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Indexes, snapshots, checkpoints and cluster metadata against what Kafka 4.1.1's own tools print for the same files."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every text of Kafka's tools among the specimens parses, and nothing in it is left unexplained."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`partition-health run` as a process of its own, and everything it wrote."""
 
-from __future__ import annotations
-
 import email
 import os
 import subprocess

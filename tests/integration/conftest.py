@@ -1,7 +1,5 @@
 """What several files of this lane use: fixtures of `tests/spark` and `tests/dags`, and axe-core."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `python -m tests.integration.ingest_on_cluster CONFIG START/DURATION`
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

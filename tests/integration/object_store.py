@@ -1,7 +1,5 @@
 """versitygw, a real S3 server over a folder, as a process that can be killed and started again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

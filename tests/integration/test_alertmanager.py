@@ -1,7 +1,5 @@
 """Incidents in a real Alertmanager, and its silences. Oracles: what it says of its alerts, and whom it notifies."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import urllib.request

@@ -4,8 +4,6 @@ The Java, Go and Node programs in `clients/` speak one protocol: partition count
 `strategy, partitions, key, partition` a line out. librdkafka and kafka-python are asked in this process.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A run by a thin client of a real Spark Connect server, without Java on the client's side. Oracle: the same run on Sail."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Oracles: Chromium's layout, its console and its requests, WCAG's contrast, axe-core.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.gates.data_docs import write_pages

@@ -4,8 +4,6 @@ A moment is a number of Delta commits since the process started, drawn with a se
 in the start of the JVM, which takes half of the time. The process goes with its JVM, as a container does.
 """
 
-from __future__ import annotations
-
 import email
 import os
 import random

@@ -8,8 +8,6 @@ Records are stamped with minutes that are over, so that nobody waits for windows
 stamps of one minute, and each run's clock stands where a run of its window would.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -1,7 +1,5 @@
 """A broker that asks for TLS and a login, and lets one principal read one topic: what works, and why the rest does not."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

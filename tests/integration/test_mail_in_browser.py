@@ -1,7 +1,5 @@
 """Mails as people see them, in a real browser. Oracle: nothing sticks out, every picture shows, every text is legible."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

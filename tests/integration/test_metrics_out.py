@@ -3,8 +3,6 @@
 Oracles: `promtool check metrics`, and the two ways to Prometheus, which have to give the same.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

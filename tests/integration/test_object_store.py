@@ -1,7 +1,5 @@
 """Landing folder and warehouse in buckets of a real S3 server. Oracle: the same on this machine's disks."""
 
-from __future__ import annotations
-
 import datetime as dt
 import subprocess
 import sys

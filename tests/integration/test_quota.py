@@ -3,8 +3,6 @@
 Oracle: the producer's own counters as it prints them at its end, and what the broker holds.
 """
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -3,8 +3,6 @@
 The cluster is made skewed: broker 1 leads most of what is written. Oracle: the brokers afterwards, and the bytes they lead.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

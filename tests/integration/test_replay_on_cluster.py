@@ -3,8 +3,6 @@
 Executors run the interpreter of an environment that they unpack, as the template `docker/spark/standalone.yaml` has it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

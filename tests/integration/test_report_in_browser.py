@@ -3,8 +3,6 @@
 The page holds names that would act if anything let them. Oracles: Chromium's layout, its console, WCAG's contrast, axe-core.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow

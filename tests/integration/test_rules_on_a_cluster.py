@@ -1,7 +1,5 @@
 """The further rules on the state of a real cluster with a dead broker. Oracle: Kafka's own tools."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

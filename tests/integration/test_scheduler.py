@@ -3,8 +3,6 @@
 Oracle: one run over the same windows, by the command: window by window has to give the same tables and the same mail.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

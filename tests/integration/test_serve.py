@@ -3,8 +3,6 @@
 Oracle: Airflow's own health page, and the kernel's list of sockets.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

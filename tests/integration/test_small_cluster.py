@@ -3,8 +3,6 @@
 Oracle: what the paper promises, and the capture's own slow broker, number 1.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Ingest with executors in processes of their own. Oracle: the same ingest in local mode."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ The smaller capture still has what could tell them apart: leaders' and followers
 that span windows, counters that need the scrape before, an incident that opens, goes on and ends.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.spark.capture_runs import ALL_SOURCES, MINUTE_MS, SCRAPES, differences, plan, run_all, stored

@@ -1,7 +1,5 @@
 """A real broker for whoever asks, started once per session, about 6 s when the jars are here; the capture as Kafka dumps it."""
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -3,8 +3,6 @@
 Members come in ascending order: which of two in one bucket of a hash map comes first hangs on nothing that we can know.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 from pathlib import Path

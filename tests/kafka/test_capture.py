@@ -1,7 +1,5 @@
 """The committed capture holds what its manifest says: Kafka's own tools and the producers' own counts are the oracle."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

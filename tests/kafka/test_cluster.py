@@ -1,7 +1,5 @@
 """The lab's broker is a real one: what goes in by librdkafka lies in its log as Kafka's own dump tool reads it."""
 
-from __future__ import annotations
-
 import re
 
 from confluent_kafka import Producer

@@ -1,7 +1,5 @@
 """`inspect` on every file of the committed capture. Oracle: Kafka's own `kafka-dump-log`, field by field."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The lab's own parts: the proxy that delays, the archive that is the same bytes for the same files."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The log directory of a running broker: preallocated indexes, a deleted topic, metadata snapshots. Oracle: the broker."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The metadata log of Kafka 4.4: racks, fencing, cordoned log directories. Oracle: what its brokers were configured to be."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans for a cluster with a dead broker, carried out by Kafka's own tool. Oracle: the tool, and the cluster afterwards."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.advice.what_ifs import PlacedCluster, plan_even

@@ -1,3 +1,1 @@
 """The lab: real Kafka brokers and clients for tests and for the committed capture."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Committed recordings: one folder as a compressed tar, the same bytes for the same files."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import tarfile

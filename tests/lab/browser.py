@@ -4,8 +4,6 @@
 its first screen on a desk, light, and on a phone, dark, and the charts that answer a question each.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import shutil

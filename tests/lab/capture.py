@@ -3,8 +3,6 @@
 Three brokers behind a proxy; in minutes 4 to 7 (counted from 0) broker 1 answers Produce requests 20 ms late.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Traffic for a cluster that is read while it runs: records are stamped, so that nobody waits for windows to pass."""
 
-from __future__ import annotations
-
 import time
 
 from confluent_kafka import KafkaException, Producer

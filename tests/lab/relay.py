@@ -1,7 +1,5 @@
 """A port before a server's that counts who comes, and can hold its answers."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -3,8 +3,6 @@
 Topics with three or twelve partitions lead partition ``i`` from broker ``i % 3``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 KEYLESS_RATE_PER_S = 500

@@ -6,8 +6,6 @@ Tests that need Spark, Airflow or Kafka do not run. Nothing is written to the ch
 they come, and a second call goes on from there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,3 +1,1 @@
 """Independent twins that tests hold the product against."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Packs arrivals record by record: the oracle of `codec.records.arrivals`."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """How uneven loads are, straight from the definitions; None without load."""
 
-from __future__ import annotations
-
 import statistics
 
 

@@ -1,7 +1,5 @@
 """Counts keys record by record with a dictionary: the oracle of `codec.records.key_counts`."""
 
-from __future__ import annotations
-
 from tests.scans import list_keys
 
 

@@ -5,8 +5,6 @@ it ends at a batch that runs past the end of the file and throws on a length too
 also stops at an unknown magic, where Kafka would take the bytes for magic 2.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Small scenarios made by Hypothesis, with everything in them that the simulator knows."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

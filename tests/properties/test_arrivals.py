@@ -3,8 +3,6 @@
 Oracle of the packing: the same record by record.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

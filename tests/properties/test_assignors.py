@@ -1,7 +1,5 @@
 """Laws of Kafka's consumer assignors; `tests/kafka/test_assignors.py` asks Kafka's own classes."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import pytest

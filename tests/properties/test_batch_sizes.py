@@ -1,7 +1,5 @@
 """Batch arithmetic: the bytes that an encoder really writes, and compiled functions give the same."""
 
-from __future__ import annotations
-
 import numba as nb
 import numpy as np
 import pytest

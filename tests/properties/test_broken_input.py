@@ -1,7 +1,5 @@
 """No bytes, however broken, raise anything but `InputError`, and no tree of such files stops `inspect`."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Laws of the excess split. Oracle: the broker's excess itself, and the broker's share."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Oracle: `float`, and the series as they were written.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from functools import partial

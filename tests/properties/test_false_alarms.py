@@ -3,8 +3,6 @@
 `make bench ARGS=false_alarm` has the whole of it, beside other tools' rules.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Laws of the incident fold. Oracle: folding a range at once, and a state machine that walks the windows by hand."""
 
-from __future__ import annotations
-
 import itertools
 
 from hypothesis import given

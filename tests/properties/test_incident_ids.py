@@ -4,8 +4,6 @@ A small twin of the job: windows come in batches in any order, every batch judge
 stored in these windows is replaced. Oracle: the fold of today's verdicts without any memory says whether there is an incident.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import given

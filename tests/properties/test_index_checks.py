@@ -4,8 +4,6 @@ The model of `LogSegment.append` here is the oracle: batches come in appends of 
 follows more than `interval` bytes writes an entry with its last offset, its position, and the largest timestamp so far.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st

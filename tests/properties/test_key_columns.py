@@ -1,7 +1,5 @@
 """Kernels over Arrow columns against the plain Python reference, on keys that Hypothesis makes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

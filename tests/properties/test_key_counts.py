@@ -1,7 +1,5 @@
 """Records per key against a count of every record by a dictionary; key ids against `hashlib.blake2b`."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections import Counter

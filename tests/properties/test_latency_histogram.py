@@ -1,7 +1,5 @@
 """The latency histogram: kernel and readable twin count alike, and quantiles are as near as it says."""
 
-from __future__ import annotations
-
 import numba as nb
 import numpy as np
 from hypothesis import given

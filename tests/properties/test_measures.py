@@ -1,7 +1,5 @@
 """Laws that hold for any loads: conservation, bounds, and the exact split of an excess."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Real files and texts, damaged in a few places: every parser reads them or raises `InputError`, within a second."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The random stream: the kernel's numbers are the readable ones to the bit, and they follow their distributions."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from fractions import Fraction
 

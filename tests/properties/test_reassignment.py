@@ -1,7 +1,5 @@
 """Plans on random clusters. Oracles: the rules as invariants, loads added up anew, and all placements of small clusters."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Sums over records and over headers, against counts made here one by one."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

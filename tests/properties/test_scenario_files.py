@@ -1,7 +1,5 @@
 """Scenario files with anything anywhere: understood, or refused with file and line; never anything else."""
 
-from __future__ import annotations
-
 import copy
 import re
 

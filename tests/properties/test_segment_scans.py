@@ -1,7 +1,5 @@
 """Every file is read as plain Python reads it, damaged ones included; oracles: the plain reader, and what was written."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

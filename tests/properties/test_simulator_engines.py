@@ -3,8 +3,6 @@
 `python -m tests.properties.test_simulator_engines 5000` tries so many scenarios.
 """
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 

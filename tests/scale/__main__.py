@@ -4,8 +4,6 @@
 and one topic that is larger than all others; writes the tables of `docs/SCALE.md`. ``--requests``: what jobs ask an object store.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -4,8 +4,6 @@
 before warm up.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Spark's event log: what its tasks cost."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import NamedTuple

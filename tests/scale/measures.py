@@ -1,7 +1,5 @@
 """One measured run of ingest, replay and health on a cluster of its own, and its figures."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

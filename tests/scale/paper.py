@@ -1,7 +1,5 @@
 """The tables of measured scaling, and what they make of 1, 10 and 100 TB a day."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import defaultdict

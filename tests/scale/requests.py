@@ -1,7 +1,5 @@
 """Requests to an object store by job, as an S3 server logs them, and what they make of 1, 10 and 100 TB a day."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

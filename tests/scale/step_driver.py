@@ -3,8 +3,6 @@
 `python -m tests.scale.step_driver MASTER CONFIG STEP FROM_MS…`: STEP is a step's name or `all`.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

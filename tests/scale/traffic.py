@@ -5,8 +5,6 @@ producer sent them, and `users` with 50,000 keys, placed by murmur2. Copies have
 be large, later times and offsets; checksums are made anew.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """Small log directories of two brokers whose traffic makes a replay doubtful: a topic for each reason."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, field

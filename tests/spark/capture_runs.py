@@ -1,7 +1,5 @@
 """Runs of the jobs on the committed capture or parts of it, and what they left, fit to be compared."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The committed capture ingested once for the lane."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A user's strategies, as `keys.strategies` names them: the file that a team writes."""
 
-from __future__ import annotations
-
 import random
 
 

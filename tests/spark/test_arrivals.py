@@ -4,8 +4,6 @@ Oracles: kafka-python, which reads every record of the leaders' logs; what the p
 aborted; the batches' own counts (in the gate).
 """
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 

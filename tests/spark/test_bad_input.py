@@ -4,8 +4,6 @@ Oracle: the table of damage below, and the clean tree's traffic less the damaged
 them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Collected on three hosts, the capture gives the tables that its disks give. Oracle: the run on the disks themselves."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """Windows replaced, rows merged, tables extended: each against the rows one expects by hand."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Every topic keeps its row: a prediction with what it takes for granted, or why there is none.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

@@ -3,8 +3,6 @@
 Oracle: Spark's own event log; the other engine.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Oracle: the rule of docs/ARCHITECTURE.md, "Measures", written out here, over shares counted by `tests/lab/facts.py`.
 """
 
-from __future__ import annotations
-
 import email
 import email.policy
 import re

@@ -1,7 +1,5 @@
 """The ingested capture. Oracle: `tests/lab/facts.py`, a reader of batch headers of its own, and the capture's manifest."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import pyarrow as pa

@@ -3,8 +3,6 @@
 Oracle: batch headers read by `tests/lab/facts.py`, from the leaders' directories; the notebook's own figure.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

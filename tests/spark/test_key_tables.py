@@ -4,8 +4,6 @@ Oracles: kafka-python, which reads every record of the leaders' logs (those in l
 and a search of all that the run left for the keys themselves.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

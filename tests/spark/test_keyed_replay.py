@@ -4,8 +4,6 @@ Oracles: `choose_partition`, key after key, over the keys that kafka-python read
 manifest, which names the clients; arithmetic.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter, defaultdict

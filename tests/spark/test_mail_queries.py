@@ -1,7 +1,5 @@
 """The SQL a mail holds, run by Spark on the tables by name. Oracle: `excess_by_topic`, and the rows that were stored."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.alerting.evidence import excess_by_topic

@@ -1,7 +1,5 @@
 """A warehouse that version 0.1.0 left, opened and continued; `tests/data/README.md` says how it was made."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -3,8 +3,6 @@
 `make fidelity ARGS=--pairs` prints the table of all pairs, latencies too. Oracle: the real clients and brokers.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.engines import sail

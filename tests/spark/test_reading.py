@@ -1,7 +1,5 @@
 """The SQL of the document about reading from outside, in Spark."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path

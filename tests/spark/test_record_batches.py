@@ -3,8 +3,6 @@
 Oracle: batch headers unpacked here with the struct of `tests/lab/facts.py`, from the leaders' directories.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pyarrow as pa

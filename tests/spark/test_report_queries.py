@@ -3,8 +3,6 @@
 Oracle: Spark SQL on the tables by name; the report itself asks DataFusion.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Oracle: the tables that the first run left, and batches counted by `tests/lab/facts.py`.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 

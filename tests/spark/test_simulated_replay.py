@@ -1,7 +1,5 @@
 """A minute of the capture in which broker 1 is slow, replayed by simulation: sums, shares, back-test, another dealing."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """What Spark raises, as people read it. Oracle: real failures of a real session."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import SparkFailedError

@@ -1,7 +1,5 @@
 """What `sql` lets through. Oracle: Spark's own parser and catalog, in a session of the project's."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import AnalysisException
 

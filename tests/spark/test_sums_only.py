@@ -1,7 +1,5 @@
 """Rows are dropped once their window is replayed and judged (`sums_only`). Oracle: the same runs with all rows kept."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -4,8 +4,6 @@
 printed with it, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

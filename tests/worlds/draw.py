@@ -1,7 +1,5 @@
 """Draws worlds: three brokers' hosts collected into a landing folder, one of them, and a metrics server, hostile."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

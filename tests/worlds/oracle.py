@@ -5,8 +5,6 @@
 3. Each problem is one row of quarantine, without hidden characters.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

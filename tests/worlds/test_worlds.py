@@ -3,8 +3,6 @@
 ``python -m tests.worlds`` draws more.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.worlds.oracle import SoundWorld

@@ -3,8 +3,6 @@
 ``python -m tests.years [--hours N…] [--repeats N] [--folder FOLDER]``: writes the tables of `docs/RELIABILITY.md`.
 """
 
-from __future__ import annotations
-
 import argparse
 import cProfile
 import json

@@ -1,7 +1,5 @@
 """Partitioner and settings of a producer session for a topic: configured, or inferred from its batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

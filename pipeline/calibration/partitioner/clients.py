@@ -1,7 +1,5 @@
 """Which client, version and strategy go with a switching rule: chosen among what the strategies declare of themselves."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Keyless records of a session, counted by millisecond and partition: what switching rules are distinguished by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

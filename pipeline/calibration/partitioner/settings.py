@@ -7,8 +7,6 @@ broker with another one whose time is up is sent along early; therefore the valu
 intervals, and hardly below any batch's own span.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,8 +6,6 @@ current partition goes on, and one that goes on in the next millisecond comes la
 All arrays are int64[bins] in order of time, but for `counts`, which is int64[COUNTS] and added to.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

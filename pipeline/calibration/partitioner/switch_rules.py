@@ -15,8 +15,6 @@ In each rule's likelihood the share of impossible events is fitted, since ties w
 records with keys in the same batches blur what is seen. The limits of bytes and time are fitted too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Records per batch and the share of each broker decide; a delay is taken from the
 From the log alone that is often not so: a broker that was saturated shows full batches under any delay.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

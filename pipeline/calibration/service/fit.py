@@ -14,8 +14,6 @@ References:
     Little, A Proof for the Queuing Formula L = lambda W, 1961. Kafka `Sender.SenderMetrics`, `metrics/stats/Avg.java`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 What a connection's requests took is known of all minutes then. It is no share of a broker and no size of a batch, which judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ With metrics the mean latency of requests decides: it rises with the delay, what
 batch and the share of each broker do (`batch_fit`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

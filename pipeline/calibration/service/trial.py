@@ -1,7 +1,5 @@
 """A producer's minute simulated with what it uses and given delays: what calibration compares with the recording."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ References:
     Kafka `Records`, `DefaultRecordBatch`, `LegacyRecord`.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 LOG_OVERHEAD_BYTES = 12  # offset and length, in front of every entry

@@ -9,8 +9,6 @@ References:
     `ProducerStateManager.readSnapshot` (Kafka 4.1).
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from pathlib import Path

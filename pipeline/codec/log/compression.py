@@ -9,8 +9,6 @@ References:
     Kafka `org.apache.kafka.common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import cramjam

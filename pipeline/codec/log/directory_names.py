@@ -4,8 +4,6 @@ References:
     `LocalLog.parseTopicPartitionName`, `LocalLog.logDirNameWithSuffixCappedLength`, `Topic.validate` (Kafka 4.1).
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Totals over the batch headers of a scan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

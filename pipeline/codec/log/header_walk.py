@@ -6,8 +6,6 @@ an unknown magic, where Kafka would take the bytes for magic 2. A Numba kernel w
 load; an `ingest` of a million batches of one record, the worst there is, spends 13 s of CPU with either.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any

@@ -12,8 +12,6 @@ References:
     `LogSegment.append`, `TimeIndex.maybeAppend`, `DumpLogSegments.dumpIndex`, `dumpTimeIndex` (Kafka 0.10 to 4.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

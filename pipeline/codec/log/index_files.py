@@ -8,8 +8,6 @@ References:
     `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `AbortedTxn`, `DumpLogSegments` (Kafka 4.1).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO

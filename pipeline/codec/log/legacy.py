@@ -8,8 +8,6 @@ References:
     Kafka `LegacyRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`; KIP-31, KIP-32.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ References:
     `FileRecords.searchForOffsetFromPosition` and `searchForTimestamp`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Says in words what a scan found wrong: flawed batches, and why a walk stopped where it did."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

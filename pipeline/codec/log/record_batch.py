@@ -5,8 +5,6 @@ References:
     `readVarlong`; Protocol Buffers' sint32 and sint64.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

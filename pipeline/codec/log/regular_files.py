@@ -1,7 +1,5 @@
 """Opening what lies among the segments: a FIFO there must not hang a reader, nor a giant fill the memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

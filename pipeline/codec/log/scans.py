@@ -3,8 +3,6 @@
 Rows are NumPy records, 80 bytes each: a reader takes columns by name, and each field is declared once, below.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any

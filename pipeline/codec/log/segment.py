@@ -8,8 +8,6 @@ References:
     Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

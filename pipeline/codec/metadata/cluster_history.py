@@ -5,8 +5,6 @@ References:
     `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar

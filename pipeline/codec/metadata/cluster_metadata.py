@@ -8,8 +8,6 @@ References:
     `metadata.version` 4.5-IV0; cordoned log directories are KIP-1066).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ References:
     librdkafka `STATISTICS.md`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

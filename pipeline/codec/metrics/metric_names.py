@@ -10,8 +10,6 @@ References:
     kafka_exporter `kafka_exporter.go`; Kafka `SenderMetricsRegistry`, `Selector`, `RequestMetrics`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

@@ -8,8 +8,6 @@ References:
     `ProducerPerformance.java`: `%f` rates to 3.9, `%.1f` from 4.0; `ToolsUtils.printMetrics`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

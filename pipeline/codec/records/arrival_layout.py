@@ -1,7 +1,5 @@
 """Binary layout of packed arrivals."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

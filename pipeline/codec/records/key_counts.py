@@ -15,8 +15,6 @@ References:
     (Space-Saving); dropping half at once follows Agarwal et al., Mergeable Summaries, 2012.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ of topics whose keys are stored in clear have ids of their own (another personal
 same key elsewhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field

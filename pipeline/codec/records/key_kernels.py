@@ -9,8 +9,6 @@ References:
     Wang, wyhash (final version 4): `_wymum`; Carter, Wegman, Universal classes of hash functions, 1979.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

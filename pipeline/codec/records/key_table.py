@@ -1,7 +1,5 @@
 """Distinct keys of records, numbered in the order they are met; and sums over the records of a log, by key and in all."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

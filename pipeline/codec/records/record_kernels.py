@@ -1,7 +1,5 @@
 """The record decoder as a Numba kernel: 50 ns a record, where plain Python takes 5 us; `record_batch` is its oracle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

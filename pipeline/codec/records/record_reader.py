@@ -1,7 +1,5 @@
 """Reads the records of a segment file or of a Fetch reply, chunk after chunk; imports Numba."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

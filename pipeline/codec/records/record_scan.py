@@ -1,7 +1,5 @@
 """Result of a scan of records: one row per record, 40 bytes each, and the keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ References:
     `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

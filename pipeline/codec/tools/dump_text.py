@@ -8,8 +8,6 @@ References:
     `DumpLogSegments` (Kafka 2.8 to 4.1).
 """
 
-from __future__ import annotations
-
 import re
 from itertools import takewhile
 from pathlib import Path

@@ -5,8 +5,6 @@ References:
     Kafka 2.8 to 4.1.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

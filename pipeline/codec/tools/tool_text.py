@@ -9,8 +9,6 @@ References:
     `TopicCommand`, `LogDirsCommand`, `GetOffsetShell` (Kafka 2.8 to 4.1).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

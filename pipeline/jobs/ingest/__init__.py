@@ -6,8 +6,6 @@ source now covers less than what is stored (retention took segments, scrapes wer
 rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

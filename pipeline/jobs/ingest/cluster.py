@@ -1,7 +1,5 @@
 """Brokers, partitions, consumer groups, segment files and what was wrong: few rows, through delta-rs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any

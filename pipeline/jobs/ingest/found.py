@@ -1,7 +1,5 @@
 """Reads a run's sources, before anything is written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Writes what the scan of records gives: batches, partition traffic, keys, arrivals."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pyarrow as pa

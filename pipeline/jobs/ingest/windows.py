@@ -1,7 +1,5 @@
 """Which windows a run replaces, which it keeps, and the rows that vouch for them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

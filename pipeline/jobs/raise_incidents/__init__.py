@@ -4,8 +4,6 @@ Incidents are folded over windows in time order, from the first window judged to
 the incidents that were open before. A message is queued once per change and channel: the outbox keeps the first.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

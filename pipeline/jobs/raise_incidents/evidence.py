@@ -1,7 +1,5 @@
 """Gathers the evidence on an incident's change from the tables of its window."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Which changes become which messages; each change is reported once per channel."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

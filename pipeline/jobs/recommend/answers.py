@@ -1,7 +1,5 @@
 """Reads how fast brokers answer, since when, and what else changed then."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

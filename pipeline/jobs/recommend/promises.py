@@ -1,7 +1,5 @@
 """Judges, window by window, the advice of the windows before: `gold.promises`."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

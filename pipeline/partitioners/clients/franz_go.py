@@ -11,8 +11,6 @@ References:
     franz-go `pkg/kgo/partitioner.go`.
 """
 
-from __future__ import annotations
-
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import Keyless, Strategy, Use

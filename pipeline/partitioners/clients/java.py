@@ -8,8 +8,6 @@ References:
     `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794; KAFKA-9965, KAFKA-17632.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -8,8 +8,6 @@ References:
     `offsets.topic.num.partitions` (50).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -4,8 +4,6 @@ References:
     kafka-go `balancer.go`. Before August 2019 (commit c2af8e7) `Hash` was not Sarama's where the top bit is set.
 """
 
-from __future__ import annotations
-
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use

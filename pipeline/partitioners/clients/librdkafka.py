@@ -7,8 +7,6 @@ References:
     librdkafka `src/rdkafka_msg.c` (`rd_kafka_msg_partitioner_*`, `rd_kafka_msg_sticky_partition`), `src/rdkafka_topic.c`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -8,8 +8,6 @@ References:
     KafkaJS `src/producer/partitioners/`; platformatic/kafka `src/clients/producer/{partitioners,producer}.ts`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -4,8 +4,6 @@ References:
     Pulsar `RoundRobinPartitionMessageRouterImpl`, `JavaStringHash`, `Murmur3Hash32`; `hashingScheme`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

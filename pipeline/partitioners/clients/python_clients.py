@@ -9,8 +9,6 @@ References:
     kafka-python took the remainder as an index into an unsorted list.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -4,8 +4,6 @@ References:
     kafka-rust `src/producer.rs`, `DefaultPartitioner`.
 """
 
-from __future__ import annotations
-
 from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use

@@ -8,8 +8,6 @@ References:
     Sarama `partitioner.go`, `async_producer.go#partitionMessage`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

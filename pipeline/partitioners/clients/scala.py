@@ -7,8 +7,6 @@ References:
     Kafka 0.8.2.0 `core/src/main/scala/kafka/producer/{DefaultPartitioner,ByteArrayPartitioner}.scala`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.partitioners.hashes import HashName

@@ -6,8 +6,6 @@ An *entry* is all rows of one key in one window: mostly one row, more where the 
 *pair* is a topic in a window. All pairs that ask the same of their keys are assigned together.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

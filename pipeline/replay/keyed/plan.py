@@ -1,7 +1,5 @@
 """Plan of a keyed replay: windows, topics with their partition counts, candidates; plain values for every task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Replays the keys of one topic in one window: the hash that placed them, and each candidate's partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

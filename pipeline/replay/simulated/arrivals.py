@@ -3,8 +3,6 @@
 Keys are put by their stored hashes, in the tasks that simulate.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

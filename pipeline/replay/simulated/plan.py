@@ -3,8 +3,6 @@
 Plain values, on their way to every task; the arrivals themselves are read where a task runs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Resolves a producer under a candidate: from the present settings and the candidate to a producer's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement

@@ -1,7 +1,5 @@
 """From a group, its arrivals and a candidate to the scenario that the simulator runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum

@@ -1,7 +1,5 @@
 """A topic in a window under one candidate: what its seeds' runs say together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

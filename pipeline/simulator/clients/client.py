@@ -1,7 +1,5 @@
 """A producer client: its resolved settings, and what its threads cost; all times in nanoseconds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 

@@ -9,8 +9,6 @@ References:
     KIP-1030, KIP-1123.
 """
 
-from __future__ import annotations
-
 import csv
 import difflib
 import functools

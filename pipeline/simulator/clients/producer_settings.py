@@ -29,8 +29,6 @@ References:
     `producer/{sender,message_accumulator}.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

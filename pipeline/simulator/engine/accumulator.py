@@ -7,8 +7,6 @@ Appends return three numbers: the queue (`NONE` where it is still open), the mem
 appended), and memory that was allocated and is not needed.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.batches import close_batch, is_full, measure_buffer, open_batch, try_append
 from pipeline.simulator.engine.bitset import add_member, is_empty, remove_member

@@ -3,8 +3,6 @@
 Each kind of arrivals is asked for the next due time after a `send()` returned; who is late catches up.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.draws import draw, draw_below
 from pipeline.simulator.engine.record_size import measure_varint_bytes

@@ -4,8 +4,6 @@ Batches and the blocks that hold their records' times come from pools: a free on
 array. An event takes one of each at most, so there is always room for the next.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.compilation import njit

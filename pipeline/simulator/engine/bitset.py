@@ -3,8 +3,6 @@
 A set is a row of `Simulation.bitsets`. A word holds 32 members: its sign stays clear.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.compilation import njit

@@ -4,8 +4,6 @@ So several requests in flight hide latency but do not add to what a slow broker 
 goes out at once and names the throttle time; the connection is then muted for so long.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.client_state import ClientRequest
 from pipeline.simulator.engine.draws import draw, draw_below, find_delay_ns

@@ -1,7 +1,5 @@
 """`buffer.memory` (`BufferPool`): threads that wait for it get it in the order they came."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.client_state import ProducerState
 from pipeline.simulator.engine.clocks import set_clock

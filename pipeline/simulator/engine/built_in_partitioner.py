@@ -24,8 +24,6 @@ queue keeps the size it had from its first change after it. Where all partitions
 looked at (a bit set has them); the empty ones between two of them weigh 4 each in the example.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.bitset import find_next
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState, TopicInfo

@@ -1,7 +1,5 @@
 """The state of a producer: what `RecordAccumulator`, `Sender` and partitioner keep; `state` says how objects refer to others."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

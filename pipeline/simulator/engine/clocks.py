@@ -4,8 +4,6 @@ Node 0 is how many leaves there are, a power of two; node 1 is the root; the two
 node leaves + c. A clock without a time shows `NEVER`.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.state import NEVER, Simulation
 

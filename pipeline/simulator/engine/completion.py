@@ -1,7 +1,5 @@
 """Completion of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`, `expiredBatches`)."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit, outlined
 from pipeline.simulator.engine.accumulator import find_expiry, forget_sent, poll_first, reenqueue, round_time
 from pipeline.simulator.engine.batches import free_batch

@@ -1,7 +1,5 @@
 """Counters of a run: records, batches, latencies, and the rows of its traces."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.bitset import bit_length_of
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState

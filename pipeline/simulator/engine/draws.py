@@ -1,7 +1,5 @@
 """Draws from the streams of a run: the numbers of `random_stream`, to the bit, for kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba as nb

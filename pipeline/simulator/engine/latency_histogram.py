@@ -8,8 +8,6 @@ References:
     HdrHistogram, whose layout this is: http://hdrhistogram.org/
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The client's end of its connections (`NetworkClient`, `InFlightRequests`): what may be sent, is in flight, came back."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.bitset import add_member, find_next, remove_member

@@ -9,8 +9,6 @@ References:
     franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`); kafka-python `producer/kafka.py` (`send`).
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 from pipeline.compilation import njit

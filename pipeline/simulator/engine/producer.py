@@ -1,7 +1,5 @@
 """`send()` in a thread of the application (`KafkaProducer.doSend`), and when the thread continues."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import Outcome, append, append_to_newest, enqueue_message
 from pipeline.simulator.engine.arrivals import find_next_due_ns, take_record

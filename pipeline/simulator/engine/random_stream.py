@@ -10,8 +10,6 @@ References:
     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from decimal import Decimal, localcontext

@@ -1,7 +1,5 @@
 """Which brokers have something to be sent, and what goes in a request (`RecordAccumulator.ready`, `drain`)."""
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, is_next, round_time
 from pipeline.simulator.engine.batches import is_full

@@ -11,8 +11,6 @@ References:
     (`estimatedBytesWritten`), `CompressionRatioEstimator.java` (`updateEstimation`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.compilation import portable

@@ -3,8 +3,6 @@
 A kernel never sees an instance of such a class: an item of a structured array has the same attributes, as a view.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
 

@@ -5,8 +5,6 @@ connections (a producer to a broker), producers; `scenario.py` numbers them. Par
 queues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum

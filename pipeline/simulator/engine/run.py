@@ -1,7 +1,5 @@
 """The order of events: whatever has the earliest clock happens next; see `scenario.scenario` for the rules."""
 
-from __future__ import annotations
-
 from numba.core import types
 
 from pipeline.compilation import kernel, njit

@@ -13,8 +13,6 @@ It then is busy for what the iteration cost. A call (`wakeup`) while busy makes 
 while it sleeps wakes it, which takes its time. More calls before the next iteration are free.
 """
 
-from __future__ import annotations
-
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, round_time
 from pipeline.simulator.engine.bitset import find_next, is_empty

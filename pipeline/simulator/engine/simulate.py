@@ -3,8 +3,6 @@
 Tests hold it against a plain Python model (`tests/oracles/simulator`): same events, same draws, same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum

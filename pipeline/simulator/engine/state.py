@@ -5,8 +5,6 @@ array begins with a blank one: `NONE`. Times are nanoseconds since the run's sta
 `_ms`. A field named after a setting that is a distribution holds the number of its table.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import numpy as np

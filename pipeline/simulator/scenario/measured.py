@@ -7,8 +7,6 @@ second, three versions timed twice: medians of each quantile of the six. How fig
 `docs/ACCURACY.md`.
 """
 
-from __future__ import annotations
-
 from pipeline.simulator.clients.client import ThreadCosts
 from pipeline.simulator.scenario.distribution import PPM, Distribution
 from pipeline.simulator.scenario.scenario import Service

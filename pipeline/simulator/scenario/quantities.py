@@ -1,7 +1,5 @@
 """Types of a scenario file's values: times, distributions, values over time, files in its folder."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Sequence
 from functools import partial

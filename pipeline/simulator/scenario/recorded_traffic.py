@@ -1,7 +1,5 @@
 """Recorded arrivals of a scenario file: a CSV or Parquet file with a row for each record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How long after a disturbance its backlog is gone, and records are spread evenly again."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

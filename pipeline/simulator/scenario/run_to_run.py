@@ -5,8 +5,6 @@ request or to wake a thread (`measured.py`). So each run draws one factor for ea
 threads. Where a scenario gives exact times the factors are 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.simulator.clients.client import ThreadCosts

@@ -4,8 +4,6 @@
 what was expected; one reading reports all errors that do not follow from each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files

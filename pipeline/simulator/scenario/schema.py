@@ -1,7 +1,5 @@
 """The schema of a scenario file, as text for people: printed from the models that read it."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin

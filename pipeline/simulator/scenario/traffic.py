@@ -1,7 +1,5 @@
 """Traffic of an application: when, how large, and where to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

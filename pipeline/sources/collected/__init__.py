@@ -1,3 +1,1 @@
 """Collected logs: read by collectors on broker hosts, kept in a landing folder until a run reads them."""
-
-from __future__ import annotations

@@ -5,8 +5,6 @@ stretch or nothing of it, and the next one goes on from the manifest. Where two 
 last counts, with its own parts alone.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -7,8 +7,6 @@ log no longer had. Above that, a former leader has what the leader has too, or r
 unclean election.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What each host may speak for: the log directories of its brokers, and the partitions that metadata places on these."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scans one partition's log from where the last collection stopped, in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads collected parts: of every partition the copy that counts, from the hosts that may speak for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of `bronze.brokers` and `bronze.cluster_state` from what was read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

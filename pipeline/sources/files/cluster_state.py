@@ -4,8 +4,6 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 (a partition with one replica is led by the broker that holds it; with several, the leader is not known).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Listing directories without leaving the path given, without reading anything twice, and without stopping at errors."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ record's text could look like any line that follows. What a dump does not print 
 timestamps, topic ids. Side files, the metadata log and directories on their way in or out are no load and left out.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

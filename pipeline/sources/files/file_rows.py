@@ -1,7 +1,5 @@
 """Segment files as rows of `bronze.log_segments`, problems as rows of `bronze.quarantine`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of `bronze.consumer_groups` from what was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any

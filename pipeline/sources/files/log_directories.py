@@ -13,8 +13,6 @@ What counts as what:
 Links are followed only while they stay under the source root, and nothing is read twice.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ References:
     `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 What cannot be read takes away from the history what rests on it: see `ClusterHistory.unread`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path

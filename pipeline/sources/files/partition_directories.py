@@ -1,7 +1,5 @@
 """One partition directory: its segments, their indexes, snapshots, topic id and leader epochs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

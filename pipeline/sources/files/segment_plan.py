@@ -4,8 +4,6 @@ Replicas are counted once: the leader's log, else the longest. A segment whose n
 time index) is before the range, by more than the tolerance for disorder, is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

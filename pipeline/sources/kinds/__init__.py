@@ -1,7 +1,5 @@
 """Every kind of source, a file each; see `pipeline.sources.source` for what a new one takes."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

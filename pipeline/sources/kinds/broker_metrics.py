@@ -1,7 +1,5 @@
 """Pages of brokers' exporters, kept as files."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Texts of `kafka-consumer-groups --describe`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

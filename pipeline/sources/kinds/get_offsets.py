@@ -1,7 +1,5 @@
 """Text of `kafka-get-offsets`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pipeline.config.section import ConfigPath

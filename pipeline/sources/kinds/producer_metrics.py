@@ -1,7 +1,5 @@
 """Pages of producers' exporters, kept as files."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """A Prometheus server."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any, Literal

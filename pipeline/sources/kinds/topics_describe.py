@@ -1,7 +1,5 @@
 """Text of `kafka-topics --describe`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pipeline.config.section import ConfigPath

@@ -1,3 +1,1 @@
 """A running cluster as a source: its state through the Admin API, its records through Fetch."""
-
-from __future__ import annotations

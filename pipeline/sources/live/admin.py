@@ -7,8 +7,6 @@ References:
     Kafka protocol: Metadata, ListOffsets.
 """
 
-from __future__ import annotations
-
 import base64
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Checks what a live cluster allows this principal on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka.errors import KafkaError

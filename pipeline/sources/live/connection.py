@@ -8,8 +8,6 @@ References:
     KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict

@@ -6,8 +6,6 @@ References:
     Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments. KIP-827 (volumes of log directories).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ References:
     answers SaslHandshake with ILLEGAL_SASL_STATE.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ References:
     KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field

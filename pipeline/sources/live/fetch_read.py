@@ -1,7 +1,5 @@
 """A range of offsets to fetch from a broker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Committed offsets and members of the consumer groups of a live cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

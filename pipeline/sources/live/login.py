@@ -4,8 +4,6 @@ References:
     KIP-255 and RFC 7628 (OAUTHBEARER), RFC 6749 section 4.4 (client credentials); aws-msk-iam-auth (AWS_MSK_IAM).
 """
 
-from __future__ import annotations
-
 import importlib
 import time
 from typing import Any

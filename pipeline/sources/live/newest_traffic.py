@@ -1,7 +1,5 @@
 """The newest window in which anything was produced, by offsets: no record is fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from pipeline.model.log import TopicPartition

@@ -6,8 +6,6 @@ since an earlier run, else from all it holds. A log that was cut, a topic recrea
 within a window make a number unknowable: the run reports a shortfall.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A task connects once and reads its ranges one after another, so no more than one
 are fetched and decoded once, for batches, keys and arrivals together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO

@@ -1,7 +1,5 @@
 """Reads a live cluster before its records: its state, its groups, the ranges to fetch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from pipeline.errors import SourceUnreachableError

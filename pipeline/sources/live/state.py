@@ -1,7 +1,5 @@
 """The state of a running cluster at the moment it is asked: the values that log directories give otherwise."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

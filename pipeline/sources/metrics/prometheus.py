@@ -7,8 +7,6 @@ References:
     Prometheus HTTP API, range queries: at most 11,000 points a series.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

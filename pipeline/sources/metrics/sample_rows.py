@@ -3,8 +3,6 @@
 Rows are of kind `sample`, or of kind `problem` for what could not be read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which batches of a segment belong to aborted transactions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import BinaryIO
 

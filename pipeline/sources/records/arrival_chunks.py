@@ -3,8 +3,6 @@
 Records of aborted transactions were load: they are among the others, and counted.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Clients may set any timestamp. One below 0 or beyond the year 9999 counts as non
 say is placed by append order instead: it takes the instant of the last batch in line before it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Key rows of a scan, in Arrow; without a key in clear, unless the topic allows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

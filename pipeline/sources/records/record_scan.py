@@ -4,8 +4,6 @@ Headers are scanned first, checksums verified; the records of the batches that l
 for keys and arrivals together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Settings of every task of a scan: windows, and what is stored about keys."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """One segment file, scanned: its batches, the instant that decides each one's window, gaps, and what was wrong."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias

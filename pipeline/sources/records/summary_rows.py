@@ -5,8 +5,6 @@ offsets and batches, to see what a run covers before it writes), `problem`, and 
 read whole).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

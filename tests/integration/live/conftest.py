@@ -1,7 +1,5 @@
 """The cluster that the modules of this folder share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.integration.live.runs import wait_for_checkpoints

@@ -1,7 +1,5 @@
 """What tests of a live cluster share: its configuration, its rows, and how to wait for and end its brokers."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What Fetch gives of a running cluster. Oracle: the same cluster's log directories, read as files."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

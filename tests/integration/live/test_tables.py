@@ -1,7 +1,5 @@
 """Tables filled from a running cluster. Oracle: those filled from the same cluster's log directories."""
 
-from __future__ import annotations
-
 import email
 import time
 

@@ -3,8 +3,6 @@
 Oracle: what was done to the cluster.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """One window of traffic, watched in two ways, and the tables made of it."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """What configurations of this folder name: sources, clusters, a secret."""
 
-from __future__ import annotations
-
 from tests.lab.measured_clients import BROKER_SCRAPE_S, PERF_CLIENTS, SCRAPE_S
 
 SECRET = "planted-Zx81-secret"

@@ -3,8 +3,6 @@
 Oracles: the brokers' log directories by `tests/lab/facts.py`; the producers' own counts; one source against the other.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from itertools import pairwise

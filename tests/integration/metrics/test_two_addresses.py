@@ -1,7 +1,5 @@
 """The whole command over a bootstrap address and a Prometheus server. Oracle: the same over the brokers' disks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.integration.command_line import places_of, read_mails, run_command

@@ -1,3 +1,1 @@
 """The simulator held against real producers on real brokers: ``make fidelity``."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Series of records made from a seed: what `PlayArrivals.java` sends and the simulator takes as recorded traffic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Further settings, drawn from a seed over the space the committed ones were chosen from."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.lab.fidelity.arrivals import Series

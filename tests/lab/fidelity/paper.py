@@ -1,7 +1,5 @@
 """Shortens a report for `docs/`: a line for each table, and in full only those in which a figure misses its bar."""
 
-from __future__ import annotations
-
 import re
 
 _ROW = re.compile(r"  (?P<figure>\S.*?)  .* (?P<off>[+-][\d.]+ (?:pt|%)) +[\d.]+ (?:pt|%)  (?:holds|MISSES)")

@@ -1,7 +1,5 @@
 """What is run for real and simulated: a setting as a value, and the list of those whose results are committed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tests.lab.fidelity.arrivals import Series

@@ -1,7 +1,5 @@
 """One setting for each client, drawn by a seeded law before anything was run."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any, NamedTuple

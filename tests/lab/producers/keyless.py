@@ -4,8 +4,6 @@ Its argument is a JSON object with client, bootstrap, topic, count, rate, burst,
 default). Prints a JSON list: when each record was handed over, in nanoseconds from the first.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

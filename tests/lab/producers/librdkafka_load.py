@@ -3,8 +3,6 @@
 With "-" for both instants they are read from standard input after "ready" is printed. Its statistics, every five seconds, go to the folder named last, one file each, as the library hands them over.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

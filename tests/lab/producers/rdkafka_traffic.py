@@ -5,8 +5,6 @@ statistics, every five seconds, are kept as the library hands them over. There i
 topic gets nothing. It waits in whole milliseconds.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

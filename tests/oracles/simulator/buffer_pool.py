@@ -1,7 +1,5 @@
 """`buffer.memory`: who gets some, and who waits (`BufferPool`)."""
 
-from __future__ import annotations
-
 from collections import deque
 
 

@@ -5,8 +5,6 @@
 mended by KAFKA-17632). `DefaultPartitioner` before 2.4 counts from a random start.
 """
 
-from __future__ import annotations
-
 
 def take_turn(count: int, available: tuple[int, ...], partition_count: int) -> int:
     """The partition whose turn it is.

@@ -1,7 +1,5 @@
 """What became of advice: three brokers, `orders` on broker 1, minute windows; every share is worked out beside its row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What is recommended, and how a mail tells it. Oracle: worked out by hand on four partitions."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The cluster as it would be. Oracle: three brokers with two partitions each, worked out by hand; the command over made-up tables."""
 
-from __future__ import annotations
-
 import json
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A broker incident as the tests tell it: three brokers, `orders` on broker 1, minute windows from 09:00 UTC."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.alerting.evidence import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, excess_by_topic

@@ -1,7 +1,5 @@
 """A mail rendered from evidence, and read as the standard library reads it."""
 
-from __future__ import annotations
-
 from email import message_from_bytes
 from email.policy import default
 from html.parser import HTMLParser

@@ -1,8 +1,6 @@
 """Real SMTP servers (aiosmtpd) that behave as servers do: take, refuse, put off, die."""
 
 # ruff: noqa: N802 - aiosmtpd calls its hooks so
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Alertmanager as a channel: labels, silences, order. Oracle: rows of the outbox; the real one is in `tests/integration`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Why a broker is hot, in a mail: terms, partitions and keys, as the evidence has them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.alerting.broker_share import describe_broker_share

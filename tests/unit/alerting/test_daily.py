@@ -1,7 +1,5 @@
 """The mail of the day about all clusters. Oracle: verdicts and incidents as a run writes them, by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from email import message_from_bytes

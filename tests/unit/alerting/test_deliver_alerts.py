@@ -1,7 +1,5 @@
 """The outbox handed over. Oracle: what real SMTP servers got, and the rows of `gold.alert_outbox` afterwards."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

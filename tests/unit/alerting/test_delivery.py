@@ -1,7 +1,5 @@
 """Delivery by SMTP and into files. Oracle: what real SMTP servers received, and RFC 5321's meaning of their replies."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import socket

@@ -1,7 +1,5 @@
 """One mail for many changes. Oracle: the order and the units worked out by hand."""
 
-from __future__ import annotations
-
 from pipeline.alerting.digest import describe_digest
 from pipeline.model.incident import IncidentChange
 from tests.unit.alerting.examples import T0_MS

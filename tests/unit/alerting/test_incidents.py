@@ -4,8 +4,6 @@
 `?` not enough traffic. `x` no verdict stored for the window. `B` fail, at 1.9 instead of 1.5; `C` at 2.4.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

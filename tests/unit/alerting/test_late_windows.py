@@ -1,7 +1,5 @@
 """Windows that come late to an incident that people know. Oracle: the rows of the tables, and the mails as people get them."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from email import message_from_bytes

@@ -1,7 +1,5 @@
 """A run looks at what may still matter, however long the history is. Oracle: the fold over all of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.alerting.incidents import open_before

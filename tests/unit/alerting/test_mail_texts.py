@@ -1,7 +1,5 @@
 """What a mail says, in its body and in the files attached. Oracle: plain reading, and an HTML parser."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The mail. Oracle: RFC 5322/2046/2387 as the standard library's parser reads them, an HTML parser, and plain reading."""
 
-from __future__ import annotations
-
 import base64
 import unicodedata
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is kept quiet. Oracle: written out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers and names as people read them. Oracle: written by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.model.number_text import (

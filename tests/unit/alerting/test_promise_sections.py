@@ -1,7 +1,5 @@
 """What a mail says of promises. Oracle: the texts as written here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.alerting.broker_share import describe_broker_share

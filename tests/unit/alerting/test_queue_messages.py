@@ -1,7 +1,5 @@
 """Which changes become messages. Oracle: the rows of the outbox, and files as people get them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

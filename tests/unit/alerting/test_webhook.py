@@ -1,7 +1,5 @@
 """Webhooks. Oracle: what a real HTTP server got, and Slack's documented limits."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """What is said of a session: the configuration wins and is contradicted, what the data cannot tell is said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounds on linger.ms and batch.size, on simulated sessions where both are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Linger where batches leave it open, by what the producer says of their wait."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules distinguished on sessions of the simulator, whose strategy is known, and on a few records made by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Delays from what a producer's metrics say of a connection, against queues whose time per request is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

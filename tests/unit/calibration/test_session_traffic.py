@@ -1,7 +1,5 @@
 """Sessions from rows of `silver.arrivals`: each once, whatever the order of the rows."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import numpy as np

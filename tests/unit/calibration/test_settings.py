@@ -1,7 +1,5 @@
 """Settings and codec where one part of the evidence says more than another."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

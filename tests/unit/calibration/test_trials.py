@@ -1,7 +1,5 @@
 """Delays and variants found by simulation, on sessions whose delay and variant are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

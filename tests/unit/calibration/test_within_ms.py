@@ -1,7 +1,5 @@
 """Where in a millisecond records are put: bursts stay together, steady records are spread, and nothing else is looked at."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

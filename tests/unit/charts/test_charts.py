@@ -1,7 +1,5 @@
 """Pictures. Oracle: the pixels, read back; lengths and heights must be those of the shares."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from io import BytesIO

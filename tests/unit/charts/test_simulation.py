@@ -1,7 +1,5 @@
 """The picture of a simulation. Oracle: its pixels; dots lie where shares and latencies say."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import numpy as np

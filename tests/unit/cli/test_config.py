@@ -1,7 +1,5 @@
 """`config`: every setting has a type, a default and a meaning. Oracle: the models themselves, and configurations by hand."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema

@@ -1,7 +1,5 @@
 """The doctor on folders and servers that are there, and on ones that are not."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ The recording is a minute of the capture, with such names in place of the real o
 of mail, HTML and shell words, prometheus_client's of metrics.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`init` up to where a cluster is needed; `tests/integration/test_live_access.py` goes on to a verdict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands that are asked for what is not there say so at once. Oracle: by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.cli import main

@@ -1,7 +1,5 @@
 """`partition` by its output; oracle: the table of the clients at 12 partitions."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Steps reported to a terminal, to a log, to nobody."""
 
-from __future__ import annotations
-
 import io
 import logging
 import threading

@@ -1,7 +1,5 @@
 """`replay`: what the command's options become, and the text."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The JSON document of `replay`: shares of one kind of bytes per topic, and which. Oracle: rows by hand."""
 
-from __future__ import annotations
-
 import datetime as dt
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What `make run` tells of the replay. Oracle: rows and lines by hand."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 from pipeline.cli.replay_summary import describe_keys, describe_shares, format_keys, format_shares

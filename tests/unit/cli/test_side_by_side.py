@@ -1,7 +1,5 @@
 """Clusters in processes of their own. Oracle: what becomes of one whose neighbour fails, raises, is killed or takes long."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

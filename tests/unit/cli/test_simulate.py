@@ -1,7 +1,5 @@
 """`simulate` by its output: text to the letter, JSON by its shape, files by what they hold."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """Statements as a person types them, and answers as a person reads them."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A cluster that fails, beside others and beside messages that wait. Oracle: what is done all the same."""
 
-from __future__ import annotations
-
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException

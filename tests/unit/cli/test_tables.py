@@ -1,7 +1,5 @@
 """The data dictionary against the declarations it is printed from."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

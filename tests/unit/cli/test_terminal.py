@@ -1,7 +1,5 @@
 """Commands on a terminal, in a shell and in `--help`. Oracles: a real pseudo-terminal, bash, and argparse."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Which modules are compiled ahead of their first use."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values that no delivery, calendar or file system takes are refused on loading, with file, line and key."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

@@ -1,7 +1,5 @@
 """The section `keys` of the configuration."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Section `mail`: what can never be sent is refused when the configuration is read."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """Defaults that follow other settings. Oracle: by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

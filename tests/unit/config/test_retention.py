@@ -1,7 +1,5 @@
 """How long tables keep their rows: the configuration's `retention`, and which tables maintenance then cuts."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """How an object store is reached: keys from a file or the environment, never shown."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """What no linter knows of `docker/`: versions agree with the locks, nothing is exposed, brokers' logs are only read."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

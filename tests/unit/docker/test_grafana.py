@@ -1,7 +1,5 @@
 """The dashboard. Oracle: Grafana's own types as a JSON schema, and the list of metrics."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

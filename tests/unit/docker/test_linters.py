@@ -3,8 +3,6 @@
 Each linter is first shown something it has to refuse, so that one which looks at nothing is noticed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

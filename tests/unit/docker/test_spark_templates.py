@@ -3,8 +3,6 @@
 YARN and Kubernetes are not here; `tests/integration/test_replay_on_cluster.py` runs the template for a standalone cluster.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from zipfile import ZipFile

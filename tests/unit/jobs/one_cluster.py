@@ -1,7 +1,5 @@
 """The configuration that tests of jobs share: one cluster, its tables made and empty."""
 
-from __future__ import annotations
-
 from pipeline.config_file import load_config
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.config_files import write_configuration

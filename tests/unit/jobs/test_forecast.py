@@ -3,8 +3,6 @@
 Oracle: the laws that the series are drawn from, as written here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

@@ -1,7 +1,5 @@
 """Which window an observation belongs to, and what a window lacks whose leaders are not known. Oracle: written by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.cli.run import list_undone

@@ -4,8 +4,6 @@ Every hour another partition of `orders` is the hot one of broker 1, so each win
 in the second window is carried out 30 windows later, when newer ones have long come. Oracle: the windows as written here.
 """
 
-from __future__ import annotations
-
 import json
 
 import polars as pl

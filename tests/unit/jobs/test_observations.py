@@ -1,7 +1,5 @@
 """Which window an observation of a live cluster belongs to. Oracle: an outage as the laboratory had it, minute by minute."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which windows a job takes up by itself, and which it need not judge again. Oracle: worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ The model is planted wrong: the replay puts `orders` evenly on three brokers und
 as before. Oracle: the windows as written here.
 """
 
-from __future__ import annotations
-
 import polars as pl
 import pyarrow as pa
 import pytest

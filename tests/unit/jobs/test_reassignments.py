@@ -1,7 +1,5 @@
 """Windows in which a reassignment runs are not judged for shares. Oracle: the counts written into the table."""
 
-from __future__ import annotations
-
 from pipeline.jobs.judge_health import find_reassignments
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs

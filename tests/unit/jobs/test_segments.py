@@ -1,7 +1,5 @@
 """Which of all segments that ever were are asked about. Oracle: worked out by hand on a few rows."""
 
-from __future__ import annotations
-
 from pipeline.jobs import measure_rules
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs

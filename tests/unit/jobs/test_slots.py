@@ -1,7 +1,5 @@
 """Brokers' loads in the slots of a window, from `silver.record_batches`. Oracle: the same sums in plain Python."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

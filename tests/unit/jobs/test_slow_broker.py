@@ -4,8 +4,6 @@ Broker 1 of three answers late from the third window on, and gets three fifths o
 written here.
 """
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

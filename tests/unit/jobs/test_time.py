@@ -1,8 +1,6 @@
 """Time that is not as one expects: zones, windows that divide no day, clocks that differ, late and lost segments, topics made
 anew. Oracle: records and offsets counted as they are written."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from datetime import date

@@ -1,7 +1,5 @@
 """The fidelity harness's own parts: what it reads, how it judges, what it draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """From a setting of the fidelity harness to the simulator's scenario."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

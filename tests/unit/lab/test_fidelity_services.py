@@ -1,7 +1,5 @@
 """What the harness reads from the proxy's notes, and how it becomes a simulated broker."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE

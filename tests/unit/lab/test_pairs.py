@@ -1,7 +1,5 @@
 """How a prediction is judged against the run that came, on figures made up; the bars are the replay's own."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

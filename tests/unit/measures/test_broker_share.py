@@ -1,7 +1,5 @@
 """Rows of one window from hand-made partition loads; every expected number is worked out in the table or a comment."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

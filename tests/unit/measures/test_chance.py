@@ -4,8 +4,6 @@ Oracles: a naive simulation (every unit drawn on its own); false alarm figures w
 the worked example of Benjamini and Hochberg (1995), section 3.2.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

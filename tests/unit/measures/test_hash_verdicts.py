@@ -1,7 +1,5 @@
 """Verdicts on who placed the keys; oracle: the binomial tail, summed term by term."""
 
-from __future__ import annotations
-
 from math import comb
 
 import pytest

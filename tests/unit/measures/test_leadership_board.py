@@ -1,7 +1,5 @@
 """Gains and changes against the potential of the whole board before and after each."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

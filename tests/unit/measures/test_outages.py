@@ -1,7 +1,5 @@
 """When brokers were out of the cluster. Oracle: written by hand, instants in a window from 10 to 20."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.measures.outages import LedSpan, find_outages, sum_known_ms

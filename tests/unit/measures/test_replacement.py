@@ -1,7 +1,5 @@
 """Dead brokers are emptied. Oracle: four brokers on two racks, worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.measures.reassignment import plan_leaders, plan_replicas

@@ -1,7 +1,5 @@
 """A topic beside what chance gives: which peaks are placed, and which are chance without."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """One window's loads as columns, from rows and from Arrow. Oracle: each other."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """User-defined strategies: what they answer, and what they are refused for; oracle: the functions below, by hand."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The reference hashes against the vectors that the clients' own tests publish."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.partitioners.hashes import (

@@ -1,7 +1,5 @@
 """Strategies over stored hashes; oracle: `choose_partition` over the keys themselves."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Strategies against the vectors of the clients' own tests, rules for null and empty keys, and the registry."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import ConfigError, InputError

@@ -1,7 +1,5 @@
 """The option of tests/conftest.py, by running pytest on a file with one skip of every kind; oracle: the table below."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

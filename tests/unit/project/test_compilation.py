@@ -1,7 +1,5 @@
 """Kernels are cached under a fingerprint of everything that can go into their machine code."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

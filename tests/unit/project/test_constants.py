@@ -1,7 +1,5 @@
 """The paper of constants: each exists and has the value printed."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from pathlib import Path

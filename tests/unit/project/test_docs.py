@@ -1,7 +1,5 @@
 """What README, CONTRIBUTING and `docs/` say is true of the repository: links, folders, names."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """No module needs another that needs it: imports for types and imports inside functions count too."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path

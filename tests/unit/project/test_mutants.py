@@ -1,7 +1,5 @@
 """The sample of planted mistakes: what is changed, what is left alone, the same sample for the same seed, who survives."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The pipeline speaks PySpark's DataFrames, the part that Spark Connect has; a JVM is named where a classic session is started."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

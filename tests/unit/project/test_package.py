@@ -1,7 +1,5 @@
 """The wheel beside packages of others that are called like our folders, and without Airflow."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import hashlib

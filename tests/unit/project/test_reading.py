@@ -1,7 +1,5 @@
 """What the document about reading from outside shows works: its blocks run as they stand there, one after the other."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path

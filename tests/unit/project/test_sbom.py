@@ -1,7 +1,5 @@
 """The bill of materials. Oracle: the lock, and the licences that were looked at."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Modules and functions stay short enough to be read at once."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The check that finds what no product code uses, on a small product made here; oracle: the table below."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

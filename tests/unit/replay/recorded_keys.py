@@ -1,7 +1,5 @@
 """Keys with traffic as plain values, and a keyed replay in plain Python: one key after the other, by `choose_partition`."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Made-up recorded traffic for units: sessions whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.calibration.caveats import Origin

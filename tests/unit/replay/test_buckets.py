@@ -1,7 +1,5 @@
 """A bucket of keys through all candidates. Oracle: `replay_slowly`, one key after the other by `choose_partition`."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from math import lcm

@@ -1,7 +1,5 @@
 """Facts about a topic's data and what is said of them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

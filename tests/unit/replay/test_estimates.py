@@ -1,7 +1,5 @@
 """Loads with an unknown part, and brokers whose leaders are open. Oracle: every way to place few units, tried out."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

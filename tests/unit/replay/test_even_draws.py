@@ -1,7 +1,5 @@
 """Draws of runs: any few seeds in a row cover the range, one by one, and two things of a run are not drawn alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

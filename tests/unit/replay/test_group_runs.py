@@ -1,7 +1,5 @@
 """Units simulated: nothing is lost, keys lie where they lay, and where keyless records lay says nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

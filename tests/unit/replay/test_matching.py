@@ -1,7 +1,5 @@
 """Which client of the metrics is which producer of the log, over ranges of windows; and what others lend it."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import UTC, datetime
 from types import SimpleNamespace

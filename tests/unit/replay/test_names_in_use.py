@@ -1,7 +1,5 @@
 """A topic that producers of several clients write to has one name for what is in use: that of who sends most."""
 
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 

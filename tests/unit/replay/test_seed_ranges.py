@@ -1,7 +1,5 @@
 """Ranges over few seeds: one more run lies in them nine times of ten, whatever the number of seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

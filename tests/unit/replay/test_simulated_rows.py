@@ -1,7 +1,5 @@
 """Rows made of seeds' runs: they sum to what was recorded, lie in their ranges, and a back-test says what is too far off."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from types import SimpleNamespace

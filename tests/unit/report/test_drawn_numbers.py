@@ -4,8 +4,6 @@ Oracle: the numbers table below each chart, read out of the page, by the sums wr
 functions again. A chart, or a column of numbers in one, that nothing here compares fails the test.
 """
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

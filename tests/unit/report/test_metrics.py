@@ -1,7 +1,5 @@
 """Metrics for Prometheus. Oracles: prometheus_client's parsers of both formats, and the rows of the tables."""
 
-from __future__ import annotations
-
 import socket
 
 import polars as pl

@@ -3,8 +3,6 @@
 Oracles: the rows that were written; Python's own HTML parser.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Where reports are written, what mails call them, and which ones go. Oracle: the names, written out."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import timedelta
 

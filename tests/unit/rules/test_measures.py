@@ -1,7 +1,5 @@
 """Rows of tables to measures. Oracle: worked out by hand on a few rows."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 

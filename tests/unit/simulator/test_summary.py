@@ -1,7 +1,5 @@
 """Figures over seeds. Oracles: the batch trace of the same seeds, added up here, and numpy's percentiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

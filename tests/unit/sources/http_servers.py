@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that answers as a test says, well or badly."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """Expected and arrived per source and window. Oracle: the tables below, from the docstrings of the kinds."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`doctor` on sources that are not there; sources that are, are tried in the integration lane."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Log trees as values: `tree({broker: {"topic-0": [(base offset, bytes), …]}})`."""
 
-from __future__ import annotations
-
 from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile
 
 

@@ -1,7 +1,5 @@
 """Tables written side by side: what one job's threads leave behind."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The archive of classes: one for each Java, Spark and set of jars; used where it is there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

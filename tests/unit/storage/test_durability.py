@@ -1,7 +1,5 @@
 """Commits on the disk, and damaged tables. Oracle: the files a commit leaves, and what a person reads."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What earlier runs saw of a cluster: the newest row of each term of office."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pipeline.model.window import TimeWindow, instant_of

@@ -1,7 +1,5 @@
 """Engines that cannot be had, told in a line."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config.pipeline_config import Spark

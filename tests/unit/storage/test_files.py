@@ -1,7 +1,5 @@
 """Which files tasks read. Oracle: the windows that were written into each."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipeline.model.window import TimeWindow, instant_of

@@ -1,7 +1,5 @@
 """Which Java is taken, and what the shim passes on; the programs found are real shell scripts."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """Locks between processes. Oracle: real processes, one of them killed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Upkeep: files counted in the folder, rows compared before and after."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 

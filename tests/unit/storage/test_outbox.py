@@ -1,7 +1,5 @@
 """The outbox: a message is pending until it is marked, and marks survive writers at the same time."""
 
-from __future__ import annotations
-
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
 

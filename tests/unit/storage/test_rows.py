@@ -1,7 +1,5 @@
 """Rows replaced and merged without a JVM, against the rows one expects by hand."""
 
-from __future__ import annotations
-
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
 

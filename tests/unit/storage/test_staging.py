@@ -1,7 +1,5 @@
 """Folders of runs' parts. Oracle: processes that live, end and are killed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

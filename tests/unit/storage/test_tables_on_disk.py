@@ -1,7 +1,5 @@
 """Declared tables on disk, read back from the transaction log: what another program would see."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import stat

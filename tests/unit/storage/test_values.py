@@ -1,7 +1,5 @@
 """Rows as values: one by one and column by column they are the same, and go back to the rows they came from."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

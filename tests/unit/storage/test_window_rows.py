@@ -1,7 +1,5 @@
 """Rows of a window, read from files by tasks: the same whether the window is read once or for each session."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

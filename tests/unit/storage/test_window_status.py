@@ -1,7 +1,5 @@
 """A rerun may replace a window only if it read at least what is stored: each case by hand."""
 
-from __future__ import annotations
-
 import datetime as dt
 import shutil
 

@@ -1,7 +1,5 @@
 """Sums and quotients of doubles. Oracle: `math.fsum`, Python's own division, and one result for every order."""
 
-from __future__ import annotations
-
 import math
 import random
 

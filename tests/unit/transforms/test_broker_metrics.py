@@ -1,7 +1,5 @@
 """Samples of brokers to what each topic got. Oracle: small series, added up by hand."""
 
-from __future__ import annotations
-
 from pipeline.model.window import TimeWindow
 from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings

@@ -1,7 +1,5 @@
 """Counters to increases and producers' samples to `silver.producer_nodes`. Oracle: small series, added up by hand."""
 
-from __future__ import annotations
-
 import polars as pl
 import pyarrow as pa
 import pytest

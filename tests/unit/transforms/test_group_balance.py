@@ -1,7 +1,5 @@
 """What a hot partition costs its consumer group. Figures are worked out by hand."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

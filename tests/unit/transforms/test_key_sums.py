@@ -3,8 +3,6 @@
 Oracle: the records that were written, counted here.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

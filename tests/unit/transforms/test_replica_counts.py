@@ -1,7 +1,5 @@
 """Partitions whose replicas are not as they should be. Oracle: counted by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.model.window import instant_of

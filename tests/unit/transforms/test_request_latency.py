@@ -1,7 +1,5 @@
 """Kafka's trailing averages taken apart; oracle: `SampledStat` and `Avg` written plainly."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

@@ -3,8 +3,6 @@
 Oracle: verdicts written out by hand. 133 gives a ratio of 1.198, 134 one of 1.204, around the limit of 1.2.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Further rules over hand-made measures. Oracle: verdicts written out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config.rules import Gate, RuleSettings, fill_rules

@@ -1,7 +1,5 @@
 """Availability of sources. Oracle: written out by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,3 +1,1 @@
 """Real traffic recorded under one client and played again under another: what the replay predicts against what came."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """A wide law of pairs for blind draws: clusters, producers, traffic and delays of every kind, rare settings among them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.lab.fidelity.arrivals import Series

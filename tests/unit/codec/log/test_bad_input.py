@@ -3,8 +3,6 @@
 Oracle: the damage itself, done by hand to known bytes; rows and records are those of the plain reader.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import struct

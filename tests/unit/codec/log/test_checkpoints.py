@@ -1,7 +1,5 @@
 """Text files of a log directory: as Kafka writes them, as a Windows checkout leaves them, and broken."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.log.checkpoints import (

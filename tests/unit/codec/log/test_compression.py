@@ -1,7 +1,5 @@
 """Decompression within bounds; oracles: the compressors in `tests/batches.py`, which are other code than the readers."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import resource

@@ -1,7 +1,5 @@
 """Directory names against Kafka's own rules (`LocalLog.parseTopicPartitionName`), a row per rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.log.directory_names import MAX_TOPIC_LENGTH, parse_directory_name

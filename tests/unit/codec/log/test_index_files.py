@@ -1,7 +1,5 @@
 """Indexes and snapshots from bytes packed by hand here: preallocated tails, odd sizes, wrong versions."""
 
-from __future__ import annotations
-
 import struct
 
 import google_crc32c

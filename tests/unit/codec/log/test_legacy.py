@@ -1,7 +1,5 @@
 """Message sets of magic 0 and 1; oracles: kafka-python's legacy reader and builder, and the rules of KIP-31 and KIP-32."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

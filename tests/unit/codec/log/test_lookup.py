@@ -1,7 +1,5 @@
 """Offset and timestamp lookups; oracle: reading the whole file from its start, without any index."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

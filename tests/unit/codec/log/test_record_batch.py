@@ -1,7 +1,5 @@
 """Record batches: written, read back; oracles: kafka-python's own reader and builder, and bytes cut by hand."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Scans of whole files: ranges, chunks, memory that does not grow; oracle: the plain reader of the tests."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Varints; oracle: the byte tables of Kafka's `ByteUtilsTest.testVarintSerde` and `testVarlongSerde`."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.log.record_batch import read_varint, read_varlong

@@ -1,7 +1,5 @@
 """The fold of metadata records: rows of records, and the state they must leave (rules of `PartitionRegistration.merge`)."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

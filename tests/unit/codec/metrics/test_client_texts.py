@@ -1,7 +1,5 @@
 """Output of kafka-producer-perf-test and statistics of librdkafka, odd ones. Oracle: the texts below, read by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 

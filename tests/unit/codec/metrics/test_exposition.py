@@ -1,7 +1,5 @@
 """Scrape pages: series known and new, names canonical, torn pages, odd labels; `prometheus_client` is the oracle."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

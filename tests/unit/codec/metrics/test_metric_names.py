@@ -1,7 +1,5 @@
 """One name per metric. Oracle: the same bean as each generation of exporter names it, written down by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.metrics.metric_names import name_series

@@ -1,7 +1,5 @@
 """Text of `kafka-dump-log`, made by hand in the shapes of Kafka 2.8 to 4.1; real dumps are in the golden lane."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.tools.dump_text import parse_dumped_segment

@@ -1,7 +1,5 @@
 """Text of `kafka-reassign-partitions`, in the words that the tool holds; real texts are in the golden lane."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.codec.tools.reassignment_text import parse_reassignment_status

@@ -1,7 +1,5 @@
 """The text of Kafka's tools: shapes of several versions, noise between the lines, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

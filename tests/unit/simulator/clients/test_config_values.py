@@ -1,7 +1,5 @@
 """What a client takes as the value of a config. Oracle: Kafka's `ConfigDef.parseType`, librdkafka's CONFIGURATION.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import ConfigError

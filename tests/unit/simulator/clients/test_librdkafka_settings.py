@@ -1,7 +1,5 @@
 """How long librdkafka keeps a partition, as `rd_kafka_conf_finalize` resolves it: twice linger.ms unless given."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.simulator.clients.client import MS

@@ -1,7 +1,5 @@
 """What clients of other families than Java's and librdkafka's are simulated as; numbers from their sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import ConfigError

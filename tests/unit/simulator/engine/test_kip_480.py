@@ -1,7 +1,5 @@
 """The older partitioners, record by record; oracles: Kafka's rules, worked out by hand, and its known defect."""
 
-from __future__ import annotations
-
 import collections
 from itertools import pairwise
 

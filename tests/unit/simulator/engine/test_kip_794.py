@@ -1,7 +1,5 @@
 """KIP-794: when the built-in partitioner moves on, and where to; oracles: Kafka's own tests, KAFKA-14156's example."""
 
-from __future__ import annotations
-
 import collections
 
 import pytest

@@ -1,7 +1,5 @@
 """What strategies name is simulated."""
 
-from __future__ import annotations
-
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.simulator.engine.partitioners import Placement
 

@@ -1,7 +1,5 @@
 """A queue's list of batches that were sent and are not done. Oracle: the list's definition, for every order of completion."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from types import SimpleNamespace
 

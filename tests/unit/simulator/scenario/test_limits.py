@@ -1,7 +1,5 @@
 """The least and the largest number that each key of a scenario takes; the next one on either side is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config.yaml_file import parse_yaml

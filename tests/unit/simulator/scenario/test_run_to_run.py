@@ -1,7 +1,5 @@
 """Runs differ by the state of their machines, too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

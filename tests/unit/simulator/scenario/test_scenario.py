@@ -1,7 +1,5 @@
 """Scenarios that cannot be simulated are refused at once; oracle: what each message must name."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import ConfigError

@@ -1,7 +1,5 @@
 """Scenario files as a table: what is wrong with each, to the letter, and where."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.errors import ConfigError

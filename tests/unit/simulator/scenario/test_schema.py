@@ -1,7 +1,5 @@
 """The schema that is printed, against the parser: a file with every key it names."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

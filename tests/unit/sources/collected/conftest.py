@@ -1,7 +1,5 @@
 """Configuration of collected clusters."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

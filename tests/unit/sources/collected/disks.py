@@ -1,7 +1,5 @@
 """Brokers' disks with one partition, collected into a landing folder, and what a run takes up of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import count
 

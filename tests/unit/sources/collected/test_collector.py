@@ -3,8 +3,6 @@
 Oracle: `scan_file` over the whole files, as a run on the disks reads them.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -3,8 +3,6 @@
 A cluster of three brokers, each collected on its own host; then one host's folder is written by somebody else.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of brokers, replicas, groups and leader epochs. Oracle: the tables below, from the columns' declarations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Segments known by texts of `kafka-dump-log`. Oracle: the texts below; real ones are in the golden lane."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.model.cluster import PartitionState

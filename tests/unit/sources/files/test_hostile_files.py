@@ -1,7 +1,5 @@
 """FIFOs and giants among the segments cost a quarantine row each, and neither a hang nor memory. Oracle: what was put there."""
 
-from __future__ import annotations
-
 import os
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Discovery over trees made here: what is found, what is refused and why, and that the rest is found all the same."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """What cannot be read of a metadata log, and what it takes away. Oracle: the table below, record by record."""
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 

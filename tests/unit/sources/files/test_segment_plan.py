@@ -1,7 +1,5 @@
 """Which segments a run reads. Oracle: tables by hand; for packing, laws (nothing lost, nothing twice, order-free)."""
 
-from __future__ import annotations
-
 import random
 import struct
 from dataclasses import replace

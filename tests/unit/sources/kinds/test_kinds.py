@@ -1,7 +1,5 @@
 """A kind of source is one file: what holds of all of them, and that nothing outside their files asks which kind it has."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

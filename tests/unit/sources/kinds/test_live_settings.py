@@ -1,7 +1,5 @@
 """A live cluster in the configuration: Kafka's names, no secret in the file."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

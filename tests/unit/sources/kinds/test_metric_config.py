@@ -1,7 +1,5 @@
 """Metrics sources in the configuration: what is refused, with the key's name and never with a secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.config_file import load_config

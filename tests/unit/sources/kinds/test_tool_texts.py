@@ -1,7 +1,5 @@
 """Replicas from texts of the tools. Oracle: the texts themselves."""
 
-from __future__ import annotations
-
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
 from pipeline.sources.kinds.get_offsets import GetOffsets

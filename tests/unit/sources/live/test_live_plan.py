@@ -1,7 +1,5 @@
 """Which offsets a run fetches, and who fetches them. Oracle: written out by hand, conservation of ranges."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a client logs in with. `tests/integration/test_live_access.py` logs in at a broker; AWS has none to try."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

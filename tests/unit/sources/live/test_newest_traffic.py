@@ -1,7 +1,5 @@
 """Where traffic is looked for. Oracle: records written out by hand, counted."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.model.log import TopicPartition

@@ -3,8 +3,6 @@
 The servers are real ones on loopback. Oracle: the table of answers below.
 """
 
-from __future__ import annotations
-
 import gzip
 import socket
 import zlib

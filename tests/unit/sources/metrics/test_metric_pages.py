@@ -1,7 +1,5 @@
 """Rows that files of metrics give: samples, and problems with file, line and what to do. No Spark session."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

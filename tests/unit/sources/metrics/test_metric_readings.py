@@ -2,8 +2,6 @@
 Prometheus in the integration lane. Oracle: the table of answers below.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from urllib.parse import parse_qs, urlsplit

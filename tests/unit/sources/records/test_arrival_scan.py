@@ -1,7 +1,5 @@
 """Arrivals of made segments, each record's instant, size, key and partition known beforehand."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

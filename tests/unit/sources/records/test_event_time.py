@@ -1,7 +1,5 @@
 """Which instant decides a batch's window. Oracle: tables worked out by hand, and a twin that sorts small lists."""
 
-from __future__ import annotations
-
 import random
 import statistics
 

@@ -3,8 +3,6 @@
 Oracle: the records that were written, counted here; `hashlib` for ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import Counter

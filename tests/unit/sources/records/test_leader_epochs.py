@@ -1,7 +1,5 @@
 """Which broker a batch counts for. Oracle: the tables below, written by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

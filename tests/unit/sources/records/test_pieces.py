@@ -1,7 +1,5 @@
 """Pieces of a scan joined and spread: every row once, whatever the sizes."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -3,8 +3,6 @@
 Oracle: the scan of the whole file by one task.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace
