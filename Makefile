@@ -38,7 +38,7 @@ run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="
 	@$(BIN)/python -m dags.run_once $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
-	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/fuzz tests/worlds tests/golden $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/lab/fuzz tests/lab/worlds tests/golden $(ARGS)
 
 test: $(READY) ## all tests that need Python and Java only (under 9 minutes on two cores)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
@@ -47,28 +47,28 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 	@$(BIN)/python -m pytest -n $(INTEGRATION_PROCESSES) tests/integration $(ARGS)
 
 mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
-	@$(BIN)/python -m tests.mutants $(ARGS)
+	@$(BIN)/python -m tests.lab.mutants $(ARGS)
 
 faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs; writes docs/RELIABILITY.md (an hour)
-	@$(BIN)/python -m tests.faults $(ARGS)
+	@$(BIN)/python -m tests.lab.faults $(ARGS)
 
 chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in it; writes docs/SCALE.md (half an hour)
-	@$(BIN)/python -m tests.faults.chain $(ARGS)
+	@$(BIN)/python -m tests.lab.faults.chain $(ARGS)
 
 scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/SCALE.md (15 minutes, quiet)
-	@$(BIN)/python -m tests.scale $(ARGS)
+	@$(BIN)/python -m tests.lab.scale $(ARGS)
 
 scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/RELIABILITY.md (15 minutes)
-	@$(BIN)/python -m tests.faults.scheduled $(ARGS)
+	@$(BIN)/python -m tests.lab.faults.scheduled $(ARGS)
 
 fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
-	@$(BIN)/python -m tests.fuzz $(ARGS)
+	@$(BIN)/python -m tests.lab.fuzz $(ARGS)
 
 worlds: $(READY) ## whole ingests with a hostile host and a hostile metrics server, drawn (ARGS="--count N --seed N")
-	@$(BIN)/python -m tests.worlds $(ARGS)
+	@$(BIN)/python -m tests.lab.worlds $(ARGS)
 
 years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/RELIABILITY.md (half an hour)
-	@$(BIN)/python -m tests.years $(ARGS)
+	@$(BIN)/python -m tests.lab.years $(ARGS)
 
 ranges: $(READY) ## unit tests with the lowest and the newest versions that pyproject.toml allows (ENDS=lowest: only those)
 	@ENDS="$(ENDS)" .ci/ranges $(ARGS)
@@ -87,7 +87,7 @@ check: $(READY) ## format, lint, types, import contracts, unused code, sizes, pa
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 bench: $(READY) ## speed ratios against Kafka's own tools, false alarms (ARGS=false_alarm: only that)
-	@$(BIN)/python -m tests.bench $(ARGS)
+	@$(BIN)/python -m tests.lab.bench $(ARGS)
 
 serve: $(READY) ## Airflow with the DAGs scheduled on partition-health.yaml (ARGS="--host H --port N")
 	@$(BIN)/python -m dags.serve $(ARGS)

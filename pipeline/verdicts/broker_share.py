@@ -36,7 +36,7 @@ from pipeline.rules import BROKER_SHARE
 MEAN_LEVEL = 0.1
 """Chance that a broker at its limit has a mean ratio as large as the one that fails it, at most.
 
-Chosen on 1,500 clusters of the law of `tests/bench/false_alarm_bench.py` (seed 7): a third of the false alarms that k of n
+Chosen on 1,500 clusters of the law of `tests/lab/bench/false_alarm_bench.py` (seed 7): a third of the false alarms that k of n
 alone makes, and every planted broker found that it finds; 0.05 finds fewer.
 """
 

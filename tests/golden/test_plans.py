@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.bench.plans_bench import RECORDED, SEEDS, compare, is_no_worse
+from tests.lab.bench.plans_bench import RECORDED, SEEDS, compare, is_no_worse
 
 
 @pytest.fixture(scope="module")

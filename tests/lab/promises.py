@@ -40,9 +40,9 @@ from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.rows import load_rows
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
-from tests.bench.figures import write_between
 from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.lab.artifacts import BROKER, class_path
+from tests.lab.bench.figures import write_between
 from tests.lab.clients import PRODUCERS, QUIET
 from tests.lab.cluster import Cluster, run_tool, start_cluster
 from tests.lab.facts import read_partition

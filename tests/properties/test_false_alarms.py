@@ -6,9 +6,9 @@
 import numpy as np
 import pytest
 
-from tests.bench.false_alarm_bench import OF_FOUR, ONE_WINDOW, count_found, judge_series
-from tests.bench.figures import write_between
-from tests.bench.simulated_windows import PLACEMENTS, Cluster, Topic, draw_cluster
+from tests.lab.bench.false_alarm_bench import OF_FOUR, ONE_WINDOW, count_found, judge_series
+from tests.lab.bench.figures import write_between
+from tests.lab.bench.simulated_windows import PLACEMENTS, Cluster, Topic, draw_cluster
 
 KINDS = {placement.name: placement for placement in PLACEMENTS}
 KEYS = 100_000

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.engine.simulate import simulate
-from tests.bench.figures import write_between
+from tests.lab.bench.figures import write_between
 from tests.lab.fidelity import recordings
 from tests.lab.fidelity.compare import compare, describe
 from tests.lab.fidelity.draws import draw_settings

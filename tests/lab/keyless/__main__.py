@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.simulator.engine.simulate import simulate
-from tests.bench.figures import write_between
+from tests.lab.bench.figures import write_between
 from tests.lab.fidelity.bed import start_bed
 from tests.lab.fidelity.simulated import SimulatedFigures, simulate_seeds
 from tests.lab.keyless.real import read_runs, run_client, write_runs

@@ -25,8 +25,8 @@ from pipeline.cli import main
 from pipeline.model.number_text import escape_hidden
 from pipeline.sources.files.directory_walk import HIDDEN
 from tests.batches import make_batch, make_records
-from tests.fuzz.targets import seal_batches
 from tests.lab.archive import unpack_once
+from tests.lab.fuzz.targets import seal_batches
 from tests.spark.capture_runs import Capture, stored
 
 ROOT = Path(__file__).parents[3]

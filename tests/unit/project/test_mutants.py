@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from tests.mutants.__main__ import ROOMS, ROOT
-from tests.mutants.draw import draw_mutants, list_mutants, read_room
-from tests.mutants.imports import ImportGraph
+from tests.lab.mutants.__main__ import ROOMS, ROOT
+from tests.lab.mutants.draw import draw_mutants, list_mutants, read_room
+from tests.lab.mutants.imports import ImportGraph
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_mistake_that_no_test_notices_is_reported_and_one_that_a_test_notices_
     command = [
         sys.executable,
         "-m",
-        "tests.mutants",
+        "tests.lab.mutants",
         "--checkout",
         checkout,
         "--folder",

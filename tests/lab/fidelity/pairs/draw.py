@@ -28,8 +28,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench.figures import write_between
 from tests.lab.archive import unpack_once
+from tests.lab.bench.figures import write_between
 from tests.lab.fidelity.bed import start_bed
 from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round

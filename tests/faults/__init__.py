@@ -1,1 +1,0 @@
-"""Faults planted in runs of the pipeline, again and again; ``python -m tests.faults`` counts what they cost."""

@@ -1,1 +1,0 @@
-"""Mutated files, texts and records for every parser and kernel; ``python -m tests.fuzz`` counts them."""

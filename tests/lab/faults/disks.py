@@ -1,0 +1,86 @@
+"""A warehouse on a small file system of its own: full after so many bytes, or read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.lab.faults.bed import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab.faults.bed import Bed, Outcome
+
+_PAGE_BYTES = 4096
+_LARGE = "256m"
+
+
+def may_mount(folder: Path) -> bool:
+    """Whether this process may mount file systems."""
+    with contextlib.suppress(subprocess.CalledProcessError, FileNotFoundError), _mounted(folder / "probe", "64k"):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path, size: str) -> Iterator[None]:
+    folder.mkdir(exist_ok=True)
+    _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
+    try:
+        yield
+    finally:
+        _run("umount", folder)
+
+
+def _run(*command: object) -> None:
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+
+
+def fill_disks(bed: Bed, count: int, seed: int) -> Iterator[tuple[str, Outcome]]:
+    """Runs from each step on whose disk is full after a drawn number of pages."""
+    rng = random.Random(seed)
+    for number in range(count):
+        step = STEPS[number % len(STEPS)]
+        yield _try(bed, step, room=rng.randrange(_count_pages(bed, step)), then=f"remount,size={_LARGE}")
+
+
+def forbid_writing(bed: Bed) -> Iterator[tuple[str, Outcome]]:
+    """Runs from each step on whose warehouse is read-only."""
+    for step in STEPS:
+        yield _try(bed, step, room=None, then=f"remount,rw,size={_LARGE}")
+
+
+def _try(bed: Bed, step: str, *, room: int | None, then: str) -> tuple[str, Outcome]:
+    """A run that fails for want of `room` pages, or of leave to write (None); then one that is left alone."""
+    source, arrived = bed.folder / "before" / step, len(bed.post.list_arrived())
+    shutil.rmtree(bed.work, ignore_errors=True)
+    with _mounted(bed.work, _LARGE):
+        shutil.copytree(source, bed.work, dirs_exist_ok=True)
+        (bed.work / "output.txt").write_bytes(bytes(_PAGE_BYTES))  # what a child says needs room, too
+        limit = "remount,ro" if room is None else f"remount,size={_used_bytes(bed.work) + room * _PAGE_BYTES}"
+        _run("mount", "-o", limit, bed.work)
+        code, answer = bed.start(bed.work, STEPS[STEPS.index(step) :], log=bed.folder).wait()
+        _run("mount", "-o", then, bed.work)
+        outcome = bed.recover(arrived, faults=int(room is not None))
+        is_ours, words = answer if code else (True, "")
+        if not is_ours or "\n" in words:
+            outcome.lost.append(f"no error of one line: {words[:300]}")
+        outcome.said.append(words)
+    return step, outcome
+
+
+def _count_pages(bed: Bed, step: str) -> int:
+    """Pages that the rest of the run adds."""
+    after = _used_bytes(bed.folder / "undisturbed")
+    return (after - _used_bytes(bed.folder / "before" / step)) // _PAGE_BYTES
+
+
+def _used_bytes(folder: Path) -> int:
+    """Bytes of the pages that hold the files."""
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return sum(-(-size // _PAGE_BYTES) * _PAGE_BYTES for size in sizes)
