@@ -12,7 +12,7 @@ import uuid
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.engine import count_engine_tasks, describe_work, reads_files_in_tasks
 from pipeline.errors import StorageError
 from pipeline.tables.arrow_types import format_sql_schema
@@ -58,28 +58,31 @@ class Parts:
             return self.spark.createDataFrame(self.schema.empty_table(), declared)
         if not reads_files_in_tasks(self.spark, self.folder):
             return self.spark.read.schema(declared).parquet(*self.paths)
-        return map_tasks(self.spark, self.paths, partial(_read_part, self.folder), self.schema)
+        return map_tasks(self.spark, self.paths, partial(_give_part, self.folder), self.schema)
 
     def load(self) -> pa.Table:
         """All rows on the driver: of a small kind."""
-        tables = [_read_part(self.folder, path) for path in self.paths]
-        return pa.concat_tables([self.schema.empty_table(), *(table for found in tables for table in found)])
+        return pa.concat_tables([self.schema.empty_table(), *(_read_part(self.folder, path) for path in self.paths)])
+
+    def with_rows(self, kind: str, rows: pa.Table) -> Parts:
+        """The same and some rows that the driver has: few."""
+        path = write_part(self.folder, kind, rows)
+        return replace(self, paths=(*self.paths, path), row_count=self.row_count + rows.num_rows)
 
 
-def _read_part(folder: Folder, path: str) -> Iterator[pa.Table]:
-    files = folder.file_system() if isinstance(folder, RemoteFolder) else None
-    yield pq.read_table(path, filesystem=files, partitioning=None)
+def _read_part(folder: Folder, path: str) -> pa.Table:
+    return pq.read_table(path, filesystem=open_in_arrow(folder)[0], partitioning=None)
+
+
+def _give_part(folder: Folder, path: str) -> tuple[pa.Table]:
+    return (_read_part(folder, path),)
 
 
 def write_part(folder: Folder, kind: str, rows: pa.Table) -> str:
     """Writes rows of a kind as one Parquet file of a staging folder; returns its path, in a store without the scheme."""
-    name = f"{kind}-{uuid.uuid4().hex}.parquet"
-    if isinstance(folder, RemoteFolder):
-        path = f"{folder.location.partition('://')[2].rstrip('/')}/{name}"
-        pq.write_table(rows, path, compression="zstd", filesystem=folder.file_system())
-        return path
-    path = str(folder / name)
-    pq.write_table(rows, path, compression="zstd")
+    files, root = open_in_arrow(folder)
+    path = f"{root}/{kind}-{uuid.uuid4().hex}.parquet"
+    pq.write_table(rows, path, compression="zstd", filesystem=files)
     return path
 
 

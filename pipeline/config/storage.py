@@ -98,6 +98,11 @@ class RemoteFolder:
         return RemoteFolder("/".join((self.location.rstrip("/"), *names)), self.storage)
 
     @property
+    def path(self) -> str:
+        """Bucket and path, as its file system names the folder."""
+        return self.location.partition("://")[2].rstrip("/")
+
+    @property
     def is_s3(self) -> bool:
         """Whether the store speaks Amazon's protocol; others take no settings from the section `storage`."""
         return self.location.partition("://")[0] in {"s3", "s3a"}
@@ -119,7 +124,7 @@ class RemoteFolder:
         return {"aws_conditional_put": "etag"} | {name: value for name, value in given.items() if value}
 
     def file_system(self) -> fs.FileSystem:
-        """The store as a file system; paths in it have no scheme."""
+        """The store as a file system, see `path`."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
 
         if not self.is_s3:
@@ -135,6 +140,13 @@ class RemoteFolder:
 
 
 Folder = Path | RemoteFolder
+
+
+def open_in_arrow(folder: Folder) -> tuple[fs.FileSystem | None, str]:
+    """A folder's file system, None for local files; and the folder as Arrow names it there, in a store without the scheme."""
+    if isinstance(folder, Path):
+        return None, str(folder)
+    return folder.file_system(), folder.path
 
 
 _UNUSABLE = frozenset("|[]^\\")

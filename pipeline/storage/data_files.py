@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,7 @@ def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope 
         Rows of `WRITTEN`.
     """
     work = partial(write_batches, warehouse, table, scope)
-    found: list[dict[str, Any]] = frame.mapInArrow(work, format_sql_schema(WRITTEN)).toArrow().to_pylist()
-    return found
+    return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
 
 def replace_windows(
@@ -76,7 +75,6 @@ def replace_windows(
     """
     scope = Scope.of(cluster, windows)
     written = write_files(frame, warehouse, table, scope)
-    _refuse(written)
 
     def write(on_disk: DeltaTable) -> None:
         touched = _list_touched(on_disk, table, scope)
@@ -104,7 +102,6 @@ def replace_windows(
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int) -> bool:
     """Adds rows if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
     written = write_files(frame, warehouse, table)
-    _refuse(written)
     if not written:
         return True
     is_committed = False
@@ -143,10 +140,13 @@ def _add(file: Mapping[str, Any]) -> AddAction:
     )
 
 
-def _refuse(written: Iterable[Mapping[str, Any]]) -> None:
+def _take_files(answers: DataFrame) -> list[dict[str, Any]]:
+    """What tasks say of the files they wrote; the first refusal is raised."""
+    written: list[dict[str, Any]] = answers.toArrow().to_pylist()
     for file in written:
         if file["row_count"] in _REFUSED:
             raise _REFUSED[file["row_count"]](file["stats"])
+    return written
 
 
 def _list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[str, Any]]:
@@ -183,7 +183,4 @@ def _rewrite(
     scope: Scope,
 ) -> list[dict[str, Any]]:
     """Writes files anew without the rows that are replaced."""
-    work = partial(keep_others, warehouse, table, scope)
-    found: list[dict[str, Any]] = map_tasks(spark, mixed, work, WRITTEN).toArrow().to_pylist()
-    _refuse(found)
-    return found
+    return _take_files(map_tasks(spark, mixed, partial(keep_others, warehouse, table, scope), WRITTEN))

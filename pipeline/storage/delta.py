@@ -100,17 +100,12 @@ def _load_keys(
         return load(spark, warehouse, table).where(format_predicate(table, cluster, windows)).select(*table.key)
     files = list_data_files(warehouse, table, cluster, windows)
     keys = pa.schema([arrow_schema(table).field(name) for name in table.key])
-    dated = {path: _date_of(path) for path in files}
-    return map_tasks(spark, list(dated.items()), partial(_read_keys, warehouse, keys, cluster), keys)
+    return map_tasks(spark, files, partial(_read_keys, warehouse, keys, cluster), keys)
 
 
-def _date_of(path: str) -> str:
-    """The date in a file's path, `window_date=2026-11-21`: all writers name a file's folder so."""
-    return next(part.removeprefix("window_date=") for part in path.split("/") if part.startswith("window_date="))
-
-
-def _read_keys(warehouse: Folder, keys: pa.Schema, cluster: str, file: tuple[str, str]) -> Iterator[pa.Table]:
-    path, date = file
+def _read_keys(warehouse: Folder, keys: pa.Schema, cluster: str, path: str) -> Iterator[pa.Table]:
+    # all writers name a file's folder by its date, `window_date=2026-11-21`
+    date = next(part.removeprefix("window_date=") for part in path.split("/") if part.startswith("window_date="))
     partition = {"cluster": cluster, "window_date": dt.date.fromisoformat(date)}
     stored = pa.schema([field for field in keys if field.name not in partition])
     for batch in iter_dataset(warehouse, path, stored):

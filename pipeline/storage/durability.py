@@ -102,8 +102,8 @@ def _list_data(path: Folder) -> bool:
         return any(path.rglob("*.parquet"))
     from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
 
-    place = path.location.partition("://")[2]
-    found = path.file_system().get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    files, place = path.file_system(), path.path
+    found = files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
     return any(one.path.endswith(".parquet") for one in found)
 
 

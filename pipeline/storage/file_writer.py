@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow, stretches_of
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.row_groups import count_group_rows
@@ -128,7 +128,8 @@ class _FileWriter:
         self._table, self._partition = table, dict(partition)
         # Where a file lies is free: the log says what it holds. A date is the same in a path, a URI and a log.
         self._path = f"window_date={partition.get('window_date', 'none')}/part-{uuid.uuid4().hex}.parquet"
-        self._files, self._place = _files(warehouse), f"{_place(table_path(warehouse, table))}/{self._path}"
+        self._files, root = open_in_arrow(table_path(warehouse, table))
+        self._place = f"{root}/{self._path}"
         self._writer: pq.ParquetWriter | None = None
         self._row_count = 0
         self._window: tuple[Any, Any] | None = None
@@ -185,8 +186,8 @@ def keep_others(
     """Kernel: a data file, and its partition, to one without the rows of a scope; gives a row of `WRITTEN`."""
     path, partition = file
     schema = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
-    place = f"{_place(table_path(warehouse, table))}/{unquote(path)}"
-    rows = ds.dataset(place, schema, format="parquet", filesystem=_files(warehouse), partitioning=None)
+    files, root = open_in_arrow(table_path(warehouse, table))
+    rows = ds.dataset(f"{root}/{unquote(path)}", schema, format="parquet", filesystem=files, partitioning=None)
     writer = _FileWriter(warehouse, table, partition)
     for batch in rows.to_batches(use_threads=False):
         writer.write(batch.filter(pc.invert(_find_mine(batch, table, scope))))
@@ -205,12 +206,3 @@ def format_partition(partition: Mapping[str, Any] | None) -> dict[str, str | Non
 
 def _say_wrong(reason: str, code: int) -> pa.Table:
     return pa.Table.from_pylist([{**dict.fromkeys(WRITTEN.names), "stats": reason, "row_count": code}], schema=WRITTEN)
-
-
-def _files(warehouse: Folder) -> Any:  # noqa: ANN401 - a file system of Arrow's, or None
-    return warehouse.file_system() if isinstance(warehouse, RemoteFolder) else None
-
-
-def _place(folder: Folder) -> str:
-    """A folder as Arrow's file systems name it."""
-    return folder.location.partition("://")[2].rstrip("/") if isinstance(folder, RemoteFolder) else str(folder)

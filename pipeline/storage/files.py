@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow
 from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
@@ -43,13 +43,13 @@ def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequ
     on_disk = open_table(folder)
     root = on_disk.table_uri.removeprefix("file://")  # as in a URI: a space is %20
     found = on_disk.file_uris(file_pruning_predicate=predicate)
-    start = str(folder).partition("://")[2] or str(folder)
+    start = open_in_arrow(folder)[1]
     return tuple(sorted(f"{start}/{path.removeprefix(root)}" for path in found))
 
 
 @functools.cache  # of one warehouse, in each process that reads it
 def _files_of(warehouse: Folder) -> fs.FileSystem | None:
-    return warehouse.file_system() if isinstance(warehouse, RemoteFolder) else None
+    return open_in_arrow(warehouse)[0]
 
 
 def count_file_rows(warehouse: Folder, paths: Sequence[str]) -> int:

@@ -101,7 +101,7 @@ def _age(folder: Path) -> timedelta:
 def _delete_old_remote(root: RemoteFolder) -> None:
     from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
 
-    files, place = root.file_system(), _place(root)
+    files, place = root.file_system(), root.path
     newest: dict[str, datetime] = {}
     for one in files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True)):
         name = one.path.removeprefix(f"{place}/").partition("/")[0]
@@ -114,8 +114,4 @@ def _delete_old_remote(root: RemoteFolder) -> None:
 
 def _delete_remote(folder: RemoteFolder) -> None:
     with contextlib.suppress(FileNotFoundError):
-        folder.file_system().delete_dir(_place(folder))
-
-
-def _place(folder: RemoteFolder) -> str:
-    return folder.location.partition("://")[2].rstrip("/")
+        folder.file_system().delete_dir(folder.path)

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.schema import ArrayType, MapType, PrimitiveType
 
-from pipeline.config.storage import Folder, RemoteFolder
+from pipeline.config.storage import Folder, RemoteFolder, open_in_arrow
 from pipeline.errors import TableMismatchError
 from pipeline.storage.durability import StorageErrors, has_table, keep_table, open_table, sync_commits, take_table
 from pipeline.tables import TABLES, Column, Table
@@ -66,10 +66,9 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
 
 
 def _read_commit(folder: Folder, name: str) -> list[bytes]:
+    files, root = open_in_arrow(folder)
     try:
-        if isinstance(folder, Path):
-            return (folder / name).read_bytes().splitlines()
-        with folder.file_system().open_input_file(f"{folder.location.partition('://')[2]}/{name}") as file:
+        with Path(root, name).open("rb") if files is None else files.open_input_file(f"{root}/{name}") as file:
             lines: list[bytes] = file.read().splitlines()
     except FileNotFoundError:
         return []

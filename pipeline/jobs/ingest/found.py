@@ -16,7 +16,7 @@ from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.range_scan import plan_range_tasks
-from pipeline.sources.metrics.metric_pages import HeldTask, plan_page_tasks
+from pipeline.sources.metrics.metric_pages import plan_page_tasks
 from pipeline.sources.metrics.metric_source import (
     InstanceSamples,
     MetricReading,
@@ -24,6 +24,7 @@ from pipeline.sources.metrics.metric_source import (
     reports_brokers,
     sample_intervals_ms,
 )
+from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import SCHEMAS, Kind, ReadTask, run_read_task
@@ -74,6 +75,9 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     schemas = {kind.value: schema for kind, schema in SCHEMAS.items()}
     read = staging.run_tasks("read logs and metrics", tasks, _read_pieces, schemas)
     parts = {kind: read[kind.value] for kind in Kind}
+    if metrics.batches:  # they came over HTTP
+        fetched = pa.Table.from_batches(metrics.batches, SAMPLE_SCHEMA)
+        parts[Kind.SAMPLES] = parts[Kind.SAMPLES].with_rows(Kind.SAMPLES.value, fetched)
     summaries = parts[Kind.SUMMARIES].load().to_pylist()
     summaries.sort(key=lambda row: row["batch_count"] or 0)  # of a file collected in stretches the last row counts
     if reading.collected is not None:
@@ -141,8 +145,7 @@ def _plan_tasks(
         tasks += plan_segment_tasks(reads, settings, leaders, least)
     else:
         tasks += plan_range_tasks(reading.live, settings, leaders, least)
-    held = [HeldTask(metrics.batches)] if metrics.batches else []
-    return [*tasks, *plan_page_tasks(metrics.pages, least), *held]
+    return [*tasks, *plan_page_tasks(metrics.pages, least)]
 
 
 def _read_pieces(task: ReadTask) -> Pieces:

@@ -23,7 +23,7 @@ from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.directory_walk import list_files, refuse_odd_paths, split_instant
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, problem_batch, sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
 
@@ -117,17 +117,6 @@ class PageTask:
                 reader, instance = ExpositionReader(), page.instance
             for rows in read_page(page, reader):
                 yield Piece(Kind.SAMPLES, pa.Table.from_batches([rows]))
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTask:
-    """Samples that came over HTTP, as rows that are there already."""
-
-    rows: tuple[pa.RecordBatch, ...]
-
-    def run(self) -> Iterator[Piece]:
-        """Yields them."""
-        yield Piece(Kind.SAMPLES, pa.Table.from_batches(self.rows, SAMPLE_SCHEMA))
 
 
 def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:

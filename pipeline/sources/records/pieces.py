@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -43,16 +43,10 @@ SCHEMAS = {
 
 
 class Piece(NamedTuple):
-    """Some rows of one kind; compressed where Spark moves or keeps them."""
+    """Some rows of one kind."""
 
     kind: Kind
     rows: pa.Table
-
-    def __reduce__(self) -> tuple[Callable[[Kind, bytes], Piece], tuple[Kind, bytes]]:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-            writer.write_table(self.rows)
-        return _unpack_piece, (self.kind, sink.getvalue().to_pybytes())
 
     @property
     def row_count(self) -> int:
@@ -60,11 +54,6 @@ class Piece(NamedTuple):
         if self.kind is Kind.ARRIVALS:
             return int(self.rows["record_count"].to_numpy().sum())
         return int(self.rows.num_rows)
-
-
-def _unpack_piece(kind: Kind, packed: bytes) -> Piece:
-    with pa.ipc.open_stream(packed) as reader:
-        return Piece(kind, reader.read_all())
 
 
 class ReadTask(Protocol):
