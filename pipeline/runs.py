@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -12,6 +13,10 @@ from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of, spanning
+from pipeline.stages import then
+from pipeline.storage.data_files import replace_in_tables, replace_windows
+from pipeline.storage.delta import insert_missing, load_windows
+from pipeline.storage.file_writer import Scope, write_tables
 from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _Value = TypeVar("_Value")
+TableRows = Iterable[tuple[str, Any]]
+"""What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
 """How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
 
@@ -151,8 +158,6 @@ class RunContext:
 
     def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
         """The same as a Spark frame, for tables that grow with the traffic."""
-        from pipeline.storage.delta import load_windows  # noqa: PLC0415 - a run that needs no Spark does not import it
-
         return load_windows(spark, self.warehouse, table, self.cluster_name, windows)
 
     def fit(self, table: Table, frame: DataFrame) -> DataFrame:
@@ -161,16 +166,31 @@ class RunContext:
 
     def replace_frame(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
         """As `replace`, by a DataFrame: for tables that grow with the traffic."""
-        from pipeline.storage.data_files import replace_windows  # noqa: PLC0415 - a run that needs no Spark does not import it
-
         describe_work(f"{self.subject}: {table.name}")
         rows = self.fit(table, frame)
         return replace_windows(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
+    def to_files(
+        self, work: Callable[[Any], TableRows], tables: Sequence[Table], windows: Sequence[TimeWindow]
+    ) -> Callable[[Any], Iterable[pa.Table]]:
+        """A kernel that writes what another one yields to data files of tables; it gives rows of `WRITTEN`, see `replace_by_files`."""
+        return partial(then, work, partial(self._write_files, {table.name: table for table in tables}, windows))
+
+    def replace_by_files(
+        self, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
+    ) -> dict[str, int]:
+        """As `replace`, of several tables, by what tasks wrote with `to_files`; returns versions by table."""
+        scope = Scope.of(self.cluster_name, windows)
+        return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
+
+    def _write_files(
+        self, tables: Mapping[str, Table], windows: Sequence[TimeWindow], found: TableRows
+    ) -> Iterator[pa.Table]:
+        rows = ((name, self.table_of(tables[name], part)) for name, part in found)
+        return write_tables(self.warehouse, tables, Scope.of(self.cluster_name, windows), rows)
+
     def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
         """Adds the rows of some windows' dates whose key is not stored yet; returns the table's version."""
-        from pipeline.storage.delta import insert_missing  # noqa: PLC0415 - likewise
-
         describe_work(f"{self.subject}: {table.name}")
         rows = self.fit(table, frame)
         return insert_missing(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)

@@ -113,8 +113,8 @@ class Staging:
         `schemas`: of the rows of each kind; a kind without rows has parts of none.
         """
         describe_work(f"{self.subject}: {doing}")
-        write = partial(_write_pieces, self.folder)
-        return self._gather(map_tasks(self.spark, tasks, partial(_then, work, write), _PART), schemas)
+        write = partial(then, work, partial(_write_pieces, self.folder))
+        return self._gather(map_tasks(self.spark, tasks, write, _PART), schemas)
 
     def run_groups(
         self,
@@ -131,14 +131,8 @@ class Staging:
         `count`: number of buckets; those without rows run nothing.
         """
         describe_work(f"{self.subject}: {doing}")
-        bucket = F.pmod(F.xxhash64(*by), F.lit(count)).alias(_BUCKET)
-        folder = self.folder
-
-        def run(rows: pa.Table) -> pa.Table:
-            return _as_table(_write_pieces(folder, work(rows.drop_columns([_BUCKET]))))
-
-        written = frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(_PART))
-        return self._gather(written, schemas)
+        write = partial(then, work, partial(_write_pieces, self.folder))
+        return self._gather(map_groups(frame, by, count, write, _PART), schemas)
 
     def _gather(self, written: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, Parts]:
         paths: dict[str, list[str]] = defaultdict(list)
@@ -177,6 +171,21 @@ def map_tasks(
     return frame.mapInArrow(run, format_sql_schema(schema))
 
 
+def map_groups(
+    frame: DataFrame, by: Sequence[str], count: int, work: Callable[[pa.Table], Iterable[pa.Table]], schema: pa.Schema
+) -> DataFrame:
+    """A DataFrame of what a kernel makes of buckets of rows; rows alike in `by` are in one bucket.
+
+    `count`: number of buckets; those without rows run nothing. `work`: picklable, gives rows of `schema`.
+    """
+
+    def run(rows: pa.Table) -> pa.Table:
+        return pa.concat_tables([schema.empty_table(), *work(rows.drop_columns([_BUCKET]))])
+
+    bucket = F.pmod(F.xxhash64(*by), F.lit(count)).alias(_BUCKET)
+    return frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(schema))
+
+
 def _count_task() -> None:
     _counts[0] += 1  # elsewhere than in Sail a worker's own: nobody looks
 
@@ -204,7 +213,8 @@ def run_values(
     return (pickle.loads(zlib.decompress(value.as_py())) for value in found["value"])  # noqa: S301 - made by our own tasks
 
 
-def _then(first: Callable[[Any], Any], second: Callable[[Any], Any], task: Any) -> Any:  # noqa: ANN401
+def then(first: Callable[[Any], Any], second: Callable[[Any], Any], task: Any) -> Any:  # noqa: ANN401
+    """The second function of what the first one makes of a task."""
     return second(first(task))
 
 
@@ -217,7 +227,3 @@ def _write_pieces(folder: Folder, pieces: Pieces) -> Iterator[pa.Table]:
         except OSError as error:
             row = {"kind": _NOT_WRITTEN, "path": str(error), "row_count": 0}
         yield pa.Table.from_pylist([row], schema=_PART)
-
-
-def _as_table(tables: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([_PART.empty_table(), *tables])

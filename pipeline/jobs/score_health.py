@@ -2,26 +2,23 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import methodcaller
 
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from pipeline.engine import describe_work
 from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
-from pipeline.runs import JobReport, RunContext
-from pipeline.stages import Parts, Pieces, Staging
-from pipeline.storage.at_once import write_at_once
-from pipeline.storage.frames import arrow_schema
+from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.stages import map_tasks
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.outages import load_outages
-from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
@@ -35,8 +32,7 @@ from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 
-_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS)
-_OF_BROKERS = (BROKER_SHARE, GROUP_BALANCE)  # a row for each broker, and for each group
+_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
 _SLOTS = """
@@ -85,34 +81,15 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))
     ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
-    work = [partial(_measure_window, run, window) for window in windows]
-    with open_staging_folder(run.warehouse) as folder:
-        parts = Staging(spark, folder, run.subject).run_tasks(
-            "measure windows",
-            [*work, partial(_measure_latency, run, windows)],
-            methodcaller("__call__"),
-            {table.name: arrow_schema(table) for table in (*_MEASURED, LATENCY)},
-        )
-        writes = [partial(_replace, spark, run, windows, table, parts[table.name]) for table in (*_MEASURED, LATENCY)]
-        return JobReport(table_versions=write_at_once(writes), notes=notes)
+    work = [partial(measure_window, run, window) for window in windows]
+    work.append(partial(_measure_latency, run, windows))
+    describe_work(f"{run.subject}: measure windows")
+    measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
+    return JobReport(table_versions=run.replace_by_files(measured, _MEASURED, windows), notes=notes)
 
 
-def _measure_window(run: RunContext, window: TimeWindow) -> Pieces:
-    return _fit(run, measure_window(run, window))
-
-
-def _fit(run: RunContext, measured: Mapping[str, pa.Table]) -> Pieces:
-    tables = {table.name: table for table in (*_MEASURED, LATENCY)}
-    return ((name, run.table_of(tables[name], rows)) for name, rows in measured.items())
-
-
-def _replace(
-    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], table: Table, parts: Parts
-) -> dict[str, int]:
-    """Replaces rows by Spark where they grow with partitions, keys or clients, else from the driver."""
-    if table in _OF_BROKERS or not parts.row_count:
-        return {table.name: run.replace(table, parts.load(), windows)}
-    return {table.name: run.replace_frame(spark, table, parts.frame(), windows)}
+def _call(work: Callable[[], Mapping[str, pa.Table]]) -> TableRows:
+    return work().items()
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
@@ -158,8 +135,8 @@ def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
     return pl.DataFrame(sums).with_columns(join_squares(pl.col("upper"), pl.col("lower")).alias("squared"))
 
 
-def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> Pieces:
+def _measure_latency(run: RunContext, windows: tuple[TimeWindow, ...]) -> dict[str, pa.Table]:
     reach = TimeWindow(windows[0].start_ms - HISTORY_WINDOWS * run.window_ms, windows[-1].end_ms)
     compared = compare_latency(run.load(PRODUCER_NODES, (reach,)))
     starts = [instant_of(window.start_ms) for window in windows]
-    return _fit(run, {LATENCY.name: compared.filter(pl.col("window_start").is_in(starts)).to_arrow()})
+    return {LATENCY.name: compared.filter(pl.col("window_start").is_in(starts)).to_arrow()}

@@ -23,6 +23,7 @@ from pipeline.config.storage import Folder
 from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
+from pipeline.storage.at_once import write_at_once
 from pipeline.storage.file_writer import (
     MISMATCH,
     NOT_WRITTEN,
@@ -74,8 +75,35 @@ def replace_windows(
         StorageConflictError: other writers came first every time it was tried.
     """
     scope = Scope.of(cluster, windows)
-    written = write_files(frame, warehouse, table, scope)
+    return _replace(spark, write_files(frame, warehouse, table, scope), warehouse, table, scope)
 
+
+def replace_in_tables(
+    spark: SparkSession, answers: DataFrame, warehouse: Folder, tables: Sequence[Table], scope: Scope
+) -> dict[str, int]:
+    """Replaces the rows of a scope in several tables by the files that tasks wrote, each table in one commit.
+
+    `answers`: rows of `WRITTEN`; a table of which there is none is left without rows in the scope.
+
+    Returns:
+        Versions by table.
+
+    Raises:
+        TableMismatchError, StorageConflictError: as `replace_windows`.
+    """
+    by_table: dict[str, list[dict[str, Any]]] = {table.name: [] for table in tables}
+    for file in _take_files(answers):
+        by_table[file["table"]].append(file)
+
+    def replace(table: Table) -> dict[str, int]:
+        return {table.name: _replace(spark, by_table[table.name], warehouse, table, scope)}
+
+    return write_at_once([partial(replace, table) for table in tables])
+
+
+def _replace(
+    spark: SparkSession, written: Sequence[Mapping[str, Any]], warehouse: Folder, table: Table, scope: Scope
+) -> int:
     def write(on_disk: DeltaTable) -> None:
         touched = _list_touched(on_disk, table, scope)
         mixed = [

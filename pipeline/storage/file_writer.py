@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from pipeline.tables import Table
 
 WRITTEN = pa.schema(
     [
-        *((name, pa.string()) for name in ("path", "partition", "stats")),
+        *((name, pa.string()) for name in ("table", "path", "partition", "stats")),
         *((name, pa.int64()) for name in ("size_bytes", "row_count", "written_at_ms")),
     ]
 )
@@ -63,6 +64,17 @@ class Scope:
         return any(span.start_ms <= low_ms and high_ms < span.end_ms for span in self.spans)
 
 
+def write_tables(
+    warehouse: Folder, tables: Mapping[str, Table], scope: Scope, rows: Iterable[tuple[str, pa.Table]]
+) -> Iterator[pa.Table]:
+    """End of a kernel: rows of several tables, by name and in the declared columns, to files; gives rows of `WRITTEN`."""
+    by_table: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for name, part in rows:
+        by_table[name] += part.to_batches()
+    for name, batches in by_table.items():
+        yield pa.Table.from_batches(write_batches(warehouse, tables[name], scope, batches), WRITTEN)
+
+
 def write_batches(
     warehouse: Folder, table: Table, scope: Scope | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -72,7 +84,7 @@ def write_batches(
     except OSError as error:
         place = table_path(warehouse, table)
         said = f"{place}: {error}; nothing was committed: free space or repair the folder, then run again"
-        yield from _say_wrong(said, NOT_WRITTEN).to_batches()
+        yield from _say_wrong(table, said, NOT_WRITTEN).to_batches()
 
 
 def _write_partitions(
@@ -85,7 +97,7 @@ def _write_partitions(
             continue
         rows = pa.Table.from_batches([batch]).cast(pa.schema([field.with_nullable(nullable=True) for field in schema]))
         if wrong := _find_wrong(rows, table, scope):
-            yield from _say_wrong(wrong, MISMATCH).to_batches()
+            yield from _say_wrong(table, wrong, MISMATCH).to_batches()
             return
         for values, part in _split(rows, table.partitioned_by):
             if values not in writers:
@@ -170,6 +182,7 @@ class _FileWriter:
                 "nullCount": {"window_start": 0},
             }
         row = {
+            "table": self._table.name,
             "path": self._path,
             "partition": json.dumps(self._partition),
             "stats": json.dumps(stats),
@@ -204,5 +217,5 @@ def format_partition(partition: Mapping[str, Any] | None) -> dict[str, str | Non
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 
-def _say_wrong(reason: str, code: int) -> pa.Table:
-    return pa.Table.from_pylist([{**dict.fromkeys(WRITTEN.names), "stats": reason, "row_count": code}], schema=WRITTEN)
+def _say_wrong(table: Table, reason: str, code: int) -> pa.Table:
+    return pa.Table.from_pylist([{"table": table.name, "stats": reason, "row_count": code}], schema=WRITTEN)

@@ -6,20 +6,21 @@ import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.keys import PSEUDONYMOUS
-from pipeline.engine import count_task_slots
+from pipeline.engine import count_task_slots, describe_work
 from pipeline.jobs.ingest.found import Found, counts_keys, reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, within
 from pipeline.model.window import TimeWindow
-from pipeline.runs import RunContext
+from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.records.pieces import Kind
-from pipeline.stages import Pieces
+from pipeline.stages import map_groups
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
-from pipeline.transforms.arrivals import ARRIVAL_SCHEMA, join_arrivals
+from pipeline.transforms.arrivals import join_arrivals
 from pipeline.transforms.keys import (
     answer_keys,
     count_contradictions,
@@ -105,13 +106,12 @@ def write_arrivals(run: RunContext, found: Found, expired: Expired) -> dict[str,
     rate = 1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions
     join = partial(join_arrivals, is_named=run.config.keys.mode == PSEUDONYMOUS, sampling_rate=rate)
 
-    def work(rows: pa.Table) -> Pieces:
+    def work(rows: pa.Table) -> TableRows:
         yield ARRIVALS.name, join(rows)
 
     records = sum(row["record_count"] or 0 for row in found.window_rows())
     count = max(count_task_slots(staging.spark), -(-records // GROUP_RECORDS))
-    schemas = {ARRIVALS.name: ARRIVAL_SCHEMA}
-    ordered = staging.run_groups(
-        "order arrivals", within(chunks.frame(), fresh), by=GROUP, count=count, work=work, schemas=schemas
-    )
-    return {ARRIVALS.name: run.replace_frame(staging.spark, ARRIVALS, ordered[ARRIVALS.name].frame(), fresh)}
+    describe_work(f"{run.subject}: order arrivals")
+    kernel = run.to_files(work, (ARRIVALS,), fresh)
+    ordered = map_groups(within(chunks.frame(), fresh), GROUP, count, kernel, WRITTEN)
+    return run.replace_by_files(ordered, (ARRIVALS,), fresh)

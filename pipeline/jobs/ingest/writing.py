@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from pipeline.engine import count_task_slots
+from pipeline.engine import count_task_slots, describe_work
 from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
-from pipeline.runs import RunContext
+from pipeline.runs import RunContext, TableRows
 from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
 from pipeline.sources.records.pieces import Kind
-from pipeline.stages import Parts, Pieces
+from pipeline.stages import map_groups
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import arrow_columns
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
@@ -60,12 +61,9 @@ def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWind
         tables = [METRIC_SAMPLES, PRODUCER_NODES]
         tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
         return {table.name: clear(run, table, fresh) for table in tables}
-    frames = {
-        METRIC_SAMPLES: select_samples(samples.frame(), run.span, run.window_ms),
-        PRODUCER_NODES: _finish_nodes(run, found, names).frame(),
-    }
-    spark = found.staging.spark
-    versions = {t.name: run.replace_frame(spark, t, within(rows, fresh), fresh) for t, rows in frames.items()}
+    selected = within(select_samples(samples.frame(), run.span, run.window_ms), fresh)
+    versions = {METRIC_SAMPLES.name: run.replace_frame(found.staging.spark, METRIC_SAMPLES, selected, fresh)}
+    versions |= _write_nodes(run, found, names, fresh)
     if reports_brokers(run.cluster):  # a row for each broker, and each of its topics and requests
         starts = pa.array([instant_of(window.start_ms) for window in fresh], pa.timestamp("us", "UTC"))
         for table in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES):
@@ -74,18 +72,17 @@ def write_metrics(run: RunContext, found: Found, expired: dict[str, set[TimeWind
     return versions
 
 
-def _finish_nodes(run: RunContext, found: Found, names: tuple[str, ...]) -> Parts:
+def _write_nodes(
+    run: RunContext, found: Found, names: tuple[str, ...], fresh: tuple[TimeWindow, ...]
+) -> dict[str, int]:
     """Connections of each client, of the source that counts."""
-    staging, nodes = found.staging, found.samples[PRODUCER_NODES.name]
+    nodes, spark = found.samples[PRODUCER_NODES.name], found.staging.spark
     finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
 
-    def work(rows: pa.Table) -> Pieces:
+    def work(rows: pa.Table) -> TableRows:
         yield PRODUCER_NODES.name, finish(rows).select(_NODE_COLUMNS.names).cast(_NODE_COLUMNS)
 
-    client = ("window_start_ms", "client_id")
-    schemas = {PRODUCER_NODES.name: _NODE_COLUMNS}
-    slots = count_task_slots(staging.spark)
-    finished = staging.run_groups(
-        "finish connections", nodes.frame(), by=client, count=slots, work=work, schemas=schemas
-    )
-    return finished[PRODUCER_NODES.name]
+    describe_work(f"{run.subject}: finish connections")
+    kernel, client = run.to_files(work, (PRODUCER_NODES,), fresh), ("window_start_ms", "client_id")
+    finished = map_groups(within(nodes.frame(), fresh), client, count_task_slots(spark), kernel, WRITTEN)
+    return run.replace_by_files(finished, (PRODUCER_NODES,), fresh)
