@@ -12,7 +12,6 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
 from pipeline.model.window import TimeWindow
-from pipeline.replay.keyed.topics import KeyedTopic
 from pipeline.simulator.clients.client import Compression
 
 SLOTS = 240  # parts of a window in which a session's bytes are counted: a quarter of a second of a minute
@@ -68,8 +67,6 @@ Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
 MetricsClient = tuple[str, str]  # instance and `client.id`
 
-_BATCH_HEADER_BYTES = 61
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
@@ -87,7 +84,6 @@ class Recording:
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
     # the least offset that some replica holds, by partition
     log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
-    traffic: Mapping[TopicWindow, Sequence[Row]] = field(default_factory=dict)  # rows of `silver.partition_traffic`
     # minutes of the window that hold records of the topic
     minutes: Mapping[TopicWindow, int] = field(default_factory=dict)
     sessions: Mapping[SessionWindow, int] = field(default_factory=dict)  # records of each producer session
@@ -138,39 +134,3 @@ class RecordedTopic:
         """Recorded records per batch; None without a batch."""
         batches = self.batches.sum()
         return float(self.records.sum() / batches) if batches else None
-
-
-def describe_topic(
-    recording: Recording, where: TopicWindow, sessions: Sequence[ProducerSession], keyed: KeyedTopic | None
-) -> RecordedTopic:
-    """Describes a topic from the traffic of its partitions; sizes before compression from keys where they are known."""
-    led, traffic = recording.leaders[where], recording.traffic.get(where, ())
-    count = max([*led, *(row["partition"] for row in traffic)]) + 1
-    records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
-    by_broker: dict[int, int] = defaultdict(int)
-    for row in traffic:
-        records[row["partition"]] += row["record_count"]
-        batches[row["partition"]] += row["batch_count"]
-        logs[row["partition"]] += row["size_bytes"]
-        by_broker[row["leader_id"]] += row["size_bytes"]
-    sizes = np.maximum(logs - _BATCH_HEADER_BYTES * batches, 0)
-    if keyed is not None:
-        known = keyed.recorded[:count, 1]
-        sizes[: len(known)] = known
-    judged: dict[int, int] = defaultdict(int)
-    for session in sessions:
-        for broker_id, size in session.judged_bytes_by_broker.items():
-            judged[broker_id] += size
-    return RecordedTopic(
-        topic=where[1],
-        topic_id=where[2],
-        leaders=led,
-        broker_ids=tuple(sorted(recording.brokers.get(where[0], ()))),
-        records=records,
-        sizes=sizes,
-        batches=batches,
-        log_sizes=logs,
-        broker_log_sizes=dict(by_broker),
-        keyless_count=keyed.keyless_count if keyed else sum(session.keyless_count for session in sessions),
-        judged_log_sizes=dict(judged),
-    )

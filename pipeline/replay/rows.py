@@ -1,7 +1,7 @@
 """The rows of the replay's tables, without cluster and run: made here, once, from values."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
-from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
+from pipeline.replay.topics import CandidateOutcome, ReplayedTopic, TopicInput
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
@@ -30,36 +30,36 @@ Row = dict[str, Any]
 _STRATEGIES = {family.name: family.strategies for family in FAMILIES}
 
 
-def list_rows(
-    keyed: Mapping[TopicWindow, KeyedTopic],
-    topics: Iterable[ReplayedTopic],
-    sessions: Sequence[ProducerSession],
-    metrics: Mapping[SessionKey, SessionMetrics],
-) -> dict[Table, list[Row]]:
-    """All rows, by table."""
+TABLES = (
+    *(PRODUCER_SESSIONS, SERVICE_MODELS, HASH_VERDICTS),
+    *(REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS),
+)
+"""The replay's tables."""
+
+
+def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Row]]:
+    """The rows of a topic in a window, by table; service models of a producer go with the first of its topics."""
+    where = _name(topic.where)
+    tested = back_test(
+        replayed.recorded,
+        replayed.outcomes[0].runs,
+        replayed.sessions,
+        replayed.latency_avg_ms,
+        replayed.concerns,
+        longest_ms=replayed.longest_ms,
+    )
     found: dict[Table, list[Row]] = {
-        PRODUCER_SESSIONS: [session_row(session) for session in sessions],
-        SERVICE_MODELS: list(service_rows(metrics)),
-        **{table: [] for table in (REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS)},
-        HASH_VERDICTS: [{**_name(where), **_verdict_row(topic)} for where, topic in keyed.items()],
+        PRODUCER_SESSIONS: [session_row(session) for session in topic.sessions],
+        SERVICE_MODELS: list(service_rows(topic.first_metrics)),
+        HASH_VERDICTS: [{**where, **_verdict_row(topic.keyed)}] if topic.keyed else [],
+        BACK_TESTS: [{**where, **tested}],
+        **{table: [] for table in (REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON)},
     }
-    for topic in topics:
-        where = _name((topic.start_ms, topic.recorded.topic, topic.recorded.topic_id))
-        in_use = topic.outcomes[0].runs
-        tested = back_test(
-            topic.recorded,
-            in_use,
-            topic.sessions,
-            topic.latency_avg_ms,
-            topic.concerns,
-            longest_ms=topic.longest_ms,
-        )
-        found[BACK_TESTS].append({**where, **tested})
-        for outcome in topic.outcomes:
-            named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
-            found[SCENARIO_COMPARISON].append({**named, **comparison_row(topic, outcome, tested)})
-            found[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(topic, outcome)]
-            found[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(topic, outcome)]
+    for outcome in replayed.outcomes:
+        named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
+        found[SCENARIO_COMPARISON].append({**named, **comparison_row(replayed, outcome, tested)})
+        found[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(replayed, outcome)]
+        found[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(replayed, outcome)]
     return found
 
 

@@ -1,9 +1,11 @@
 """Everything known about each topic in each window, put together: what was recorded, and each candidate's outcome."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+
+import numpy as np
 
 from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
@@ -11,10 +13,19 @@ from pipeline.replay.back_tests import find_longest, weigh_latency
 from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, SessionKey, TopicWindow, describe_topic
+from pipeline.replay.recorded import (
+    ProducerSession,
+    RecordedTopic,
+    Recording,
+    Row,
+    SessionKey,
+    TopicWindow,
+)
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
-from pipeline.replay.simulated.runs import TopicRun
+from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, SimulatedTopic
+
+_BATCH_HEADER_BYTES = 61
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,51 +71,147 @@ class ReplayedTopic:
     longest_ms: float | None = None
 
 
-def replay_topics(
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TopicInput:
+    """A topic in a window as the driver knows it, before tasks add its traffic and its runs; picklable."""
+
+    where: TopicWindow
+    window_ms: int
+    leaders: Mapping[int, int]  # of its partitions at the window's end, or -1
+    broker_ids: Sequence[int]
+    log_starts: Mapping[int, int]  # the least offset that some replica holds, by partition
+    minute_count: int  # minutes that hold records of it; 0 where unknown
+    sessions: Sequence[ProducerSession]
+    metrics: Mapping[SessionKey, SessionMetrics]  # of its sessions
+    first_metrics: Mapping[SessionKey, SessionMetrics]  # of those of which no topic before holds them
+    keyed: KeyedTopic | None
+    candidates: Mapping[int, str]  # those that are about it, by number; the current setup is the first
+    # the groups that write to it, and what each becomes, by candidate
+    variants: Mapping[int, Sequence[tuple[SessionGroup, GroupVariant]]]
+
+    def merge_runs(self, results: Iterable[GroupRun]) -> dict[int, dict[int, TopicRun]]:
+        """Adds up what its groups did, by candidate and seed; a candidate that makes the same run as another has its results."""
+        of_group: dict[tuple[int, int], dict[int, TopicRun]] = defaultdict(dict)
+        for number, candidate, seed, run in results:
+            of_group[number, candidate][seed] = run
+        merged: dict[int, dict[int, TopicRun]] = {}
+        for candidate, variants in self.variants.items():
+            runs: dict[int, list[TopicRun]] = defaultdict(list)
+            for group, variant in variants:
+                if variant.producers:
+                    for seed, run in of_group[group.number, variant.same_as].items():
+                        runs[seed].append(run)
+            if runs:
+                merged[candidate] = {seed: add_runs(runs[seed]) for seed in sorted(runs)}
+        return merged
+
+
+def list_topics(
     recording: Recording,
     *,
     keyed: Mapping[TopicWindow, KeyedTopic],
     sessions: Sequence[ProducerSession],
     metrics: Mapping[SessionKey, SessionMetrics],
     plan: SimulationPlan,
-    runs: Mapping[TopicWindow, Mapping[int, Mapping[int, TopicRun]]],
-) -> Iterator[ReplayedTopic]:
-    """Topics of the windows, in order; `runs` as `simulate_runs` gives them for the plan."""
+) -> Iterator[TopicInput]:
+    """Topics of the windows, in order."""
     by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
     for session in sessions:
         by_topic[session.topic_window].append(session)
     variants = _find_variants(plan)
+    seen: set[SessionKey] = set()
     for where in sorted(recording.leaders):
-        own, keys, simulated = by_topic[where], keyed.get(where), runs.get(where, {})
+        own, keys = by_topic[where], keyed.get(where)
         if not own and keys is None and not recording.with_arrivals:
             continue  # only keys are wanted
-        recorded = describe_topic(recording, where, own, keys)
-        named = [(0, IN_USE), *((n, one.name) for n, one in enumerate(recording.candidates, 1) if one.fits(where[1]))]
-        is_steady = all(model.is_steady for one in own for model in metrics[one.key].models.values())
-        outcomes = [
-            _describe_outcome(
-                name,
-                recorded,
-                keys,
-                simulated.get(number),
-                own=own,
-                variants=variants[where, number],
-                is_steady=is_steady,
-            )
-            for number, name in named
-        ]
-        traffic, log_starts = recording.traffic.get(where, ()), recording.log_starts.get(where, {})
-        log = read_log_facts(traffic, log_starts, recording.minutes.get(where, 0), recording.window_ms)
-        yield ReplayedTopic(
-            start_ms=where[0],
-            recorded=recorded,
+        named = {0: IN_USE, **{n: one.name for n, one in enumerate(recording.candidates, 1) if one.fits(where[1])}}
+        known = {one.key: metrics[one.key] for one in own}
+        first = {key: each for key, each in known.items() if key not in seen}
+        seen |= known.keys()
+        yield TopicInput(
+            where=where,
+            window_ms=recording.window_ms,
+            leaders=recording.leaders[where],
+            broker_ids=tuple(sorted(recording.brokers.get(where[0], ()))),
+            log_starts=recording.log_starts.get(where, {}),
+            minute_count=recording.minutes.get(where, 0),
             sessions=own,
-            outcomes=outcomes,
+            metrics=known,
+            first_metrics=first,
             keyed=keys,
-            latency_avg_ms=weigh_latency([(one.record_count, metrics[one.key].latency_avg_ms) for one in own]),
-            longest_ms=find_longest([metrics[one.key].longest_ms for one in own]),
-            concerns=list_concerns(recorded, own, outcomes[0].reason, log, [metrics[one.key] for one in own]),
+            candidates=named,
+            variants={number: variants[where, number] for number in named},
         )
+
+
+def replay_topic(
+    topic: TopicInput, traffic: Sequence[Row], runs: Mapping[int, Mapping[int, TopicRun]]
+) -> ReplayedTopic:
+    """Puts a topic together.
+
+    `traffic`: its rows of `silver.partition_traffic`.
+    `runs`: as `TopicInput.merge_runs` gives them.
+    """
+    own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
+    recorded = describe_topic(topic, traffic)
+    is_steady = all(model.is_steady for found in metrics for model in found.models.values())
+    outcomes = [
+        _describe_outcome(
+            name,
+            recorded,
+            topic.keyed,
+            runs.get(number),
+            own=own,
+            variants=topic.variants[number],
+            is_steady=is_steady,
+        )
+        for number, name in topic.candidates.items()
+    ]
+    log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)
+    latencies = [(one.record_count, found.latency_avg_ms) for one, found in zip(own, metrics, strict=True)]
+    return ReplayedTopic(
+        start_ms=topic.where[0],
+        recorded=recorded,
+        sessions=own,
+        outcomes=outcomes,
+        keyed=topic.keyed,
+        latency_avg_ms=weigh_latency(latencies),
+        longest_ms=find_longest([found.longest_ms for found in metrics]),
+        concerns=list_concerns(recorded, own, outcomes[0].reason, log, metrics),
+    )
+
+
+def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
+    """Describes a topic from rows of `silver.partition_traffic`; sizes before compression from keys where they are known."""
+    count = max([*topic.leaders, *(row["partition"] for row in traffic)]) + 1
+    records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
+    by_broker: dict[int, int] = defaultdict(int)
+    for row in traffic:
+        records[row["partition"]] += row["record_count"]
+        batches[row["partition"]] += row["batch_count"]
+        logs[row["partition"]] += row["size_bytes"]
+        by_broker[row["leader_id"]] += row["size_bytes"]
+    sizes, keyed = np.maximum(logs - _BATCH_HEADER_BYTES * batches, 0), topic.keyed
+    if keyed is not None:
+        known = keyed.recorded[:count, 1]
+        sizes[: len(known)] = known
+    judged: dict[int, int] = defaultdict(int)
+    for session in topic.sessions:
+        for broker_id, size in session.judged_bytes_by_broker.items():
+            judged[broker_id] += size
+    return RecordedTopic(
+        topic=topic.where[1],
+        topic_id=topic.where[2],
+        leaders=topic.leaders,
+        broker_ids=topic.broker_ids,
+        records=records,
+        sizes=sizes,
+        batches=batches,
+        log_sizes=logs,
+        broker_log_sizes=dict(by_broker),
+        keyless_count=keyed.keyless_count if keyed else sum(session.keyless_count for session in topic.sessions),
+        judged_log_sizes=dict(judged),
+    )
 
 
 def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]]:

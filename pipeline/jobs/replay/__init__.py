@@ -11,16 +11,18 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pipeline.engine import describe_work
+from pipeline.jobs.replay.compare import compare_candidates, pack_topics
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
-from pipeline.replay.rows import list_rows
 from pipeline.replay.sessions import find_sessions, refine_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
-from pipeline.replay.topics import replay_topics
+from pipeline.replay.topics import list_topics
 from pipeline.runs import JobReport, RunContext
+from pipeline.stages import Staging
+from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
@@ -71,16 +73,19 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
-    describe_work(f"{run.subject}: simulate producers and brokers")
-    runs = simulate_runs(spark, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
-    topics = replay_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan, runs=runs)
-    rows = list_rows(keyed, topics, sessions, metrics)
-    versions = {table.name: run.replace(table, found, windows) for table, found in rows.items()}
+    topics = list_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan)
+    with open_staging_folder(run.warehouse) as folder:
+        staging = Staging(spark, folder, run.subject)
+        runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+        versions = compare_candidates(run, runs.with_rows("topics", pack_topics(topics)), windows)
     nothing = (
         "nothing to replay: these windows hold no records, or neither keys nor arrivals of them are stored (keys.mode is "
         f"{run.config.keys.mode}, replay.arrivals is {str(run.config.replay.arrivals).lower()})"
     )
-    notes = (*_describe_verdicts(rows[HASH_VERDICTS]), *_describe_back_tests(rows[BACK_TESTS]))
+    notes = (
+        *_describe_verdicts(run.rows(HASH_VERDICTS, windows)),
+        *_describe_back_tests(run.rows(BACK_TESTS, windows)),
+    )
     return JobReport(table_versions=versions, notes=notes or (nothing,))
 
 

@@ -26,7 +26,7 @@ from pipeline.storage.window_status import committed_windows
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
-from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import ARRIVALS, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.request_latency import measure_requests
@@ -57,9 +57,6 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     brokers: dict[int, list[int]] = defaultdict(list)
     for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id")), "broker_id"):
         brokers[milliseconds_of(row["window_start"])].append(row["broker_id"])
-    traffic: dict[TopicWindow, list[Row]] = defaultdict(list)
-    for row in run.rows(PARTITION_TRAFFIC, windows):
-        traffic[_topic_window(row)].append(row)
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
@@ -75,7 +72,6 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         leaders=leaders,
         brokers=brokers,
         log_starts=log_starts,
-        traffic=traffic,
         minutes=minutes,
         sessions=sessions,
         nodes=nodes,

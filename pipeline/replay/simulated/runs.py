@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import pickle
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
-from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.sessions import ReadRows
 from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
-from pipeline.replay.tasks import run_tasks
+from pipeline.replay.tasks import deal_tasks
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pipeline.stages import Parts, Pieces, Staging
 
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
@@ -58,25 +57,40 @@ class TopicRun:
     client_latency_sum_ns: int
 
 
-class _TopicResult(NamedTuple):
-    """A topic of a group in one run."""
+GroupRun = tuple[int, int, int, TopicRun]
+"""Number of a group, candidate, seed, and a topic of the group in that run."""
+RUN_SCHEMA = pa.schema(
+    [
+        ("start_ms", pa.int64()),
+        *((name, pa.string()) for name in ("topic", "topic_id")),
+        *((name, pa.int64()) for name in ("group", "candidate", "seed")),
+        ("value", pa.binary()),
+    ]
+)
+"""Runs on their way from the tasks that simulate to those that compare: what a topic is of a group, and a packed `TopicRun`."""
+TOPIC = ("start_ms", "topic", "topic_id")
+"""Columns of `RUN_SCHEMA` that name a topic in a window."""
 
-    run: SimulationRun
-    topic: int
-    result: TopicRun
+
+def pack_value(value: object) -> bytes:
+    """A value as a column holds it."""
+    return zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
+
+
+def unpack_value(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+    """What `pack_value` packed."""
+    return pickle.loads(zlib.decompress(packed))  # noqa: S301 - made by our own tasks
 
 
 def simulate_runs(
-    spark: SparkSession, plan: SimulationPlan, *, read_arrivals: ReadRows, read_hashes: Callable[[], KeyHashes]
-) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
-    """Simulates all runs of a plan: by topic in a window, candidate and seed what all groups did.
+    staging: Staging, plan: SimulationPlan, *, read_arrivals: ReadRows, read_hashes: Callable[[], KeyHashes]
+) -> Parts:
+    """Simulates all runs of a plan; rows of `RUN_SCHEMA`. Both readers are called where tasks run."""
 
-    A candidate that makes the same run as another has its results. Both readers are called where tasks run.
-    """
-
-    def simulate_each(runs: Sequence[SimulationRun]) -> Iterator[_TopicResult]:
+    def simulate_each(runs: Sequence[SimulationRun]) -> Pieces:
         """Hashes are read once, arrivals once per group, and a group is put under a candidate once."""
         read_hashes_once = functools.cache(read_hashes)
+        rows = []
         for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
             group = plan.groups[number]
             keys = [(session.producer_id, session.producer_epoch) for session in group.sessions]
@@ -87,28 +101,24 @@ def simulate_runs(
                 producers = variant.producers if variant else ()
                 planned = lay_out_group(group, arrivals, plan.candidates[candidate], producers, hashes)
                 for run in of_candidate:
-                    for topic, result in enumerate(run_group(planned, arrivals, run.seed)):
-                        yield _TopicResult(run, topic, result)
+                    rows += [
+                        (*group.topic_window(topic), number, candidate, run.seed, pack_value(result))
+                        for topic, result in enumerate(run_group(planned, arrivals, run.seed))
+                    ]
             del arrivals  # before the next ones are read
+        columns = zip(*rows, strict=True) if rows else [()] * len(RUN_SCHEMA)
+        yield (
+            "runs",
+            pa.table(
+                [pa.array(column, field.type) for column, field in zip(columns, RUN_SCHEMA, strict=True)], RUN_SCHEMA
+            ),
+        )
 
     def cost_of(run: SimulationRun) -> int:
         return _RUN_RECORDS + plan.groups[run.group].record_count
 
-    return _merge(plan, run_tasks(spark, plan.list_runs(), cost_of, simulate_each))
-
-
-def _merge(plan: SimulationPlan, results: Iterable[_TopicResult]) -> dict[TopicWindow, dict[int, dict[int, TopicRun]]]:
-    """Adds results up as they come: thousands are held at once, and candidates that make the same run share its results."""
-    found: dict[tuple[TopicWindow, int, int], TopicRun] = {}
-    for run, topic, result in results:
-        for candidate, variant in enumerate(plan.variants[run.group]):
-            if variant is not None and variant.producers and variant.same_as == run.candidate:
-                key = plan.groups[run.group].topic_window(topic), candidate, run.seed
-                found[key] = add_runs([found[key], result]) if key in found else result
-    merged: dict[TopicWindow, dict[int, dict[int, TopicRun]]] = defaultdict(lambda: defaultdict(dict))
-    for (where, candidate, seed), result in sorted(found.items(), key=lambda item: item[0]):
-        merged[where][candidate][seed] = result
-    return merged
+    tasks = deal_tasks(staging.spark, plan.list_runs(), cost_of)
+    return staging.run_tasks("simulate producers and brokers", tasks, simulate_each, {"runs": RUN_SCHEMA})["runs"]
 
 
 def derive_run_seed(seed: int, group: SessionGroup) -> int:

@@ -26,11 +26,14 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
-from pipeline.replay.simulated.runs import run_group, simulate_runs
+from pipeline.replay.simulated.runs import run_group, simulate_runs, unpack_value
 from pipeline.replay.simulated.scenario import lay_out_group
+from pipeline.replay.topics import list_topics
 from pipeline.runs import plan_runs
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
+from pipeline.stages import Staging
 from pipeline.storage.session import create_session, stop_session
+from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
@@ -118,7 +121,7 @@ def describe_session(record_count):
     )  # fmt: skip  # fields of a value, several a line
 
 
-def simulate(spark, run, record_count):
+def simulate(staging, run, record_count):
     """What the job does from `silver.arrivals` on: the plan, and its runs by candidate and seed."""
     session = describe_session(record_count)
     models = {broker: delayed(broker, DELAY_MS if broker == SLOW_BROKER else 0.0) for broker in range(BROKERS)}
@@ -127,8 +130,14 @@ def simulate(spark, run, record_count):
     groups = make_groups(recording, [session], {session.key: SessionMetrics(models)}, {})
     plan = plan_simulations(groups, run.config.candidates, run_seeds(run.config.replay.seeds))
     readers = make_readers(run, run.windows)
-    (runs,) = simulate_runs(spark, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes).values()
-    return plan, runs
+    parts = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+    (topic,) = list_topics(
+        recording, keyed={}, sessions=[session], metrics={session.key: SessionMetrics(models)}, plan=plan
+    )
+    rows = parts.load().to_pylist()
+    return plan, topic.merge_runs(
+        (row["group"], row["candidate"], row["seed"], unpack_value(row["value"])) for row in rows
+    )
 
 
 def plan_run(warehouse, seeds):
@@ -170,7 +179,8 @@ def main():
     spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # the session is up, workers included
     with PeakMemory() as memory:
         started = time.perf_counter()
-        plan, runs = simulate(spark, run, record_count)
+        with open_staging_folder(warehouse) as folder:
+            plan, runs = simulate(Staging(spark, folder), run, record_count)
         seconds = time.perf_counter() - started
     stop_session(spark)
     assert {number: sorted(found) for number, found in runs.items()} == {

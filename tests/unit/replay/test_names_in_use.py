@@ -14,7 +14,7 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.simulated.plan import plan_simulations
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
-from pipeline.replay.topics import replay_topics
+from pipeline.replay.topics import list_topics, replay_topic
 from tests.unit.replay.session_groups import MINUTE_MS, START_MS, make_baseline, make_group, make_traffic
 
 FEW, MANY = make_baseline("java-builtin", version="3.9.1"), make_baseline("java-sticky-2.4")
@@ -41,11 +41,11 @@ def replay_two(metrics, runs=None):
         windows=(TimeWindow(START_MS, START_MS + MINUTE_MS),), window_ms=MINUTE_MS, candidates=CANDIDATES,
         leaders={where: {0: 0, 1: 1, 2: 2}}, brokers={START_MS: (0, 1, 2)},
     )  # fmt: skip  # fields of a value, several a line
-    (topic,) = replay_topics(
+    (topic,) = list_topics(
         recording, keyed={}, sessions=sessions, metrics={one.key: metrics for one in sessions},
-        plan=plan_simulations(groups, CANDIDATES, [1]), runs={where: runs or {}},
+        plan=plan_simulations(groups, CANDIDATES, [1]),
     )  # fmt: skip  # fields of a value, several a line
-    return topic
+    return replay_topic(topic, [], runs or {})
 
 
 def test_in_use_has_one_name():
