@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from pipeline.environment import variable
+from pipeline.environment import share_memory, variable
 from pipeline.errors import PipelineError
 from pipeline.model.number_text import escape_hidden
 
@@ -78,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed,
         5 delivery failed.
     """
+    share_memory()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if variable("_ARGCOMPLETE"):
         _complete()
