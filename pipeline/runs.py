@@ -177,9 +177,13 @@ class RunContext:
         return partial(then, work, partial(self._write_files, {table.name: table for table in tables}, windows))
 
     def replace_by_files(
-        self, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
+        self, doing: str, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
     ) -> dict[str, int]:
-        """As `replace`, of several tables, by what tasks wrote with `to_files`; returns versions by table."""
+        """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table.
+
+        `doing`: what the tasks do, for people.
+        """
+        describe_work(f"{self.subject}: {doing} ({', '.join(table.name for table in tables)})")
         scope = Scope.of(self.cluster_name, windows)
         return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
 

@@ -26,7 +26,8 @@ from pipeline.model.recommendation import Recommendation
 
 MOST_SHOWN = 8
 MOST_ALIKE = 2
-_WORTH = 0.02
+_WORTH = 0.1
+"""Part of a broker's excess that an action has to take away to be advised."""
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
 _TITLES = {
     "elect_preferred": "elect preferred leaders",
@@ -91,7 +92,11 @@ def recommend(
         for effect in effects
         if hot.broker_id in effect.ratios
     ]
-    useful = [(cost, row) for cost, row in found if (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH]
+    useful = [
+        (cost, row)
+        for cost, row in found
+        if (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
+    ]
     if hot.load_follows:
         unknown = _plan_unpredicted(hot, partitions, brokers)
         useful += [((_COSTS[plan.kind], 0), forget_prediction(_of_plan(plan, hot))) for plan in unknown]

@@ -25,6 +25,7 @@ class IncidentEvidence:
     change: IncidentChange
     window_ms: int
     limits_at: str
+    as_of_ms: int = 0  # the run's now
     command: Callable[[str], str] = "partition-health {}".format
     reason: str = ""
     events: tuple[str, ...] = ()
@@ -37,6 +38,12 @@ class IncidentEvidence:
     def window(self) -> TimeWindow:
         """The window that brought the state."""
         return TimeWindow(self.change.window_start_ms, self.change.window_start_ms + self.window_ms)
+
+    @property
+    def next_end_ms(self) -> int:
+        """When the first window after it ends that has not ended yet."""
+        missed = max(0, self.as_of_ms - self.window.end_ms) // self.window_ms
+        return self.window.end_ms + (missed + 1) * self.window_ms
 
     @property
     def span(self) -> TimeWindow:

@@ -89,7 +89,7 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
     if change.is_open:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(
-            f"Next look: the window that ends at {format_clock(end_ms + evidence.window_ms)}. To mute this incident: "
+            f"Next look: the window that ends at {format_clock(evidence.next_end_ms)}. To mute this incident: "
             f"{evidence.command('mute')} {change.incident_id} --until {until} --reason '...'. To change limit or owner: "
             f"{evidence.limits_at} of the cluster in the configuration."
         )

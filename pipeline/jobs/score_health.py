@@ -9,7 +9,6 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.engine import describe_work
 from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
@@ -83,9 +82,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
-    describe_work(f"{run.subject}: measure windows")
     measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
-    return JobReport(table_versions=run.replace_by_files(measured, _MEASURED, windows), notes=notes)
+    return JobReport(table_versions=run.replace_by_files("measure windows", measured, _MEASURED, windows), notes=notes)
 
 
 def _call(work: Callable[[], Mapping[str, pa.Table]]) -> TableRows:

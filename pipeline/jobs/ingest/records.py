@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.keys import PSEUDONYMOUS
-from pipeline.engine import count_task_slots, describe_work
+from pipeline.engine import count_task_slots
 from pipeline.jobs.ingest.found import Found, counts_keys, reads_arrivals
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.jobs.ingest.writing import clear, within
@@ -111,7 +111,6 @@ def write_arrivals(run: RunContext, found: Found, expired: Expired) -> dict[str,
 
     records = sum(row["record_count"] or 0 for row in found.window_rows())
     count = max(count_task_slots(staging.spark), -(-records // GROUP_RECORDS))
-    describe_work(f"{run.subject}: order arrivals")
     kernel = run.to_files(work, (ARRIVALS,), fresh)
     ordered = map_groups(within(chunks.frame(), fresh), GROUP, count, kernel, WRITTEN)
-    return run.replace_by_files(ordered, (ARRIVALS,), fresh)
+    return run.replace_by_files("order arrivals", ordered, (ARRIVALS,), fresh)

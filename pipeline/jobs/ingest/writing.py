@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from pipeline.engine import count_task_slots, describe_work
+from pipeline.engine import count_task_slots
 from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
@@ -82,7 +82,6 @@ def _write_nodes(
     def work(rows: pa.Table) -> TableRows:
         yield PRODUCER_NODES.name, finish(rows).select(_NODE_COLUMNS.names).cast(_NODE_COLUMNS)
 
-    describe_work(f"{run.subject}: finish connections")
     kernel, client = run.to_files(work, (PRODUCER_NODES,), fresh), ("window_start_ms", "client_id")
     finished = map_groups(within(nodes.frame(), fresh), client, count_task_slots(spark), kernel, WRITTEN)
-    return run.replace_by_files(finished, (PRODUCER_NODES,), fresh)
+    return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)

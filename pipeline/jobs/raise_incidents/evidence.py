@@ -55,6 +55,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "cluster": run.cluster_name,
         "change": change,
         "window_ms": run.window_ms,
+        "as_of_ms": run.as_of_ms,
         "command": run.config.command,
         "reason": verdict.reason,
         "events": tuple(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.engine import count_task_slots, describe_work
+from pipeline.engine import count_task_slots
 from pipeline.model.window import TimeWindow
 from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
@@ -40,10 +40,9 @@ def compare_candidates(run: RunContext, parts: Parts, windows: Sequence[TimeWind
 
     `parts`: topics and their runs, rows of `RUN_SCHEMA`.
     """
-    describe_work(f"{run.subject}: compare candidates")
     kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
     compared = map_groups(parts.frame(), TOPIC, count_task_slots(parts.spark), kernel, WRITTEN)
-    return run.replace_by_files(compared, TABLES, windows)
+    return run.replace_by_files("compare candidates", compared, TABLES, windows)
 
 
 def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:

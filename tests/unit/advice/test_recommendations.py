@@ -62,6 +62,16 @@ def test_an_election_is_enough_where_leaders_are_not_the_preferred_ones():
     assert found[0].reassignment_json is None
 
 
+@pytest.mark.parametrize(
+    ("share_ratio", "predicted", "is_said"),
+    [(2.07, 2.04, False), (2.07, 1.97, False), (2.07, 1.95, True), (1.15, 1.14, False), (1.15, 1.13, True)],
+)
+def test_what_brings_next_to_nothing_is_not_advised(share_ratio, predicted, is_said):
+    """Worth a line: a tenth of the excess."""
+    hot, ratios = replace(HOT, share_ratio=share_ratio), {1: (predicted, predicted, predicted)}
+    assert bool(recommend(hot, (), BROKERS, (effect("linger", 1, ratios),))) == is_said
+
+
 def test_leaders_come_before_replicas_and_replicas_only_where_leaders_are_not_enough():
     leaders = [partition(0, (1, 0), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)]
     assert actions(HOT, leaders) == [(1, "move_leaders", 1.0, 0, True)]

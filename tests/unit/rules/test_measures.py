@@ -210,6 +210,18 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
     assert content.sections[0].text == evidence.events
 
 
+@pytest.mark.parametrize(("as_of_hours", "ends"), [(1.0, "11:00"), (1.9, "11:00"), (2.0, "12:00"), (5.5, "15:00")])
+def test_a_mail_that_leaves_late_looks_forward(as_of_hours, ends):
+    """Of the window from 09:00 to 10:00: a mail at 14:30 does not announce a look at 11:00."""
+    change = IncidentChange(
+        incident_id="K-JKT62CWA", state="new", rule="topic_peak", subject="topic orders", since_ms=T0_MS,
+        window_start_ms=T0_MS, value=3.0, peak_value=3.0, limit_value=0.0, window_count=1,
+    )  # fmt: skip  # fields of a value, several a line
+    as_of_ms = T0_MS + round(as_of_hours * HOUR_MS)
+    evidence = IncidentEvidence(cluster="c", change=change, window_ms=HOUR_MS, limits_at="rules.x", as_of_ms=as_of_ms)
+    assert f"Next look: the window that ends at 2026-11-21 {ends}" in describe_rule(evidence).footer[-1]
+
+
 def led(partition, *terms, window=0):
     """Traffic of a partition of topic t: (leader epoch, leader) in any order."""
     places = {"window_start": hour(window), "topic": "t", "topic_id": "", "partition": partition}
