@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from pipeline.alerting.content import Content
+from pipeline.alerting.http_answer import ask
 from pipeline.alerting.message import message_of, subject_line_of
 from pipeline.config.mail import Alertmanager
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
@@ -139,22 +140,17 @@ def _silence(one: Mapping[str, Any], alertmanager: Alertmanager) -> Silence:
 def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
-        with alertmanager.client() as client, client.stream(method, url, json=body) as answer:
-            limit = _MOST_BYTES if answer.is_success else 4 * _REASON_LIMIT
-            content = bytearray()
-            for part in answer.iter_bytes():
-                content += part
-                if len(content) > limit:
-                    break
+        client = alertmanager.async_client()
+        answer, content = ask(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
     except httpx.HTTPError as error:
         raise UnusableServerError(
             f"{name}: {type(error).__name__}: {format_name(str(error), _REASON_LIMIT)}"
         ) from error
     if not answer.is_success:
-        reason = format_name(content.decode("utf-8", "replace"), _REASON_LIMIT)
+        reason = format_name(content[: 4 * _REASON_LIMIT].decode("utf-8", "replace"), _REASON_LIMIT)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
-    if len(content) > limit:
-        raise DeliveryError(f"{name}: its answer has more than {limit:,} bytes")
+    if len(content) > _MOST_BYTES:
+        raise DeliveryError(f"{name}: its answer has more than {_MOST_BYTES:,} bytes")
     try:
         return json.loads(content) if content else None
     except ValueError as error:

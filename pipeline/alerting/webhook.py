@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
+from pipeline.alerting.http_answer import ask
 from pipeline.alerting.message import message_id_of, message_of, render_text, subject_line_of
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
@@ -45,17 +46,12 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         DeliveryError: if the answer is not 2xx.
         ConfigError: if the environment lacks the address.
     """
-    headers = {
-        "Content-Type": "application/json; charset=utf-8",
-        "Idempotency-Key": message_id,
-        "Accept-Encoding": "identity",
-    }
+    headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
     try:
-        with (
-            _unlogged(),
-            httpx.stream("POST", webhook.url, content=payload, headers=headers, timeout=webhook.timeout_s) as answer,
-        ):
-            body = b"" if answer.is_success else next(answer.iter_raw(_REASON_LIMIT * 4), b"")
+        with _unlogged():
+            client = httpx.AsyncClient(timeout=webhook.timeout_s)
+            request = client.build_request("POST", webhook.url, content=payload, headers=headers)
+            answer, body = ask(client, request, most_bytes=4 * _REASON_LIMIT)
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
         raise UnusableServerError(reason) from error

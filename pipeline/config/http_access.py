@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -89,7 +89,7 @@ class HttpLogin(Section):
         """The token, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.bearer_token_variable)
 
-    def client(self) -> httpx.Client:
+    def async_client(self) -> httpx.AsyncClient:
         """Makes a client with this identity that follows no redirect.
 
         Raises:
@@ -97,23 +97,12 @@ class HttpLogin(Section):
         """
         import httpx  # noqa: PLC0415 - reading the configuration stays quick
 
-        return httpx.Client(**self._settings())
-
-    def async_client(self) -> httpx.AsyncClient:
-        """Makes the same client, whose requests can be ended at any moment; raises as `client` does."""
-        import httpx  # noqa: PLC0415 - as above
-
-        return httpx.AsyncClient(**self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        import httpx  # noqa: PLC0415 - as above
-
         headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}
         if self.bearer_token is not None:
             headers["Authorization"] = f"Bearer {self.bearer_token}"
         auth = None if self.basic_auth is None else httpx.BasicAuth(self.basic_auth.username, self.password or "")
         context = self.tls_config.context()
-        return {"headers": headers, "auth": auth, "timeout": self.timeout_s, "verify": context, "trust_env": False}
+        return httpx.AsyncClient(headers=headers, auth=auth, timeout=self.timeout_s, verify=context, trust_env=False)
 
 
 class HttpAccess(HttpLogin):

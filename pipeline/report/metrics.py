@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from pipeline.alerting.http_answer import ask
 from pipeline.config.metrics import Pushgateway
 from pipeline.config.report import cluster_slug
 from pipeline.durable_files import replace_file
@@ -22,6 +23,7 @@ from pipeline.report.answers import Asker
 from pipeline.report.metric_families import FAMILIES, PREFIX
 from pipeline.runs import RunContext
 
+_ANSWER_BYTES = 1 << 16
 _JOB = "partition_health"
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
 
@@ -78,8 +80,9 @@ def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> No
         *, url: str, method: str, headers: list[tuple[str, str]], data: bytes, **_: object
     ) -> Callable[[], None]:
         def put() -> None:
-            with gateway.client() as client:
-                client.request(method, url, headers=dict(headers), content=data).raise_for_status()
+            client = gateway.async_client()
+            request = client.build_request(method, url, headers=dict(headers), content=data)
+            ask(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status()
 
         return put
 

@@ -60,7 +60,7 @@ def iter_replies(
     limit_s = _SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds()
     pauses = _pauses(time.monotonic() + limit_s)
     while state.next_offset < read.end_offset:
-        row, reason = _ask(connection, _request(read, state.next_offset, limit_bytes), leader_id)
+        row, reason = _ask(connection, read, _request(read, state.next_offset, limit_bytes), leader_id)
         code = 0 if row is None else row.error_code
         if row is not None and code == 0 and row.records:
             pauses = _pauses(time.monotonic() + limit_s)
@@ -87,14 +87,25 @@ def iter_replies(
             leader_id = _find_leader(connection, read, leader_id)
 
 
-def _ask(connection: ClusterConnection, request: Any, leader_id: int) -> tuple[Any | None, str]:
+def _ask(connection: ClusterConnection, read: FetchRead, request: Any, leader_id: int) -> tuple[Any | None, str]:
     """The partition's part of the reply, None where there is none; and why there are no records, in words."""
     try:
-        row = _only_partition(connection.send(request, leader_id))
+        reply = connection.send(request, leader_id)
+        if getattr(reply, "error_code", 0):
+            raise for_code(reply.error_code)()
     except KafkaError as error:
         return None, describe_error(error)
-    if row is None:
+    if not reply.responses:
         return None, "the broker throttles"
+    topic = reply.responses[0]
+    is_named = (
+        topic.topic_id == admin.parse_topic_id(read.topic_id)
+        if reply.version > BY_NAME_VERSION
+        else topic.topic == read.topic
+    )
+    row = next((one for one in topic.partitions if is_named and one.partition_index == read.partition), None)
+    if row is None:
+        return None, "the broker answers about another partition"
     if row.error_code:
         return row, describe_error(for_code(row.error_code)())
     return row, "nothing there, below the high watermark known before"
@@ -126,13 +137,6 @@ def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
         min_version=4,
         **({} if read.topic_id else {"max_version": BY_NAME_VERSION}),
     )
-
-
-def _only_partition(reply: Any) -> Any | None:
-    """The partition's part; None in a throttled reply, which has no topics."""
-    if getattr(reply, "error_code", 0):
-        raise for_code(reply.error_code)()
-    return reply.responses[0].partitions[0] if reply.responses else None
 
 
 def _skip_deleted(connection: ClusterConnection, read: FetchRead, leader_id: int, state: FetchState) -> bool:

@@ -184,6 +184,8 @@ def make_hostile(chance: random.Random, host: Path) -> list[str]:
     """Does one to three things to a host's folder; returns which. A later one may find no folder that it can act on."""
     done = []
     for _ in range(chance.randint(1, 3)):
+        if any(path.is_fifo() for path in host.rglob("*")):
+            break  # whoever opens it waits
         act = chance.choice(FAULTS)
         try:
             act(chance, host)

@@ -16,6 +16,7 @@ from pipeline.config.mail import Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from tests.unit.alerting.examples import LOADS, T0_MS, new_evidence
 from tests.unit.alerting.smtp_servers import free_port
+from tests.unit.sources.http_servers import answering
 
 GENERIC = Webhook(name="pager", url_variable="PAGER_URL")
 SLACK = Webhook(name="chat", url_variable="PAGER_URL", form="slack")
@@ -46,6 +47,20 @@ def receiving(status=200, answer=b"ok"):
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 500 No\r\n\r\n"], ids=["header", "body"])
+def test_an_answer_has_one_deadline_however_it_drips(first, monkeypatch):
+    with answering(first, forever=(b"x",)) as url:
+        monkeypatch.setenv("PAGER_URL", url)
+        with pytest.raises(UnusableServerError, match="ReadTimeout"):
+            post(b"{}", Webhook(name="pager", url_variable="PAGER_URL", timeout_s=1), message_id="1")
+
+
+def test_what_was_accepted_is_delivered_however_long_the_server_goes_on(monkeypatch):
+    with answering(b"HTTP/1.1 200 OK\r\n\r\n", forever=(b"x",)) as url:
+        monkeypatch.setenv("PAGER_URL", url)
+        assert post(b"{}", GENERIC, message_id="1") == "webhook pager"
 
 
 @pytest.mark.parametrize("webhook", [GENERIC, SLACK], ids=["generic", "slack"])

@@ -1,0 +1,39 @@
+"""One HTTP request with one deadline over the whole answer, however slowly the server sends it."""
+
+import asyncio
+
+import httpx
+
+
+def ask(client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int) -> tuple[httpx.Response, bytes]:
+    """Sends a request; returns the answer and its body, which is read as it comes: nothing is decompressed.
+
+    A POST that was accepted is done: its answer's body is not read.
+
+    Args:
+        client: Made for this request: it is closed. Its time-out to read is the time for everything.
+        request: Built by the client.
+        most_bytes: Of the body; of a longer one so many and one more are returned.
+
+    Raises:
+        httpx.HTTPError: There was no whole answer in time.
+    """
+    limit_s = client.timeout.read
+    request.headers["Accept-Encoding"] = "identity"
+
+    async def send() -> tuple[httpx.Response, bytes]:
+        body = bytearray()
+        async with asyncio.timeout(limit_s), client:
+            answer = await client.send(request, stream=True)
+            if request.method != "POST" or not answer.is_success:
+                async for part in answer.aiter_raw():
+                    body += part
+                    if len(body) > most_bytes:
+                        break
+            await answer.aclose()
+        return answer, bytes(body[: most_bytes + 1])
+
+    try:
+        return asyncio.run(send())
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(f"no whole answer within {limit_s:g} s") from error
