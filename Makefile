@@ -49,25 +49,25 @@ test-integration: $(READY) ## tests that need other toolchains (Go, Node, Promet
 mutants: $(READY) ## how many of 50 planted mistakes the tests catch (hours; goes on where it was stopped)
 	@$(BIN)/python -m tests.lab.mutants $(ARGS)
 
-faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs; writes docs/RELIABILITY.md (an hour)
+faults: $(READY) ## kills, full disks, power cuts and rivals in hundreds of runs; writes docs/evidence/reliability.md (an hour)
 	@$(BIN)/python -m tests.lab.faults $(ARGS)
 
-chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in it; writes docs/SCALE.md (half an hour)
+chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in it; writes docs/evidence/scale.md (half an hour)
 	@$(BIN)/python -m tests.lab.faults.chain $(ARGS)
 
-scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/SCALE.md (15 minutes, quiet)
+scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/evidence/scale.md (15 minutes, quiet)
 	@$(BIN)/python -m tests.lab.scale $(ARGS)
 
-scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/RELIABILITY.md (15 minutes)
+scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/evidence/reliability.md (15 minutes)
 	@$(BIN)/python -m tests.lab.faults.scheduled $(ARGS)
 
-fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/RELIABILITY.md (ARGS="--seconds N")
+fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/evidence/reliability.md (ARGS="--seconds N")
 	@$(BIN)/python -m tests.lab.fuzz $(ARGS)
 
 worlds: $(READY) ## whole ingests with a hostile host and a hostile metrics server, drawn (ARGS="--count N --seed N")
 	@$(BIN)/python -m tests.lab.worlds $(ARGS)
 
-years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/RELIABILITY.md (half an hour)
+years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/evidence/reliability.md (half an hour)
 	@$(BIN)/python -m tests.lab.years $(ARGS)
 
 ranges: $(READY) ## unit tests with the lowest and the newest versions that pyproject.toml allows (ENDS=lowest: only those)

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigError
 _ARENA_MAX = -8
 """`M_ARENA_MAX` of glibc's malloc.h."""
 STEP_BYTES = 3 << 30
-"""Memory of a step that starts Spark: 2.4 GiB for `make run` (docs/PERFORMANCE.md), and what is around it."""
+"""Memory of a step that starts Spark: 2.4 GiB for `make run` (docs/evidence/performance.md), and what is around it."""
 
 
 def variable(name: str) -> str | None:

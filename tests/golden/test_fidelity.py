@@ -22,7 +22,7 @@ HERE = make_profile("here", RECORDED.timings)
 EARLIER_DRAWS = read_recordings(EARLIER)
 THEN = make_profile("earlier draws", EARLIER_DRAWS.timings)
 SEEDS = range(1, 31)
-LEDGER = Path(__file__).parents[2] / "docs/ACCURACY.md"
+LEDGER = Path(__file__).parents[2] / "docs/evidence/simulator.md"
 
 
 def judge(setting, run, profile):

@@ -21,7 +21,7 @@ MISSES = {
     "kafka-python, 1": {"share", "slow batches"},
     "kafka-python, 2": {"slow batches"},
 }
-"""By client and run, as `docs/ACCURACY.md` names them."""
+"""By client and run, as `docs/evidence/clients.md` names them."""
 
 
 def number_runs():

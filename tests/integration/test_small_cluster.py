@@ -1,4 +1,4 @@
-"""`docs/SCALE.md`, "A small cluster on one machine": its commands as they stand there, on other ports and in another folder.
+"""`docs/SMALL-CLUSTER.md`: its commands as they stand there, on other ports and in another folder.
 
 Oracle: what the paper promises, and the capture's own slow broker, number 1.
 """
@@ -25,10 +25,7 @@ def followed(tmp_path_factory):
     """What the commands printed, and the folder."""
     server_program()  # so that the paper's command finds all modules, or the test is skipped
     folder = tmp_path_factory.mktemp("small")
-    section = (
-        (ROOT / "docs/SCALE.md").read_text().partition("## A small cluster on one machine\n")[2].partition("\n## ")[0]
-    )
-    script = "".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
+    script = "".join(re.findall(r"```sh\n(.*?)```", (ROOT / "docs/SMALL-CLUSTER.md").read_text(), re.DOTALL))
     replaced = {"$PWD/build/small": str(folder)} | dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
     for old, new in replaced.items():
         assert old in script

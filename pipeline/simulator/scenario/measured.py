@@ -4,7 +4,7 @@ Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Pro
 Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads
 cost was noted by a client that reads its clock (`tests/lab/producers/TimedLoad.java`), its code compiled, 2,048 records a
 second, three versions timed twice: medians of each quantile of the six. How figures move with each of these numbers:
-`docs/ACCURACY.md`.
+`docs/evidence/simulator.md`.
 """
 
 from pipeline.simulator.clients.client import ThreadCosts

@@ -2,7 +2,7 @@
 
     make bench ARGS="clusters --clusters 20"
 
-One cluster of the last row has damaged logs, one a broker that does not answer. Writes the table of `docs/SCALE.md`.
+One cluster of the last row has damaged logs, one a broker that does not answer. Writes the table of `docs/evidence/scale.md`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.lab.bench.processes import CpuTime, PeakMemory
 from tests.lab.process import free_ports
 from tests.paper_rows import read_rows, with_rows
 
-PAPER = Path(__file__).parents[3] / "docs/SCALE.md"
+PAPER = Path(__file__).parents[3] / "docs/evidence/scale.md"
 HEAD = "| clusters | s | CPU-s | CPU-s per further one | memory, MiB | came to a verdict |\n|---|---|---|---|---|---|\n"
 TOPIC, MINUTE_MS = "audit", 60_000
 DONE = {0, 4}

@@ -7,7 +7,7 @@ archive of classes are there. Cold, `run` finds none of the three, and `make run
 empty home; packages and Delta's jars are at hand in both.
 
 A DAG is run as a task of Airflow runs it: a process of its own, from Airflow's import to the last mail. `--write` puts the tables
-into `docs/PERFORMANCE.md`, commands and DAGs each between their own markers, as far as they are known, after each row.
+into `docs/evidence/performance.md`, commands and DAGs each between their own markers, as far as they are known, after each row.
 """
 
 import argparse
@@ -52,7 +52,7 @@ SQL = "SELECT window_start, broker_id, share_ratio FROM gold.broker_share ORDER 
 PARTITIONS, MORE_PARTITIONS = 12, 1_000
 MORE_RECORDS = 1_000_000
 REPLAYED_RECORDS = 60_000
-PAPER = ROOT / "docs/PERFORMANCE.md"
+PAPER = ROOT / "docs/evidence/performance.md"
 CELLS = {"cpu_s": "{:.1f}", "wall_s": "{:.1f}", "memory_gib": "{:.2f}"}
 HEAD = (
     "| command | CPU-s before | now | ratio | seconds before | now | ratio | GiB before | now | bars |\n"
@@ -277,7 +277,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="of each command (1); DAGs run once")
     parser.add_argument("--only", choices=("commands", "dags"), help="one of the two tables")
     parser.add_argument(
-        "--write", action="store_true", help="put the tables between their markers in docs/PERFORMANCE.md"
+        "--write", action="store_true", help="put the tables between their markers in docs/evidence/performance.md"
     )
     arguments = parser.parse_args()
     baseline = variable("BASELINE")

@@ -1,6 +1,6 @@
 """What a warehouse takes of a disk: bytes in Delta per GB of traffic, by table; and what order of rows does for readers.
 
-    make bench ARGS="storage --write docs/SCALE.md"
+    make bench ARGS="storage --write docs/evidence/scale.md"
 
 Traffic: the committed capture in windows of a minute, and the logs of `collected_bench` in windows of an hour, both
 ingested, replayed and judged with the default candidates. A batch counts once, whatever its replicas.
@@ -172,7 +172,7 @@ def main():
         text = f"{format_sizes(cases)}\n\nTraffic: {traffic}.\n\n{format_order(measure_order(folder / 'year', rows))}"
     print(text)
     if arguments.write:
-        write_between(arguments.write, '"storage --write docs/SCALE.md"', f"\n{text}\n")
+        write_between(arguments.write, "storage", f"\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Takes the warehouse that `make run` left in that checkout, and runs this version over the same windows with the same secret, so that
 keys have the same ids. Columns that both have are compared row by row, volatile ones (`partition-health tables`) left out; numbers
-are equal where they differ by no more than their last digits. `--write` puts the table into `docs/PERFORMANCE.md`.
+are equal where they differ by no more than their last digits. `--write` puts the table into `docs/evidence/performance.md`.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def run_again(folder, secret):
 
 def main():
     parser = argparse.ArgumentParser(prog="make bench ARGS=tables", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/PERFORMANCE.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/evidence/performance.md")
     arguments = parser.parse_args()
     made = Path(os.environ["BASELINE"]) / MADE
     if not (made / "warehouse").is_dir():
@@ -94,4 +94,4 @@ def main():
     text = HEAD + "\n".join(line for line in lines if line)
     print(text)
     if arguments.write:
-        write_between(ROOT / "docs/PERFORMANCE.md", "tables", text)
+        write_between(ROOT / "docs/evidence/performance.md", "tables", text)

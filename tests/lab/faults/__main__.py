@@ -1,4 +1,4 @@
-"""Counts what faults cost, and writes the table of `docs/RELIABILITY.md`.
+"""Counts what faults cost, and writes the table of `docs/evidence/reliability.md`.
 
 ``python -m tests.lab.faults [--kills N] [--tries N] [--seed N] [--only FAULT]``: prints every try that lost or doubled something.
 """
@@ -18,7 +18,7 @@ from tests.lab.faults.rivals import jump_clocks, run_side_by_side
 from tests.lab.faults.spark import VICTIMS, kill_spark
 from tests.paper_rows import read_rows, with_rows
 
-PAPER = ROOT / "docs/RELIABILITY.md"
+PAPER = ROOT / "docs/evidence/reliability.md"
 HEAD = "| fault | tries | lost | doubled | repeated once | longest recovery |\n|---|---|---|---|---|---|\n"
 
 

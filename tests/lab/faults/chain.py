@@ -3,7 +3,7 @@
 ``python -m tests.lab.faults.chain [--kills N] [--seed N]``: the committed capture, all of it, by the commands that users give, and
 an S3 server, a master, two workers and an SMTP server as processes of their own. First nobody is disturbed, then a drawn
 process is killed by SIGKILL at a drawn moment. What ended with an error is started again, as a person would. Oracle: the
-tables and mails of a run on this machine's disks, without collector, bucket and cluster. Writes the table of `docs/SCALE.md`.
+tables and mails of a run on this machine's disks, without collector, bucket and cluster. Writes the table of `docs/evidence/scale.md`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.spark.capture_runs import FEW_CANDIDATES, compare, list_rows, make_se
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAPER = ROOT / "docs/SCALE.md"
+PAPER = ROOT / "docs/evidence/scale.md"
 HEAD = (
     "| killed | tries | commands started again | tables that differ | mails lost | doubled | repeated once "
     "| longest from first collector to last mail |\n|---|---|---|---|---|---|---|---|\n"

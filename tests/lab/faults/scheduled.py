@@ -1,7 +1,7 @@
 """Ten windows of a minute as Airflow schedules them, while its scheduler is killed and its API server is slow.
 
 Real brokers, a real producer and the clock: `make scheduled` takes a quarter of an hour and writes the table of
-`docs/RELIABILITY.md`. Broker 1 leads the partition of three records in four, so that there is an incident whose mail
+`docs/evidence/reliability.md`. Broker 1 leads the partition of three records in four, so that there is an incident whose mail
 is due once.
 """
 
@@ -39,7 +39,7 @@ from tests.lab.process import free_ports
 from tests.lab.relay import counting_relay
 from tests.paper_rows import with_rows
 
-PAPER = ROOT / "docs/RELIABILITY.md"
+PAPER = ROOT / "docs/evidence/reliability.md"
 HEAD = (
     "| window | judged after its end | verdicts | judged again, with the same result | most tries of a task | meanwhile |\n"
     "|---|---|---|---|---|---|\n"

@@ -1,4 +1,4 @@
-"""Fuzzes every target in processes of its own, and writes the table of `docs/RELIABILITY.md`.
+"""Fuzzes every target in processes of its own, and writes the table of `docs/evidence/reliability.md`.
 
 ``python -m tests.lab.fuzz [--seconds N] [--only NAME] [--add] [--seed N]``: a case that fails is kept in the corpus, for the tests to run
 it from then on.
@@ -18,7 +18,7 @@ from tests.lab.fuzz.mutations import mutate
 from tests.lab.fuzz.targets import ROOT, Target, load_targets, run
 from tests.paper_rows import read_rows, with_rows
 
-PAPER = ROOT / "docs/RELIABILITY.md"
+PAPER = ROOT / "docs/evidence/reliability.md"
 HEAD = "| parser or kernel | executions | crashes, other errors | longest | memory grown |\n|---|---|---|---|---|\n"
 ALL = "all"
 MOST_S = 1.0

@@ -1,7 +1,7 @@
 """Measures the jobs on Spark's standalone cluster, a master and workers of one core each as processes of their own.
 
 ``python -m tests.lab.scale [--units N] [--render FILE]``: the same traffic on one executor and on two, 1x, 4x and 16x of it on two,
-and one topic that is larger than all others; writes the tables of `docs/SCALE.md`. ``--requests``: what jobs ask an object store.
+and one topic that is larger than all others; writes the tables of `docs/evidence/scale.md`. ``--requests``: what jobs ask an object store.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tests.lab.scale.paper import HEAVY, format_paper
 from tests.lab.scale.requests import count_requests, format_requests
 from tests.lab.scale.traffic import SHIFTS, UNIT_RECORDS, link_units, make_copy, make_heavy, make_unit
 
-PAPER = ROOT / "docs/SCALE.md"
+PAPER = ROOT / "docs/evidence/scale.md"
 FIGURES, REQUESTS = ROOT / "build/scale.json", ROOT / "build/requests.json"
 RUNS = {"1x on 2": (2, 1), "4x on 2": (2, 4), "4x on 1": (1, 4), "16x on 2": (2, 16)}
 """Executors, and units of traffic in those of 1x."""

@@ -1,1 +1,1 @@
-"""What a warehouse of 1,000 hourly windows costs, measured: see `docs/RELIABILITY.md`."""
+"""What a warehouse of 1,000 hourly windows costs, measured: see `docs/evidence/reliability.md`."""

@@ -1,6 +1,6 @@
 """Measures what a run, and each statement of the report, costs after 10 and after 1,000 hourly windows.
 
-``python -m tests.lab.years [--hours N…] [--repeats N] [--folder FOLDER]``: writes the tables of `docs/RELIABILITY.md`.
+``python -m tests.lab.years [--hours N…] [--repeats N] [--folder FOLDER]``: writes the tables of `docs/evidence/reliability.md`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from tests.paper_rows import with_rows
 from tests.spark.capture_runs import CLUSTER, Capture, plan
 
 ROOT = Path(__file__).parents[3]
-PAPER = ROOT / "docs/RELIABILITY.md"
+PAPER = ROOT / "docs/evidence/reliability.md"
 TOPICS = ("orders", "ledger")
 SOURCES = ("log_directories", "consumer_groups", "producer_metrics")
 CONFIG = "partition-health.yaml"

@@ -28,8 +28,8 @@ from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, ENDING, decode_pair, draw_pairs, encode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, Range
-from tests.lab.fidelity.pairs.report import count_figures, format_tally
-from tests.lab.fidelity.pairs.sight import format_ranges, read_changes
+from tests.lab.fidelity.pairs.report import NEAR, count_figures, format_tally
+from tests.lab.fidelity.pairs.sight import format_baseline, format_ranges, read_changes
 from tests.lab.fidelity.pairs.tables import PairTable
 from tests.lab.fidelity.rows import HOLDS, MISSES
 from tests.lab.process import LabError
@@ -166,6 +166,16 @@ def test_ranges_of_a_first_sight_are_read_as_they_were_counted(part):
         found = [re.findall(r"(\d+) of (\d+) in", line)[0] for line in lines if line.startswith(kind)]
         inside, count = (sum(map(int, column)) for column in zip(*found, strict=True))
         assert [inside, count] == pytest.approx(tally[kind], rel=digits, abs=0)
+
+
+@pytest.mark.parametrize("part", ["00", "01", "02", "03"])
+def test_shares_of_a_first_sight_are_held_against_nothing_changes(part):
+    """Oracle: the stored tally; one digit is printed, so that a few lie on the bar."""
+    lines = format_baseline([FOLDER / part / SIGHT]).splitlines()[2:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    near, count = (sum(int(row[column].split()[0]) for row in rows if "changed" not in row[0]) for column in (2, 1))
+    assert [near, count] == pytest.approx(json.loads((FOLDER / part / TALLY).read_text())[NEAR], abs=2)
+    assert {row[3] for row in rows if "changed" in row[0]} == {"0"}
 
 
 def test_a_back_test_has_the_narrower_bar():

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-PAPER = Path(__file__).parents[3] / "docs/accuracy-constants.md"
+PAPER = Path(__file__).parents[3] / "docs/evidence/constants.md"
 ROWS = re.findall(r"^\| `([\w.]+)\.(\w+)` \| ([\d./]+) \| ([^|]+) \|", PAPER.read_text(), re.MULTILINE)
 
 

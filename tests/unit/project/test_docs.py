@@ -48,6 +48,19 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) < 90
 
 
+def test_what_users_read_stays_short():
+    lines = {paper: len(paper.read_text().splitlines()) for paper in PAPERS}
+    assert sum(lines[paper] for paper in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/questions/*.md"))) < 1500
+    assert lines[ROOT / "docs/FIRST-RUN.md"] < 80
+
+
+@pytest.mark.parametrize("paper", sorted(ROOT.glob("docs/evidence/*.md")), ids=lambda paper: paper.stem)
+def test_commands_write_into_the_page_that_names_them(paper):
+    text = paper.read_text()
+    assert text.count("<!-- made by: make ") == text.count("<!-- end of what it made -->\n")
+    assert {ROOT / name for name in re.findall(r"--write\s(docs/[\w/.-]+\.md)", text)} <= {paper}
+
+
 def test_paths_that_papers_name_exist():
     for paper in PAPERS:
         named = re.findall(r"`((?:pipeline|tests|dags|expectations|docs|docker)/[\w./-]*)`", paper.read_text())

@@ -8,8 +8,8 @@ that were recorded and never judged stand in it, too. ``recordings.json`` has se
 recording, so that archives which are too large to be committed can be left out.
 
 ``--again FOLDER`` replays archives that were recorded before, both ways and not blind, and writes nothing but what it prints.
-``--directions`` and ``--ranges`` read the first sights alone: the first lists the wrong directions in them, the other what
-ranges would need to hold nine figures of ten.
+``--directions``, ``--ranges`` and ``--baseline`` read the first sights alone: the first lists the wrong directions in them, the
+second what ranges would need to hold nine figures of ten, the third holds shares against the forecast that nothing changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.lab.fidelity.pairs import report as pairs
 from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, SIDES
 from tests.lab.fidelity.pairs.record import SETTINGS, Stage, record_side
-from tests.lab.fidelity.pairs.sight import format_changes, format_ranges, read_changes
+from tests.lab.fidelity.pairs.sight import format_baseline, format_changes, format_ranges, read_changes
 from tests.lab.fidelity.pairs.tables import UNPACKED
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.process import LabError
@@ -63,11 +63,17 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
     parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
+    parser.add_argument("--baseline", action="store_true", help="only shares beside the forecast that nothing changes")
     parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")
     parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
     parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
     arguments = parser.parse_args()
     sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
+    if arguments.baseline:
+        print(text := format_baseline(sights))
+        if arguments.write:
+            write_between(arguments.write, "--baseline", text, word="draw")
+        return 0
     if arguments.directions or arguments.ranges is not None:
         wanted = [sight for sight in sights if not arguments.ranges or sight.parent.name in arguments.ranges]
         print(format_changes(sights) if arguments.directions else format_ranges(wanted))

@@ -39,28 +39,21 @@ SPARK = Spark(master="local[2]", driver_memory="2g")
 DOCUMENT = """\
 # Replayed and real runs
 
-Written by `make fidelity ARGS="--pairs --write FILE"`: a line for each replay, and whole those in which a figure misses its bar;
-without `--write` it prints all. Each pair is one traffic, sent twice to real brokers behind a proxy
-that delays: under one client (*before*) and under another (*after*), one after the other, each record at the same instant
-of the run with the same size and key. `partition-health replay` reads the recorded run's segments and its producers'
-scrapes, nothing of the other run. It predicts what the other client would have given (*replayed*), and what the recorded one
-should have given: the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
-(`make fidelity ARGS="--record-pairs SEED"`), the captures lie in `tests/data/pairs`.
+Written by `make fidelity ARGS="--pairs --write FILE"`: a line for each replay, and in full those in which a figure misses its bar. Without
+`--write` it prints all. Each pair is one traffic, sent twice to real brokers behind a proxy that delays: under one client (*before*) and
+then under another (*after*), each record at the same instant of the run with the same size and key. `partition-health replay` reads the
+recorded run's segments and its producers' scrapes, nothing of the other run. It predicts what the other client would have given
+(*replayed*), and what the recorded one should have given: the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
+(`make fidelity ARGS="--record-pairs SEED"`); the captures lie in `tests/data/pairs`.
 
-Ranges are those of `--json`: one more run lies in them nine times of ten, if the seeds' law is the real one.
+Bars: a broker's or partition's share of the bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever is wider;
+peak-to-mean 5 % (of bytes before compression, as the replay counts it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys
+alone decide, every partition to the record. *Right way*: the change between the two runs is larger than the bar (of shares: than the
+chance of both), and the replay's has the same sign. *Nine times of ten* is where one more run lies, if the seeds' law is the real one; it
+holds the model's error too, which was fitted to the blind draw (`make draw ARGS=--ranges`).
 
-Bars: share of a broker's or partition's bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever
-is wider; peak-to-mean 5 % (of bytes before compression, as the replay counts it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys alone decide, every partition to the record. *Right
-way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's has the
-same sign.
-
-The settings were drawn (seed 1757) and the runs recorded when the code was frozen; replayed by that code 312 of 338 figures
-held their bar, and 78 of 79 changes had the right sign. What missed led to corrections, so the tables below are no longer blind to
-these recordings: full batches now bound `batch.size` where bursts hide where runs end; a delay is tried by simulation where
-bursts queue on an idle connection; a codec's cost per batch and its cost per byte are two numbers; peaks are compared in the same
-bytes. Later each seed drew what calibration leaves open (a delay within its range, what a client's threads cost), and ranges
-became those in which one more run lies: since then the part of real figures inside stands below the tables. Ranges hold the model's
-own error too, which was fitted to the blind draw (`make draw ARGS=--ranges`).
+The settings were drawn (seed 1757) and the runs recorded when the code was frozen. On first sight 312 of 338 figures held their bar, and
+78 of 79 changes had the right sign. The code was mended since, so the tables below are not blind.
 
 ```text
 """

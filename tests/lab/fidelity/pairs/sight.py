@@ -1,14 +1,15 @@
-"""The tables of first sight, read off what was printed and is never written again: directions, and what ranges would need."""
+"""The tables of first sight, read off what was printed and is never written again: directions, shares, ranges."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.model.trust import Trust
-from tests.lab.fidelity.pairs.compare import EXACT, NOT_CLAIMED, RIGHT_WAY, WRONG_WAY, is_claimed
+from tests.lab.fidelity.pairs.compare import EXACT, NOT_CLAIMED, RIGHT_WAY, SHARE_POINTS, WRONG_WAY, is_claimed
 from tests.lab.fidelity.pairs.errors import SHARE, Miss, find_class, format_error
 from tests.lab.fidelity.pairs.predict import Range
 
@@ -23,6 +24,9 @@ _ROW = re.compile(
 _TITLE = re.compile(r"(?P<pair>\S+), .* \| ")
 _TRUST = "  trust: "
 _BACK_TEST = ", as it was: "
+BASELINE_HEAD = """\
+| share of | count | replay within 2 points | *nothing changes* within 2 points | mean error of the replay, points | of *nothing changes* |
+|---|---|---|---|---|---|"""
 
 
 @dataclass
@@ -97,3 +101,26 @@ def format_ranges(sights: Sequence[Path]) -> str:
                         miss
                     )
     return "\n".join(format_error(*named, own) for named, own in sorted(misses.items()))
+
+
+def format_baseline(sights: Sequence[Path]) -> str:
+    """Shares within two points, of the replay and of the forecast that nothing changes, as Markdown; by printed digits."""
+    errors = defaultdict[str, list[tuple[float, float]]](list)
+    for table in itertools.chain.from_iterable(map(read_tables, sights)):
+        setup = "current setup" if table.is_back_test else "another client"
+        for figure, (before, real, found, _) in table.rows.items():
+            if not figure.startswith(SHARE):
+                continue
+            subject = "brokers" if "broker" in figure else "partitions"
+            error = abs(found.median - float(real)), abs(float(before) - float(real))
+            errors[f"{setup}, {subject}"].append(error)
+            if error[1] > SHARE_POINTS:
+                errors[f"{setup}, {subject} whose share changed by more"].append(error)
+    lines = [BASELINE_HEAD]
+    for name, pairs in sorted(errors.items()):
+        replay, nothing = ([error for error in column if error <= SHARE_POINTS] for column in zip(*pairs, strict=True))
+        means = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        other = [f"{len(nothing)}", "{1:.1f}"] if "another" in name else ["", ""]
+        row = [name, f"{len(pairs)}", f"{len(replay)} ({len(replay) / len(pairs):.0%})", other[0], "{0:.1f}", other[1]]
+        lines.append(f"| {' | '.join(row)} |".format(*means))
+    return "\n".join(lines)
