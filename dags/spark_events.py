@@ -1,6 +1,6 @@
 """What Spark did, from its event log: which query made which table, with how many tasks.
 
-`python -m dags.spark_events FOLDER` prints it as a table of Markdown, as docs/ARCHITECTURE.md has it.
+`python -m dags.spark_events FOLDER` prints it as a table of Markdown, as docs/evidence/performance.md has it.
 """
 
 import json

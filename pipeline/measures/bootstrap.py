@@ -5,7 +5,7 @@ really placed: heavy ones each by itself, the others as so many equal ones. The 
 same window gives the same answer.
 
 References:
-    Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6 (parametric); docs/ARCHITECTURE.md, Measures.
+    Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6 (parametric); docs/MEASURES.md.
 """
 
 import hashlib

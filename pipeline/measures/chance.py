@@ -12,7 +12,7 @@ Batches sent in runs to one broker (sticky producers) and records of one key are
 is a lower bound on chance, which is why the practical limit and k-of-n windows exist as well.
 
 References:
-    docs/ARCHITECTURE.md, Measures; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995);
+    docs/MEASURES.md; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995);
     Hoeffding: Probability Inequalities for Sums of Bounded Random Variables, J. Am. Statist. Assoc. 58 (1963), theorem 2.
 """
 

@@ -12,7 +12,7 @@ window makes one large difference. Runs longer than a slot show between longer b
 References:
     Wilson, Hilferty: The Distribution of Chi-Square, Proc. Natl. Acad. Sci. USA 17 (1931);
     von Neumann: Distribution of the Ratio of the Mean Square Successive Difference to the Variance, Ann. Math. Statist. 12
-    (1941). docs/ARCHITECTURE.md, Measures: bursts make batches dependent.
+    (1941). docs/MEASURES.md: bursts make batches dependent.
 """
 
 import math

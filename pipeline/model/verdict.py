@@ -45,7 +45,7 @@ class Verdict:
     chance_value: float | None = None
     is_above: bool = False  # this window alone is above limit, floor and chance
     above_count: int = 0  # windows above among the last n, this one included
-    verdict: VerdictKind  # `fail` as docs/ARCHITECTURE.md defines it, `warn` when above and no `fail`
+    verdict: VerdictKind  # `fail` as docs/MEASURES.md defines it, `warn` when above and no `fail`
     reason: str
     k: int = 1  # windows above that make a failure; not stored
     severity: str = "critical"  # `critical` or `warning`; not stored

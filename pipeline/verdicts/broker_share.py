@@ -14,7 +14,7 @@ The last n windows are the last n that are known, in time order: a window that w
 without enough traffic counts as not above.
 
 References:
-    docs/ARCHITECTURE.md, Measures.
+    docs/MEASURES.md.
 """
 
 from collections import defaultdict, deque

@@ -1,6 +1,6 @@
 """Mails of the capture and of two captures made from it.
 
-Oracle: the rule of docs/ARCHITECTURE.md, "Measures", written out here, over shares counted by `tests/lab/facts.py`.
+Oracle: the rule of docs/MEASURES.md, written out here, over shares counted by `tests/lab/facts.py`.
 """
 
 import email

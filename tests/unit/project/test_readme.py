@@ -28,10 +28,19 @@ def test_the_configuration_is_valid(tmp_path, paper, clusters):
     assert set(load_config(file).clusters) == clusters
 
 
+def modules_called(paper):
+    """Modules of the commands that a paper shows, whose options are those they have."""
+    shown = [shlex.split(line, comments=True) for line in re.findall(r"^partition-health (.*)", paper, re.MULTILINE)]
+    return {build_parser(words[0]).parse_args(words).run.__module__ for words in shown}
+
+
 def test_every_command_is_shown_with_options_that_it_has():
-    shown = [shlex.split(line, comments=True) for line in re.findall(r"^partition-health (.*)", README, re.MULTILINE)]
-    called = [build_parser(words[0]).parse_args(words).run.__module__ for words in shown]
-    assert set(called) == {f"pipeline.cli.{name.replace('-', '_')}" for name in COMMANDS}
+    assert modules_called(README) == {f"pipeline.cli.{name.replace('-', '_')}" for name in COMMANDS}
+
+
+def test_commands_of_the_first_run_have_these_options():
+    called = modules_called((ROOT / "docs/FIRST-RUN.md").read_text())
+    assert called == {f"pipeline.cli.{name}" for name in ("init", "doctor", "run", "report", "sql")}
 
 
 PAGES = sorted((ROOT / "docs/questions").glob("*.md"))
