@@ -185,9 +185,9 @@ BROKER_RULES = (
         n=1,
         meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
-        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. Of a live cluster from the "
-        "moment others led its partitions, by leader epochs, to the last answer that it is away, and in that answer's window to its end "
-        "or the first sign of the broker; no answer that it is away, no outage",
+        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. For a live cluster they begin "
+        "when others led its partitions, by leader epochs, and end with the last answer that it is away; in the window of that answer "
+        "they last to the window's end or the broker's first sign. Without such an answer there is no outage",
         format="{:,.0f} s".format,
     ),
     Rule(
@@ -198,7 +198,7 @@ BROKER_RULES = (
         n=1,
         meaning="partitions it led were led by others later in the window",
         advice="Shares of such a window mix two placements: see whether a broker stopped, or leaders were elected or moved.",
-        doc="partitions that a broker led in a window before another did, by the leader epochs of their batches",
+        doc="partitions that a broker led in a window until another broker did, by the leader epochs of their batches",
     ),
     Rule(
         name="throttled",
@@ -209,8 +209,8 @@ BROKER_RULES = (
         meaning="a quota delays what producers send",
         advice="See `kafka-configs --describe --entity-type clients` (and `users`): raise the quota, or send less. A producer "
         "whose records wait longer than `delivery.timeout.ms` drops them.",
-        doc="milliseconds by which quotas delay produce requests on average: of a client `produce-throttle-time-avg`, of a broker "
-        "the mean of `ThrottleTimeMs`",
+        doc="milliseconds by which quotas delay produce requests on average: `produce-throttle-time-avg` of a client, the mean of "
+        "`ThrottleTimeMs` of a broker",
         format="{:,.0f} ms".format,
     ),
     Rule(
@@ -234,8 +234,8 @@ BROKER_RULES = (
         limit=0.10,
         meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
-        doc="part of the partitions a broker should lead that others lead. KRaft ignores "
-        "`leader.imbalance.per.broker.percentage` (10 %) and elects for any",
+        doc="of the partitions that a broker is the preferred leader of, the part that others lead. KRaft ignores "
+        "`leader.imbalance.per.broker.percentage` (10 %)",
         format=format_percent,
         needs_all_records=True,
     ),
@@ -275,9 +275,9 @@ BROKER_RULES = (
         limit=48,
         meaning="a disk will be full soon",
         advice="Shorten retention, move replicas, or add disks.",
-        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours; said from an "
-        "hour of observation on, and no further ahead than 24 times as long. Live brokers report capacity and room left "
-        "(`DescribeLogDirs`, Kafka 3.3 on), else `disk_bytes`; a volume that several brokers report is judged once",
+        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours. It needs an hour "
+        "of observation and looks no further ahead than 24 times as long. Live brokers report capacity and room left "
+        "(`DescribeLogDirs`, from Kafka 3.3 on); else `disk_bytes` counts. A volume that several brokers report is judged once",
         format="{:.0f} h".format,
         is_falling=True,
         severity="critical",

@@ -59,7 +59,7 @@ TOPIC_RULES = (
         n=4,
         meaning="a partition carries far more than its topic's mean",
         advice="Look at the topic's keys in `gold.hot_keys`, and at its producers' partitioner.",
-        doc="largest over mean partition, compared with chance for its placement and with the best any hash of its keys "
+        doc="bytes of the largest partition over the mean, compared with what chance gives and with the best that any hash of its keys "
         "can reach",
         format=format_ratio,
         needs_all_records=True,
@@ -110,7 +110,7 @@ TOPIC_RULES = (
         limit=1,
         meaning="replicas are out of the in-sync set",
         advice="Look at disk and network of the followers' brokers.",
-        doc="followers out of the in-sync set, that is behind for longer than `replica.lag.time.max.ms`, or gone",
+        doc="followers out of the in-sync set: behind for longer than `replica.lag.time.max.ms`, or gone",
     ),
     Rule(
         name="replica_size_spread",
