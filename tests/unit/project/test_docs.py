@@ -49,9 +49,10 @@ def test_the_readme_is_short():
 
 
 def test_what_users_read_stays_short():
-    lines = {paper: len(paper.read_text().splitlines()) for paper in PAPERS}
-    assert sum(lines[paper] for paper in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/questions/*.md"))) < 1500
-    assert lines[ROOT / "docs/FIRST-RUN.md"] < 80
+    """All of `docs` but the evidence and the page about the code."""
+    papers = {*ROOT.glob("docs/*.md"), *ROOT.glob("docs/questions/*.md")} - {ROOT / "docs/ARCHITECTURE.md"}
+    assert sum(len(paper.read_text().splitlines()) for paper in papers) < 1500
+    assert len((ROOT / "docs/FIRST-RUN.md").read_text().splitlines()) < 80
 
 
 @pytest.mark.parametrize("paper", sorted(ROOT.glob("docs/evidence/*.md")), ids=lambda paper: paper.stem)
