@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from pipeline.alerting.content import Content
-from pipeline.alerting.http_answer import ask
+from pipeline.alerting.http_request import exchange_once
 from pipeline.alerting.message import message_of, subject_line_of
 from pipeline.config.mail import Alertmanager
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
@@ -141,7 +141,7 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
         client = alertmanager.async_client()
-        answer, content = ask(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
+        answer, content = exchange_once(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
     except httpx.HTTPError as error:
         raise UnusableServerError(
             f"{name}: {type(error).__name__}: {format_name(str(error), _REASON_LIMIT)}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
-from pipeline.alerting.http_answer import ask
+from pipeline.alerting.http_request import exchange_once
 from pipeline.alerting.message import message_id_of, message_of, render_text, subject_line_of
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
@@ -51,7 +51,7 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         with _unlogged():
             client = httpx.AsyncClient(timeout=webhook.timeout_s)
             request = client.build_request("POST", webhook.url, content=payload, headers=headers)
-            answer, body = ask(client, request, most_bytes=4 * _REASON_LIMIT)
+            answer, body = exchange_once(client, request, most_bytes=4 * _REASON_LIMIT)
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
         raise UnusableServerError(reason) from error

@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from pipeline.alerting.http_answer import ask
+from pipeline.alerting.http_request import exchange_once
 from pipeline.config.metrics import Pushgateway
 from pipeline.config.report import cluster_slug
 from pipeline.durable_files import replace_file
@@ -82,7 +82,7 @@ def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> No
         def put() -> None:
             client = gateway.async_client()
             request = client.build_request(method, url, headers=dict(headers), content=data)
-            ask(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status()
+            exchange_once(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status()
 
         return put
 

@@ -5,7 +5,9 @@ import asyncio
 import httpx
 
 
-def ask(client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int) -> tuple[httpx.Response, bytes]:
+def exchange_once(
+    client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int
+) -> tuple[httpx.Response, bytes]:
     """Sends a request; returns the answer and its body, which is read as it comes: nothing is decompressed.
 
     A POST that was accepted is done: its answer's body is not read.
