@@ -76,8 +76,8 @@ ranges: $(READY) ## unit tests with the lowest and the newest versions that pypr
 sbom: $(READY) ## what is installed with the product, and under which licences, as CycloneDX
 	@$(BIN)/python .ci/sbom.py $(ARGS)
 
-PROJECT = $(addprefix tests/unit/project/test_,docs.py locks.py size.py)
-check: $(READY) ## format, lint, types, import contracts, unused code, sizes, papers, shell scripts
+PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py locks.py size.py)
+check: $(READY) ## format, lint, types, import contracts, unused code, columns, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
 		"python .ci/unused.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
