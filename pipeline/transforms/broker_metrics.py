@@ -1,15 +1,19 @@
 """From samples of brokers' metrics to what each broker, each of its topics and each stage of its Produce requests did."""
 
+from functools import cached_property
+
 import polars as pl
 
 from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
+from pipeline.codec.metrics.metric_table import STAGES
 from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
-STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
 LABELS = ("topic", "partition", "quantile", "broker_id", "id")  # labels that the summaries look at
 _POOL = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
 _REPLICAS = "kafka_server_replicamanager_"
+_BEHIND = "kafka_cluster_partition_underreplicated"
+_LARGEST_RATIO = 1.5  # the rate of a minute exceeds 1 by a little; a count of ns is far above
 _INSTANCE = ("source", "instance")
 _COUNTERS = {
     "bytes_in": "bytesin_total",
@@ -23,7 +27,7 @@ _WHOLE_BROKER = {
     "replication_bytes_in": "replicationbytesin_total",
     "replication_bytes_out": "replicationbytesout_total",
 }
-_STAGE_METRIC = rf"^{REQUEST_PREFIX}({'|'.join(STAGES)})timems(?:_(count|mean))?$"
+_STAGE_METRIC = rf"^{REQUEST_PREFIX}({'|'.join(STAGES)})timems(?:_(count|mean|sum))?$"
 
 
 class BrokerSamples:
@@ -31,20 +35,20 @@ class BrokerSamples:
 
     def __init__(self, samples: pl.DataFrame, settings: SampleSettings) -> None:
         name = pl.col("name")
-        starts = ("kafka_server_", "kafka_network_", LOG_SIZE)
+        starts = ("kafka_server_", "kafka_network_", LOG_SIZE, _BEHIND)
         self._samples = samples.filter(pl.any_horizontal(name.str.starts_with(start) for start in starts))
         self._settings = settings
 
     def summarise_brokers(self) -> pl.DataFrame:
         """One row per broker and window."""
         counted = {**_COUNTERS, **_WHOLE_BROKER}
+        either = pl.col("value").filter(pl.col("name") == f"{_POOL}percent_total")
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in counted.items()} | {
-            "handler_idle_ns": _value(f"{_POOL}percent_count"),
-            "handler_idle": _value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"),
-            "network_idle": _value(
-                "kafka_network_socketserver_networkprocessoravgidle_percent",
-                "kafka_network_socketserver_networkprocessoravgidlepercent",
+            "handler_idle_ns": pl.coalesce(_value(f"{_POOL}percent_count"), either.filter(either > _LARGEST_RATIO).max()),
+            "handler_idle": pl.coalesce(
+                _value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"), either.filter(either <= _LARGEST_RATIO).max()
             ),
+            "network_idle": _value("kafka_network_socketserver_networkprocessoravgidle_percent"),
             "leaders": _value(f"{_REPLICAS}leadercount"),
             "partitions": _value(f"{_REPLICAS}partitioncount"),
             "under_replicated": _value(f"{_REPLICAS}underreplicatedpartitions"),
@@ -69,18 +73,26 @@ class BrokerSamples:
             pl.col("reset_count").sum().alias("counter_reset_count"),
             pl.col("gap_count").sum(),
         )
-        sizes = self._log_sizes().group_by("window_start_ms", *_INSTANCE)
-        log_size = sizes.agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
-        return self._finished(brokers.join(log_size, on=["window_start_ms", *_INSTANCE], how="left"))
+        place = ["window_start_ms", *_INSTANCE]
+        topics = self._topics.group_by(place).agg(sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS)
+        sizes = self._log_sizes().group_by(place).agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
+        behind = self._last_of(_BEHIND).group_by(place).agg((pl.col("value") > 0).sum().cast(pl.Int64).alias("behind"))
+        # Redpanda has no counters of the whole broker.
+        whole_broker = [pl.coalesce(column, f"{column}_topics").alias(column) for column in _COUNTERS]
+        for found in (topics, sizes, behind):
+            brokers = brokers.join(found, on=place, how="left")
+        brokers = brokers.with_columns(*whole_broker, pl.coalesce("under_replicated_count", "behind"))
+        return self._finished(brokers.drop("behind", *(f"{column}_topics" for column in _COUNTERS)))
 
-    def summarise_topics(self) -> pl.DataFrame:
-        """One row per broker, topic and window."""
+    @cached_property
+    def _topics(self) -> pl.DataFrame:
+        """What each topic's counters rose by, by window."""
         subject = (*_INSTANCE, "topic")
         is_metered = pl.col("name").is_in([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()])
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in _COUNTERS.items()}
         metered = self._samples.filter(is_metered)
         scrapes = metered.filter(pl.col("topic").is_not_null()).group_by(*subject, "observed_at_ms").agg(**values)
-        topics = (
+        return (
             self._increases(scrapes, tuple(_COUNTERS), subject, metered)
             .group_by("window_start_ms", *subject, maintain_order=True)
             .agg(
@@ -89,12 +101,13 @@ class BrokerSamples:
                 pl.col("gap_count").sum(),
             )
         )
-        sized = (
-            self._log_sizes()
-            .group_by("window_start_ms", *subject)
-            .agg(sum_in_order(pl.col("size")).alias("log_size_bytes"), pl.len().cast(pl.Int64).alias("partition_count"))
-        )
-        return self._finished(topics.join(sized, on=["window_start_ms", *subject], how="full", coalesce=True))
+
+    def summarise_topics(self) -> pl.DataFrame:
+        """One row per broker, topic and window."""
+        place = ["window_start_ms", *_INSTANCE, "topic"]
+        size = sum_in_order(pl.col("size")).alias("log_size_bytes")
+        sized = self._log_sizes().group_by(place).agg(size, pl.len().cast(pl.Int64).alias("partition_count"))
+        return self._finished(self._topics.join(sized, on=place, how="full", coalesce=True))
 
     def summarise_request_times(self) -> pl.DataFrame:
         """One row per broker, stage of Produce requests and window."""
@@ -108,10 +121,11 @@ class BrokerSamples:
         scrapes = found.group_by(*subject, "observed_at_ms").agg(
             value.filter(part == "count").max().alias("requests"),
             value.filter(part == "mean").max().alias("mean"),
+            value.filter(part == "sum").max().alias("sum"),
             value.filter((part == "") & (quantile == 0.5)).max().alias("p50"),
             value.filter((part == "") & (quantile == 0.99)).max().alias("p99"),
         )
-        timed = scrapes.with_columns((pl.col("requests") * pl.col("mean")).alias("time"))
+        timed = scrapes.with_columns(pl.coalesce("sum", pl.col("requests") * pl.col("mean")).alias("time"))
         requests = sum_in_order(pl.col("requests_increase"))
         return self._finished(
             self._increases(timed, ("requests", "time"), subject, found)
@@ -134,13 +148,16 @@ class BrokerSamples:
         return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
 
     def _log_sizes(self) -> pl.DataFrame:
-        """Size of each replica at the last sample of the window."""
+        return self._last_of(LOG_SIZE).with_columns(pl.col("value").cast(pl.Int64).alias("size"))
+
+    def _last_of(self, metric: str) -> pl.DataFrame:
+        """A metric of each replica at the last sample of the window."""
         observed = pl.col("observed_at_ms")
         start = (observed - observed % self._settings.window_ms).alias("window_start_ms")
         return (
-            self._samples.filter((pl.col("name") == LOG_SIZE) & self._settings.is_wanted)
+            self._samples.filter((pl.col("name") == metric) & self._settings.is_wanted)
             .group_by(start, *_INSTANCE, "topic", "partition")
-            .agg(pl.col("value").sort_by("observed_at_ms").last().cast(pl.Int64).alias("size"))
+            .agg(pl.col("value").sort_by("observed_at_ms").last())
         )
 
     def _finished(self, rows: pl.DataFrame) -> pl.DataFrame:

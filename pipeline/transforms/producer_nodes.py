@@ -20,7 +20,9 @@ from pipeline.codec.metrics.metric_names import (
 from pipeline.transforms.arithmetic import divide, divide_by, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
-LABELS = ("client_id", "node_id", "version")  # labels that the summary looks at
+_TELLS = ("client_software_name", "client_software_version", "client_rack")  # labels that tell about the client itself
+# Labels that the summary looks at.
+LABELS = ("client_id", "node_id", "topic", "version", "client_instance_id", *_TELLS)
 _BROKER_PREFIX = f"{LIBRDKAFKA_PREFIX}broker_"
 START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
 _CLIENT = ("source", "instance", "client_id")
@@ -29,6 +31,8 @@ _PAIR = ("window_start_ms", *_CLIENT, "broker_id")
 _NODE_VALUES = {
     "request_total": (f"{NODE_PREFIX}request_total", f"{_BROKER_PREFIX}tx_total"),
     "byte_total": (f"{NODE_PREFIX}outgoing_byte_total", f"{_BROKER_PREFIX}txbytes_total"),
+    "request_rate": (f"{NODE_PREFIX}request_rate",),
+    "byte_rate": (f"{NODE_PREFIX}outgoing_byte_rate",),
     "error_total": (f"{_BROKER_PREFIX}txerrs_total",),
     "retry_total": (f"{_BROKER_PREFIX}txretries_total",),
     "latency_avg": (f"{NODE_PREFIX}request_latency_avg", f"{_BROKER_PREFIX}rtt_avg_ms"),
@@ -57,6 +61,7 @@ _CLIENT_VALUES = {
     "queue_messages": (f"{LIBRDKAFKA_PREFIX}msg_max",),
 }
 _SUMMED = ("produce_total",)
+_OF_TOPICS = ("record_total", "error_total", "retry_total")  # OpenTelemetry's agent has them by topic
 _OF_NODE_TOO = [
     "throttle_time_avg_ms",
     "queue_time_avg_ms",
@@ -98,11 +103,12 @@ def finish_nodes(
 
     Args:
         nodes: From `summarise_nodes`, of all instances.
-        precedence: Names of sources; of two that hold a client in a window the earlier counts.
+        precedence: Names of sources; of two that hold a client in a window the earlier counts, and of one source what is
+            scraped of the client, not what it pushed to brokers.
         client_configs: Configured settings by client id.
     """
     order = {source: place for place, source in enumerate(precedence)}
-    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64)
+    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64) * 2 + pl.col("node_is_pushed")
     nearest = (
         pl.DataFrame(nodes)
         .filter(place == place.min().over("window_start_ms", "client_id"))
@@ -119,10 +125,13 @@ def finish_nodes(
 
 def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
     """One column per value: of several metrics of that meaning the largest, of counters of parts the sum; NaN is NULL already."""
-    values = {column: pl.col("value").filter(pl.col("name").is_in(found)) for column, found in names.items()}
-    return {
-        column: sum_in_order(value.sort()) if column in _SUMMED else value.max() for column, value in values.items()
-    }
+    values = {}
+    for column, found in names.items():
+        is_found, is_topic = pl.col("name").is_in(found), pl.col("topic").is_not_null()
+        summed = sum_in_order(pl.col("value").filter(is_found & (is_topic | (column in _SUMMED))).sort())
+        largest = pl.col("value").filter(is_found & ~(is_topic & (column in _OF_TOPICS))).max()
+        values[column] = summed if column in _SUMMED else pl.coalesce(largest, summed)
+    return values
 
 
 def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
@@ -132,18 +141,24 @@ def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
     return (
         samples.filter(pl.col("name").is_in(names) & is_node)
         .group_by(_SAMPLE)
-        .agg(**_values(_NODE_VALUES), is_librdkafka=pl.col("name").str.starts_with(LIBRDKAFKA_PREFIX).any())
+        .agg(
+            **_values(_NODE_VALUES),
+            is_librdkafka=pl.col("name").str.starts_with(LIBRDKAFKA_PREFIX).any(),
+            is_pushed=pl.col("client_instance_id").is_not_null().any(),
+        )
         .with_columns(pl.col("node_id").str.extract(r"(\d+)$", 1).cast(pl.Int64).alias("broker_id"))
     )
 
 
 def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per producer and instant, `client_version` among its columns."""
+    """One row per producer and instant, with what the client is: `client_version` and `_TELLS`."""
     names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
-    version = pl.col("version").filter(pl.col("name") == CLIENT_VERSION).max().alias("client_version")
+    version = pl.col("version").filter(pl.col("name") == CLIENT_VERSION).max()
+    tells = {name: pl.col(name).max() for name in _TELLS}
+    tells["client_version"] = pl.coalesce(version, tells.pop("client_software_version"))
     chosen = samples.filter(pl.col("name").is_in(names)).group_by(*_CLIENT, "observed_at_ms")
     available = pl.coalesce("buffer_available", pl.col("buffer_total") - pl.col("buffer_used"))
-    return chosen.agg(version, **_values(_CLIENT_VALUES)).with_columns(available.alias("buffer_available"))
+    return chosen.agg(**tells, **_values(_CLIENT_VALUES)).with_columns(available.alias("buffer_available"))
 
 
 def _with_instants(values: pl.DataFrame, samples: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> pl.DataFrame:
@@ -162,8 +177,6 @@ def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
     is_whole = pl.col("covered_ms").filter(is_inner).sum() == inner_until - inner_from
     inner_bytes = pl.when(is_whole).then(sum_in_order(pl.col("byte_total_increase").filter(is_inner)))
     rates = {
-        "request_rate_per_s": "request_total",
-        "outgoing_rate_bytes_per_s": "byte_total",
         "node_error_rate_per_s": "error_total",
         "node_retry_rate_per_s": "retry_total",
     }
@@ -184,6 +197,9 @@ def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
         inner_bytes.alias("inner_bytes"),
         inner_from.alias("inner_from"),
         inner_until.alias("inner_until"),
+        pl.coalesce(_rate("request_total"), mean_sorted(pl.col("request_rate"))).alias("request_rate_per_s"),
+        pl.coalesce(_rate("byte_total"), mean_sorted(pl.col("byte_rate"))).alias("outgoing_rate_bytes_per_s"),
+        pl.col("is_pushed").any().alias("node_is_pushed"),
         pl.col("queue_time_max").max().alias("node_queue_time_max_ms"),
         **{name: _rate(counter) for name, counter in rates.items()},
         **{name: mean_sorted(pl.col(value)) for name, value in means.items()},
@@ -210,7 +226,7 @@ def _per_client(clients: pl.DataFrame) -> pl.DataFrame:
         pl.col("throttle_time_max").max().alias("throttle_time_max_ms"),
         pl.col("queue_time_max").max().alias("queue_time_max_ms"),
         pl.col("queue_messages").max().alias("node_queue_messages"),
-        pl.col("client_version").max(),
+        *(pl.col(name).max() for name in ("client_version", "client_software_name", "client_rack")),
         divide(divide_by(increase["buffer_wait_ns"], 1e9), _observed_s()).alias("buffer_blocked_ratio"),
         _rate("error_total").alias("error_rate_per_s"),
         _rate("retry_total").alias("retry_rate_per_s"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
 INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
-_LABELS = (*producer_nodes.LABELS, *broker_metrics.LABELS)
+_LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))
 
 
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.codec.metrics.exposition import ExpositionReader
-from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, Series, name_series
+from pipeline.codec.metrics.metric_names import Series, name_series
+from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 
 NAMES = st.from_regex(r"[a-z_:][a-z0-9_:]{0,12}", fullmatch=True)
 VALUES = st.one_of(
@@ -72,7 +73,7 @@ KAFKA_NAMES = st.one_of(
     NAMES,
     st.builds(
         lambda prefix, cut, rest: prefix[: len(prefix) - cut] + rest,
-        st.sampled_from([*EXPOSED_PREFIXES, "kafka_server_BrokerTopicMetrics_Count", "kafka_log_Log_Value"]),
+        st.sampled_from([*sorted(FORMS_BY_NAME), "kafka_server_BrokerTopicMetrics_Count", "kafka_log_Log_Value"]),
         st.integers(0, 3),
         st.sampled_from(["", "x", "Total", "_total", "9"]),
     ),

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import EXPOSED_PREFIXES, BadLine, Series, name_series
+from pipeline.codec.metrics.metric_names import BadLine, Series, name_series, plain_name
+from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import parser
 
 MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000
 _NOT_WANTED = -1
 _OPENMETRICS_END = "# EOF"
-_PLAIN_SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?")
+_PLAIN_SERIES = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?")
 _QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _LINE = re.compile(
     rf"""[ \t]*(?P<series>(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)?[ \t]*(?:\{{(?P<labels>(?:[^"}}]|{_QUOTED})*)\}})?)
@@ -63,7 +64,7 @@ class ExpositionReader:
         """Starts with nothing known."""
         self.series: list[Series] = []
         self._choose = choose
-        self._prefixes = EXPOSED_PREFIXES if choose is name_series else ()
+        self._known_names = FORMS_BY_NAME if choose is name_series else None
         self._known: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
@@ -135,10 +136,9 @@ class ExpositionReader:
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
-        if not self._prefixes or line[0] == "{" or line[:64].lower().startswith(self._prefixes):
-            return False
         text, _, value = line.rpartition(" ")
-        if not _PLAIN_SERIES.fullmatch(text):
+        plain = None if self._known_names is None else _PLAIN_SERIES.fullmatch(text)
+        if plain is None or plain_name(plain["name"]) in self._known_names:
             return False
         try:
             float(value)

@@ -1,19 +1,11 @@
-"""One name per metric, whichever exporter and version exposed it.
-
-Four generations are in use: jmx_exporter's default format 0.x (`…_request_total`), 1.x (`…_request`: untyped metrics
-lose `_total`), the exporter's own example rules for brokers (`kafka_server_brokertopicmetrics_bytesin_total`), and
-its default format for them (`kafka_server_BrokerTopicMetrics_Count{name="BytesInPerSec"}`), and kafka_exporter. The
-canonical name is the one of the example rules for brokers, and the default format of 0.x for clients.
-
-References:
-    jmx_exporter `JmxCollector.java#defaultExport`, `PrometheusNaming.sanitizeMetricName`, `examples/kafka-2_0_0.yml`;
-    kafka_exporter `kafka_exporter.go`; Kafka `SenderMetricsRegistry`, `Selector`, `RequestMetrics`.
-"""
+"""Scraped series to canonical ones, by `metric_table`: names, labels, units."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
+
+from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 
 CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"
@@ -25,79 +17,35 @@ LOG_SIZE = "kafka_log_log_size"
 LIBRDKAFKA_PREFIX = "librdkafka_"
 PERF_TEST_PREFIX = "kafka_perf_test_"
 
-KNOWN_PREFIXES = (
-    "kafka_producer_producer_",
-    APP_INFO_PREFIX,
-    BROKER_TOPIC_PREFIX,
-    "kafka_server_replicamanager_",
-    "kafka_server_kafkarequesthandlerpool_",
-    "kafka_server_app_info_",
-    REQUEST_PREFIX,
-    "kafka_network_socketserver_",
-    "kafka_controller_kafkacontroller_",
-    LOG_SIZE,
-    "kafka_brokers",
-    "kafka_topic_",
-    "kafka_consumergroup_",
-)
-
-EXPOSED_PREFIXES = (*KNOWN_PREFIXES, "kafka_producer_", "kafka_server_app-info_", "kafka_log_log_value")
-"""What exposed names, in lower case, begin with that may get a canonical name of `KNOWN_PREFIXES`."""
-
-# What the exporters of 1.x shorten: attributes of the Java producer that end in -total.
-_CLIENT_COUNTERS = frozenset(
-    [
-        "batch_split",
-        "buffer_exhausted",
-        "bufferpool_wait_time",
-        "bufferpool_wait_time_ns",
-        "byte",
-        "connection_close",
-        "connection_creation",
-        "failed_authentication",
-        "failed_reauthentication",
-        "flush_time_ns",
-        "incoming_byte",
-        "io_time_ns",
-        "io_wait_time_ns",
-        "io_waittime",
-        "iotime",
-        "metadata_wait_time_ns",
-        "network_io",
-        "outgoing_byte",
-        "record_error",
-        "record_retry",
-        "record_send",
-        "request",
-        "response",
-        "select",
-        "successful_authentication",
-        "successful_authentication_no_reauth",
-        "successful_reauthentication",
-        "txn_abort_time_ns",
-        "txn_begin_time_ns",
-        "txn_commit_time_ns",
-        "txn_init_time_ns",
-        "txn_prepare_time_ns",
-        "txn_send_offsets_time_ns",
-    ]
-)
-_CLIENT_METRIC = re.compile(r"kafka_producer_(?:producer|producer_node|producer_topic)_metrics_(?P<attribute>\w+)")
-_YAMMER_DEFAULT = re.compile(
-    r"(?P<bean>kafka_[a-z]+_[A-Za-z]+)_"
-    r"(?P<attribute>Value|Count|Mean|Max|Min|StdDev|MeanRate|\w+MinuteRate|\d+thPercentile)",
-    re.IGNORECASE,
-)
-_PERCENTILE = re.compile(r"(\d+)thpercentile")
-_LABEL_WORDS = {"clientid": "client_id", "nodeid": "node_id"}
+_LABEL_WORDS = {
+    "clientid": "client_id",
+    "nodeid": "node_id",
+    "clientinstanceid": "client_instance_id",
+    "clientrack": "client_rack",
+    "clientsoftwarename": "client_software_name",
+    "clientsoftwareversion": "client_software_version",
+    "kafka_version": "client_software_version",  # Micrometer
+    "kafka_broker_id": "broker_id",
+    "kafka_node_id": "broker_id",
+    "topic_name": "topic",  # kminion
+    "partition_id": "partition",
+    "redpanda_topic": "topic",
+    "redpanda_partition": "partition",
+}
+# Confluent's rules take the rest of an MBean's name for the client: `x, node-id=node-0`.
+_CLIENT_AND_NODE = re.compile(r"(?P<client>.*), ?node-id=(?P<node>[^,]*)")
+_OBJECT_NAME = re.compile(r"(?P<domain>[\w.]+)<type=(?P<type>[^,>]+)(?P<keys>[^>]*)><>(?P<attribute>[\w-]+)")
+_OBJECT_KEY = re.compile(r", ?([\w-]+)=([^,]*)")
+_LEAST_LIKENESS = 0.6
 
 
 class Series(NamedTuple):
-    """Identity of a series: canonical name, label pairs sorted by name; and its name as scraped."""
+    """Identity of a series: canonical name, label pairs sorted by name; its name as scraped; and what its values are multiplied by."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
     exposed_name: str
+    factor: float = 1.0
 
 
 class BadLine(NamedTuple):
@@ -124,58 +72,65 @@ class MetricText(NamedTuple):
 
 
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
-    """Gives a scraped series its canonical name.
-
-    None where the pipeline has no use for the metric: not of `KNOWN_PREFIXES`, or of a request that is not a Produce.
+    """Gives a scraped series its canonical name; None where no table is made of it.
 
     >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
     'kafka_server_brokertopicmetrics_bytesin_total'
-    >>> name_series("kafka_producer_producer_node_metrics_request", {"client_id": "c"}).name
+    >>> name_series("kafka_producer_node_request_total", {"client_id": "c", "node_id": "node-1"}).name
     'kafka_producer_producer_node_metrics_request_total'
     """
+    name = plain_name(exposed_name)
     plain = {_name_label(label): value for label, value in labels.items()}
-    name = _name_metric(exposed_name, plain)
-    if not name.startswith(KNOWN_PREFIXES):
-        return None
-    if name.startswith(REQUEST_PREFIX) and plain.get("request", "Produce") != "Produce":
-        return None
-    return Series(name, tuple(sorted(plain.items())), exposed_name)
+    bean = _OBJECT_NAME.match(plain.pop("_objectname", ""))  # the exporter tells equal names apart by it
+    if bean is not None:
+        name = plain_name("_".join(bean.group("domain", "type", "attribute")))
+        plain |= {_name_label(label): value for label, value in _OBJECT_KEY.findall(bean["keys"])}
+    client = _CLIENT_AND_NODE.fullmatch(plain.get("client_id", ""))
+    if client is not None:
+        plain |= {"client_id": client["client"], "node_id": client["node"]}
+    for form in FORMS_BY_NAME.get(name, ()):
+        if form.fits(plain):
+            if "name" in form.where:
+                del plain["name"]
+            if plain.get("node_id", "").isdecimal():  # librdkafka's telemetry
+                plain["node_id"] = f"node-{plain['node_id']}"
+            if "client_instance_id" in plain:
+                plain.setdefault("client_id", plain["client_instance_id"])
+            pairs = tuple(sorted({**plain, **dict(form.adds)}.items()))
+            return Series(form.metric.name, pairs, exposed_name, form.factor)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def plain_name(exposed_name: str) -> str:
+    """A name in the spelling of the table."""
+    return exposed_name.replace(".", "_").replace("-", "_").lower()
 
 
 @lru_cache(maxsize=4096)
 def _name_label(label: str) -> str:
-    word = label.replace("-", "_").replace(".", "_").lower()
+    word = plain_name(label)
     return _LABEL_WORDS.get(word, word)
 
 
-def _name_metric(exposed_name: str, labels: dict[str, str]) -> str:
-    """The canonical name; takes `name` out of the labels, and puts `quantile` in, where the default format has them."""
-    if "name" in labels and not _CLIENT_METRIC.fullmatch(exposed_name):
-        default = _YAMMER_DEFAULT.fullmatch(exposed_name)
-        if default:
-            return _name_yammer(default["bean"].lower(), labels.pop("name"), default["attribute"].lower(), labels)
-    return _name_by_rules(exposed_name)
+def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
+    """Names that resemble one of a metric which none of the names gives: name, the nearest known, its canonical name; nearest first."""
+    plain = {plain_name(name): name for name in exposed_names}
+    seen = {form.metric.meaning for name in plain for form in FORMS_BY_NAME.get(name, ())}
+    missing = {
+        name: forms[0].metric.name
+        for name, forms in FORMS_BY_NAME.items()
+        if all(form.metric.meaning not in seen for form in forms)
+    }
+    found = []
+    for name in plain.keys() - FORMS_BY_NAME.keys():
+        nearest = max(missing, key=lambda known: (_likeness(name, known), known), default="")
+        if (likeness := _likeness(name, nearest)) >= _LEAST_LIKENESS:
+            found.append((-likeness, plain[name], nearest, missing[nearest]))
+    return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(found)]
 
 
-@lru_cache(maxsize=4096)
-def _name_by_rules(exposed_name: str) -> str:
-    """The canonical name where no label is part of it."""
-    client = _CLIENT_METRIC.fullmatch(exposed_name)
-    if client:
-        return exposed_name + ("_total" if client["attribute"] in _CLIENT_COUNTERS else "")
-    name = exposed_name.replace(".", "_").replace("-", "_").lower()
-    name = re.sub(r"_count_total$", "_count", name)  # 1.x gives a counter its suffix, whatever the rule says
-    return re.sub(r"persec(?:_count)?(?:_total)?$", "_total", name)
-
-
-def _name_yammer(bean: str, metric: str, attribute: str, labels: dict[str, str]) -> str:
-    base = f"{bean}_{metric.lower()}"
-    percentile = _PERCENTILE.fullmatch(attribute)
-    if percentile:
-        labels["quantile"] = f"0.{percentile[1]}"
-        return base
-    if attribute == "count":
-        return f"{base.removesuffix('persec')}_total" if base.endswith("persec") else f"{base}_count"
-    if attribute in {"value", "meanrate"} and "percent" in base:
-        return re.sub(r"percent.*$", "_percent", base)
-    return base if attribute == "value" else f"{base}_{attribute}"
+def _likeness(one: str, other: str) -> float:
+    """Words that both names have, over those that either has."""
+    words, others = set(one.split("_")), set(other.split("_"))
+    return len(words & others) / len(words | others)

@@ -18,7 +18,13 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
+from pipeline.sources.metrics.metric_source import (
+    InstanceSamples,
+    MetricReading,
+    PageFolder,
+    SampleQuestion,
+    find_unknown_names,
+)
 
 if TYPE_CHECKING:
     from pipeline.sources.metrics.http_text import HttpReader
@@ -105,17 +111,22 @@ class ExporterUrls(PageFolder):
         return len(self.urls) * max(1, window.duration_ms // interval_ms)
 
     def probe(self) -> Iterator[Finding]:
-        """Reads every page once."""
+        """Reads every page once, and says which metrics are not known."""
         from pipeline.sources.metrics.http_text import HttpReader, shown
+        from pipeline.sources.metrics.metric_pages import names_of_page
 
+        names: set[str] = set()
         for url in self.urls.values():
             try:
                 with HttpReader(self.access.quick(), time.sleep) as http:
-                    found = f"{shown(url)}: a page of {len(http.read(url).text):,} characters"
+                    text = http.read(url).text
+                names |= names_of_page(text)
+                found = f"{shown(url)}: a page of {len(text):,} characters"
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
             else:
                 yield Finding(name="", is_ok=True, found=found)
+        yield from find_unknown_names(names)
 
 
 def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:

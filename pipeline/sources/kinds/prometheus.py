@@ -41,10 +41,10 @@ class Prometheus(PrometheusServer, MetricSource):
         return read_prometheus(self, question)
 
     def probe(self) -> Iterator[Finding]:
-        """Asks how many of the wanted series the server has."""
+        """Asks how many of the wanted series the server has, and which names are not known."""
         from pipeline.sources.metrics.prometheus import probe_prometheus
 
         try:
-            yield probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
+            yield from probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
         except (InputError, ConfigError) as error:
             yield Finding(name="", is_ok=False, found=str(error), advice="correct url or access of the source")

@@ -7,7 +7,8 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -136,6 +137,26 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
+
+
+def list_exposed_names(pages: Iterable[MetricPage]) -> set[str]:
+    """Names of all metrics of some exporters' pages; pages that cannot be read have none."""
+    names: set[str] = set()
+    for page in pages:
+        with suppress(UnicodeDecodeError, OSError, InputError):
+            names |= names_of_page(read_small(page.path, MOST_TEXT_BYTES).decode())
+    return names
+
+
+def names_of_page(text: str) -> set[str]:
+    """Names of all metrics of a page, as exposed."""
+    names: set[str] = set()
+
+    def note(name: str, _: Mapping[str, str]) -> None:
+        names.add(name)
+
+    ExpositionReader(note).read(text)
+    return names
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:

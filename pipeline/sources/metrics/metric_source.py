@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath, Duration
+from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.config.pipeline_config import Cluster
     from pipeline.sources.metrics.metric_pages import MetricPage
+
+_MOST_PROBED = 20
 
 
 class InstanceSamples(NamedTuple):
@@ -175,6 +178,18 @@ class MetricSource(Source):
         return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
 
 
+def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
+    """A finding about names that resemble a metric which none of the names gives; none where there are none."""
+    from pipeline.codec.metrics.metric_names import list_unknown
+
+    unknown = list_unknown(exposed_names)
+    if unknown:
+        named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])
+        _, _, canonical = unknown[0]
+        advice = f"where one is the same, a `prometheus` source takes it under `queries`, such as {canonical}: {unknown[0][0]}"
+        yield Finding(name="metrics", is_ok=True, found=named, advice=advice)
+
+
 class PageFolder(MetricSource):
     """A folder of exporter pages: `<path>/<instance>/<epoch ms>.prom`."""
 
@@ -193,6 +208,14 @@ class PageFolder(MetricSource):
         found, problems = discover_pages(self.path, question.name, type(self))
         name = question.name
         return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
+
+    def probe(self) -> Iterator[Finding]:
+        """Whether the folder is there, and which metrics of each instance's newest page are not known."""
+        from pipeline.sources.metrics.metric_pages import discover_pages, list_exposed_names
+
+        yield from super().probe()
+        newest = {page.instance: page for page in discover_pages(self.path, "", type(self))[0]}
+        yield from find_unknown_names(list_exposed_names(list(newest.values())[:_MOST_PROBED]))
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """One page an interval, from each instance's first page to its last."""

@@ -8,14 +8,15 @@ References:
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.codec.metrics.metric_names import Series, name_series
+from pipeline.codec.metrics.metric_table import FORMS, Form
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, HttpStatusError, InputError, parser
 from pipeline.model.finding import Finding
@@ -23,104 +24,49 @@ from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
-from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
+from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, milliseconds_of_seconds, sample_batch
 from pipeline.sources.questions import name_some
 
-_STAGES = "requestqueue|local|remote|throttle|responsequeue|responsesend|total"
-_STAGES_DEFAULT = "RequestQueue|Local|Remote|Throttle|ResponseQueue|ResponseSend|Total"
-
-
-class MetricFamily(NamedTuple):
-    """Metrics asked for together: an anchored pattern of exposed names, further matchers, one point a window or all."""
-
-    name: str
-    matchers: str = ""
-    is_coarse: bool = False
-
-
-FAMILIES = (
-    MetricFamily(
-        "kafka_producer_producer_node_metrics_"
-        "(request|request_total|outgoing_byte|outgoing_byte_total|request_latency_avg|request_latency_max)"
-    ),
-    MetricFamily(
-        "kafka_producer_producer_metrics_(batch_size_avg|records_per_request_avg|record_queue_time_(avg|max)"
-        "|produce_throttle_time_(avg|max)|requests_in_flight|buffer_available_bytes|buffer_total_bytes|bufferpool_wait_ratio"
-        "|(bufferpool_wait_time_ns|record_send|record_error|record_retry)(_total)?)"
-    ),
-    MetricFamily("kafka_producer_app_info_start_time_ms"),
-    MetricFamily(
-        "kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin|replicationbytesin|replicationbytesout"
-        "|bytesrejected|failedproducerequests|totalproducerequests)(persec)?_total"
-    ),
-    MetricFamily(
-        "kafka_server_BrokerTopicMetrics_Count",
-        matchers='name=~"(BytesIn|BytesOut|MessagesIn|ReplicationBytesIn|ReplicationBytesOut|BytesRejected'
-        '|FailedProduceRequests|TotalProduceRequests)PerSec"',
-    ),
-    MetricFamily(
-        f"kafka_network_requestmetrics_({_STAGES})timems", matchers='request="Produce",quantile=~"0.50|0.5|0.99"'
-    ),
-    MetricFamily(
-        f"kafka_network_requestmetrics_({_STAGES})timems_(mean|count|count_total)", matchers='request="Produce"'
-    ),
-    MetricFamily(
-        "kafka_network_RequestMetrics_(Mean|Count|50thPercentile|99thPercentile)",
-        matchers=f'request="Produce",name=~"({_STAGES_DEFAULT})TimeMs"',
-    ),
-    MetricFamily(
-        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
-        "(_percent|percent_count|percent_count_total|percent_oneminuterate)"
-    ),
-    MetricFamily(
-        "kafka_server_KafkaRequestHandlerPool_(OneMinuteRate|Count)", matchers='name="RequestHandlerAvgIdlePercent"'
-    ),
-    MetricFamily("kafka_network_socketserver_networkprocessoravgidle_?percent"),
-    MetricFamily("kafka_network_SocketServer_Value", matchers='name="NetworkProcessorAvgIdlePercent"'),
-    MetricFamily(
-        "kafka_server_replicamanager_(leadercount|partitioncount|underreplicatedpartitions|offlinereplicacount)"
-    ),
-    MetricFamily(
-        "kafka_server_ReplicaManager_Value",
-        matchers='name=~"LeaderCount|PartitionCount|UnderReplicatedPartitions|OfflineReplicaCount"',
-    ),
-    MetricFamily("kafka_server_app_info_(starttimems|StartTimeMs|start_time_ms)", is_coarse=True),
-    MetricFamily("kafka_log_log_size", is_coarse=True),
-    MetricFamily("kafka_log_Log_Value", matchers='name="Size"', is_coarse=True),
-    MetricFamily("kafka_topic_partition_current_offset", is_coarse=True),
-)
-
-
 class Query(NamedTuple):
-    """An expression, the canonical name of all series in the answer (None: their own), one point a window or all."""
+    """An expression; the canonical name of all series in the answer, or (`is_generated`) what all their names begin with."""
 
     promql: str
-    name: str | None = None
-    is_coarse: bool = False
-
-    @property
-    def subject(self) -> str:
-        """Subject of the question, in a word."""
-        return self.name or self.promql.split('"')[1]
+    subject: str
+    is_generated: bool = False
+    is_coarse: bool = False  # one point a window, else all
 
 
 def iter_queries(source: PrometheusServer) -> Iterator[Query]:
-    """The generated queries, then the configured ones.
+    """The generated queries, which ask for every name of the table and little else, then the configured ones.
 
     >>> from pipeline.config.http_access import PrometheusServer
     >>> asked = PrometheusServer(url="http://p:9090", selector='env="a"')
-    >>> next(iter_queries(asked)).promql[-22:]
-    'latency_max)",env="a"}'
+    >>> [query.promql for query in iter_queries(asked) if query.subject == "kafka_log_log"][0]
+    '{__name__=~"(?i:(kafka_log_log)(_size|_size_value))",env="a"}'
     """
-    for family in FAMILIES:
-        matchers = ",".join(part for part in (f'__name__=~"{family.name}"', family.matchers, source.selector) if part)
-        yield Query(promql=f"{{{matchers}}}", is_coarse=family.is_coarse)
+    alike: dict[tuple[str, bool, tuple[str, ...]], list[Form]] = defaultdict(list)
+    for form in FORMS:
+        labels = tuple(sorted(label for label, values in form.where.items() if values is not None))
+        alike[form.metric.family, form.metric.is_coarse, labels].append(form)
+    for (family, is_coarse, labels), forms in alike.items():
+        names: dict[tuple[str, ...], list[str]] = defaultdict(list)  # prefixes by the suffixes that all of them have
+        for prefix in dict.fromkeys(form.prefix for form in forms):
+            suffixes = dict.fromkeys(form.name.removeprefix(prefix) for form in forms if form.prefix == prefix)
+            names[tuple(suffixes)].append(prefix)
+        patterns = (f"({'|'.join(prefixes)})({'|'.join(suffixes)})" for suffixes, prefixes in names.items())
+        matchers = [f'__name__=~"(?i:{"|".join(patterns)})"']
+        for label in labels:
+            values = dict.fromkeys(value for form in forms for value in form.where[label] or ())
+            matchers.append(f'{label}=~"(?i:{"|".join(values).replace(".", "[.]")})"')
+        promql = f"{{{','.join([*matchers, *filter(None, [source.selector])])}}}"
+        yield Query(promql, family, is_generated=True, is_coarse=is_coarse)
     for name, promql in source.queries.items():
         if promql:
-            yield Query(promql=promql, name=name)
+            yield Query(promql, name)
 
 
+_T = TypeVar("_T")
 _OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_")
 POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
@@ -195,9 +141,16 @@ class _Server:
         self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
-    @parser
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
+        return self._ask(endpoint, asked, lambda data: {name: data[name] for name in ("result", "resultType")})
+
+    def list_names(self, matcher: str) -> list[str]:
+        """Names of metrics of which there are series."""
+        return self._ask("label/__name__/values", {"match[]": matcher}, lambda data: [str(name) for name in data])
+
+    @parser
+    def _ask(self, endpoint: str, asked: Mapping[str, str], take: Callable[[Any], _T]) -> _T:
         url = self._url + endpoint
         answer = self._http.read(url, asked, accept="application/json")
         if answer.content_type == "text/html":
@@ -205,7 +158,7 @@ class _Server:
             raise InputError(reason, path=shown(url))
         try:
             document = json.loads(answer.text)
-            data = {name: document["data"][name] for name in ("result", "resultType")}
+            data = take(document["data"])
         except (ValueError, KeyError, TypeError) as error:
             reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
             raise InputError(reason, path=shown(url)) from error
@@ -252,13 +205,13 @@ class _Server:
         )
 
     def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
-        exposed_name = labels.pop("__name__", query.name or "")
+        exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
         instance = labels.pop(self._source.instance_label, "")
         broker_id = self._source.brokers.get(instance, labels.pop(self._source.broker_label, None))
         if broker_id is not None:
             labels["broker_id"] = str(broker_id)
-        if query.name is not None:
-            return instance, Series(query.name, tuple(sorted(labels.items())), exposed_name)
+        if not query.is_generated:
+            return instance, Series(query.subject, tuple(sorted(labels.items())), exposed_name)
         series = name_series(exposed_name, labels)
         if series is None or series.name in self._source.queries:
             return None
@@ -277,26 +230,30 @@ class _Server:
 
 
 @parser
-def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> Finding:
+def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> list[Finding]:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 
-    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not.
+    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not. A second
+    finding names metrics that are not known, and the nearest that are.
     """
     counts: Counter[str] = Counter()
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)
         for query in iter_queries(source):
             result = server.ask("query", {"query": f"count({query.promql})"})["result"]
-            counts[query.subject.partition("(")[0].rstrip("_")] += int(result[0]["value"][1]) if result else 0
+            counts[query.subject] += int(result[0]["value"][1]) if result else 0
         targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"})["result"]
+        about_kafka = '__name__=~"(?i:.*(kafka|redpanda|producer).*)"'
+        names = server.list_names(f"{{{','.join(filter(None, (about_kafka, source.selector)))}}}")
     series = [f"{name} {count}" for name, count in counts.items() if count]
     down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
     is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
     found = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
     lacks = "" if is_ok or not series else "; no series of a broker"
-    return Finding(
+    answered = Finding(
         name="",
         is_ok=is_ok,
         found=f"{found}{lacks}{'; targets ' if down else ''}{down}",
         advice="" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source",
     )
+    return [answered, *find_unknown_names([name for name in names if name not in source.queries.values()])]

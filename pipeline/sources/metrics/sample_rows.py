@@ -58,16 +58,19 @@ def sample_batch(
 ) -> pa.RecordBatch:
     """Rows of samples of one instance.
 
-    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL.
+    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL. A
+    client that pushes its metrics to brokers is an instance by itself.
     """
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]
     take = pa.array(index, pa.int64())
     count = len(places)
+    values = values * np.array([s.factor for s in taken], np.float64)[index]
+    instances = [dict(s.labels).get("client_instance_id", instance) for s in taken]
     known = {
         "row_kind": _repeated("sample", count),
         "source": _repeated(source, count),
-        "instance": _repeated(instance, count),
+        "instance": pa.array(instances, pa.string()).take(take),
         "observed_at_ms": pa.array(observed_at_ms, pa.int64()),
         "name": pa.array([s.name for s in taken], pa.string()).take(take),
         "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),

@@ -5,8 +5,10 @@ import polars as pl
 import pytest
 
 from pipeline.codec.metrics.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, NODE_PREFIX
+from pipeline.transforms.producer_nodes import LABELS
 from pipeline.transforms.request_latency import measure_requests, take_apart
 
+LABELS_ARE_TEXTS = dict.fromkeys(LABELS, pl.String)
 SCRAPE_MS = 5_000
 LEVELS_MS = (400.0, 3.0, 3.0, 80.0, 3.0, 20.0, 3.0, 3.0, 150.0, 3.0) * 5  # for 5 s each
 
@@ -71,7 +73,7 @@ def test_nothing_counted_has_no_mean():
 def samples(name: str, values: list[float]) -> list[dict[str, object]]:
     return [
         {"source": "s", "instance": "i", "observed_at_ms": 5_000 * number, "name": name, "value": value}
-        | {"client_id": "c", "node_id": "node-7", "version": None}
+        | {**dict.fromkeys(LABELS), "client_id": "c", "node_id": "node-7"}
         for number, value in enumerate(values)
     ]
 
@@ -84,7 +86,7 @@ def test_few_requests_share_a_span_and_waits_have_no_broker():
         + samples(f"{NODE_PREFIX}request_latency_max", [np.nan, 9.0, 9.0, 9.0])
         + samples(f"{CLIENT_PREFIX}record_queue_time_avg", [np.nan, 5.0, 5.0, 5.0])
         + samples(f"{CLIENT_PREFIX}record_queue_time_max", [np.nan, 7.0, 7.0, 7.0]),
-        schema_overrides={"version": pl.String},
+        schema_overrides=LABELS_ARE_TEXTS,
     )
     found = measure_requests(table.with_columns(pl.col("value").fill_nan(None)))
     assert found.select("broker_id", "start_ms", "end_ms", "request_count", "latency_ms").rows() == [
@@ -102,6 +104,6 @@ def test_a_client_that_has_just_started_is_followed_from_its_start(started_ms, i
     rows = [row for name, told in values.items() for row in samples(f"{NODE_PREFIX}{name}", told)]
     if started_ms is not None:
         rows += samples(f"{APP_INFO_PREFIX}start_time_ms", [started_ms, started_ms])
-    table = pl.DataFrame(rows, schema_overrides={"version": pl.String}, strict=False)
+    table = pl.DataFrame(rows, schema_overrides=LABELS_ARE_TEXTS, strict=False)
     found = measure_requests(table).filter(pl.col("broker_id") == 7).select("start_ms", "end_ms", "latency_ms").rows()
     assert found == ([(started_ms, 0, pytest.approx(3.0)), (0, 5_000, pytest.approx(3.0))] if is_followed else [])

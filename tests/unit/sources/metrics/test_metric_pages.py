@@ -26,12 +26,12 @@ def rows(path, text, **fields):
 def test_samples_of_a_page(tmp_path):
     samples, problems = rows(
         tmp_path / "p",
-        'kafka_producer_producer_metrics_request{client_id="c"} 7\nkafka_brokers NaN\njvm_threads 3\n',
+        'kafka_producer_producer_metrics_record_send{client_id="c"} 7\nkafka_brokers NaN\njvm_threads 3\n',
     )
     assert problems == []
     assert [(s["name"], s["exposed_name"], s["labels"], s["value"], s["observed_at_ms"]) for s in samples] == [
         (
-            *("kafka_producer_producer_metrics_request_total", "kafka_producer_producer_metrics_request"),
+            *("kafka_producer_producer_metrics_record_send_total", "kafka_producer_producer_metrics_record_send"),
             *([("client_id", "c")], 7, AT_MS),
         ),
         ("kafka_brokers", "kafka_brokers", [], None, AT_MS),

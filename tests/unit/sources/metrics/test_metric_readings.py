@@ -9,12 +9,13 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
+from pipeline.codec.metrics.metric_table import FORMS
 from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
-from pipeline.sources.metrics.prometheus import FAMILIES, iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
+from pipeline.sources.metrics.prometheus import iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
 
 NOW_MS = 1_700_000_000_000
@@ -114,7 +115,7 @@ def test_a_page_too_large_for_the_server_is_asked_for_in_halves():
     def answer(path):
         asked = ask(path)
         start, end = float(asked["start"]), float(asked["end"])
-        if NAME.removesuffix("request_total") not in asked["query"]:
+        if "(kafka_producer_producer_node_metrics|" not in asked["query"]:
             return matrix()
         if end - start > 61:
             return Answer('{"status":"error","error":"too many samples"}', 422, JSON)
@@ -171,7 +172,7 @@ def test_the_server_s_clock_is_compared_with_ours_at_the_moment_it_answers(ahead
 def test_a_dropped_query_and_a_selector():
     (source,) = cluster(server("http://p", queries={"x": ""}, selector='env="a"')).sources
     queries = list(iter_queries(source))
-    assert len(queries) == len(FAMILIES)
+    assert {query.subject for query in queries} == {form.metric.family for form in FORMS}
     assert all(query.promql.endswith('env="a"}') for query in queries)
 
 
@@ -224,8 +225,8 @@ def test_sources_of_one_kind_tell_apart():
     assert refused == {"prometheus": False, "prometheus-2": True}  # the first one's clock is not ours
 
 
-def probed(down, *families):
-    """The finding on a server that has 12 series of some families, and targets that are down."""
+def probed(down, *families, exposed=()):
+    """The finding on a server that has 12 series of some families, and targets that are down; or about names exposed."""
 
     def answer(path):
         query = parse_qs(urlsplit(path).query)["query"][0]
@@ -236,9 +237,24 @@ def probed(down, *families):
         return Answer(json.dumps({"data": {"resultType": "vector", "result": result}}), headers=JSON)
 
     (source,) = cluster(server("http://p")).sources
-    with serving({"/api/v1/query": answer}) as site:
-        found = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+    names = Answer(json.dumps({"data": list(exposed)}), headers=JSON)
+    with serving({"/api/v1/query": answer, "/api/v1/label/__name__/values": names}) as site:
+        found, *others = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+    if exposed:
+        return [(other.name, other.found, other.advice) for other in others]
     return found.is_ok, found.found.removeprefix(f"{site.url}: "), found.advice
+
+
+def test_probe_names_what_is_not_known_and_the_nearest_known():
+    """Names of what is there already are nobody's question, however alike."""
+    latency = "kafka_producer_node_request_latency_"
+    known = (f"{latency}avg", f"{latency}max", "kafka_producer_node_request_total", "kafka_producer_node_request_rate")
+    other = ("acme_kafka_server_brokertopicmetrics_bytesin_total", f"{latency}min", "jvm_threads")
+    ((name, found, advice),) = probed((), exposed=(*known, *other))
+    assert name == "metrics"
+    assert found == f"not known {other[0]} (nearest: kafka_server_brokertopicmetrics_bytesin_total)"
+    assert f"kafka_server_brokertopicmetrics_bytesin_total: {other[0]}" in advice
+    assert probed((), exposed=known) == []
 
 
 PRODUCERS = "kafka_producer_producer_node_metrics 12"
@@ -250,9 +266,9 @@ PRODUCERS = "kafka_producer_producer_node_metrics 12"
         ((), ("node_metrics",), True, PRODUCERS),
         (
             ("b:7071",),
-            ("node_metrics", "kafka_log_log_size"),
+            ("node_metrics", "(kafka_log_log)(_size"),
             True,
-            f"{PRODUCERS}, kafka_log_log_size 12; targets down: b:7071",
+            f"{PRODUCERS}, kafka_log_log 12; targets down: b:7071",
         ),
         (
             ("b:7071", "a:7071"),

@@ -1,0 +1,290 @@
+"""One table: the metrics that tables are made of, and how each exporter names them.
+
+The recogniser of pages, the queries to Prometheus, `doctor` and the tables of `docs/METRICS.md` are made from it. A
+canonical name is the one of the JMX exporter: of its default format 0.x for clients, of its example rules for brokers.
+
+References:
+    jmx_exporter `JmxCollector.java#defaultExport`, `MatchedRuleToMetricSnapshotsConverter`, `PrometheusNaming.sanitizeMetricName`,
+    `examples/kafka-2_0_0.yml`; Strimzi `kafka-metrics.yaml` and `metrics-reporter` (`ClientTelemetryCollector`, `YammerCollector`);
+    Confluent `jmx-monitoring-stacks` (`kafka_client_reduced.yml`, `kafka_broker.yml`); Micrometer `KafkaMetrics`; OpenTelemetry
+    `kafka-clients` and `jmx-metrics` of the Java agent, `kafkametricsreceiver`; KIP-714 with Kafka's
+    `TelemetryMetricNamingConvention`; kafka_exporter; kminion; Redpanda's public metrics; Confluent Cloud's metrics export.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+TELEMETRY = "client telemetry (KIP-714)"
+JMX_RULES, JMX_DEFAULT = "JMX exporter: example rules, Strimzi", "JMX exporter: default format, MSK"
+JMX_FLAT = "JMX rules with attribute: Confluent, Aiven, reporters"
+OTEL_JMX, OTEL_RECEIVER = "OpenTelemetry JMX rules", "OpenTelemetry Kafka receiver"
+KAFKA_EXPORTER, KMINION, REDPANDA, CONFLUENT_CLOUD = "kafka_exporter", "kminion", "Redpanda", "Confluent Cloud"
+
+
+class Metric(NamedTuple):
+    """A metric that is needed: `<family>_<attribute>` is its canonical name."""
+
+    family: str
+    attribute: str
+    meaning: str  # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
+    kind: str  # counter, gauge, or text (a label holds it)
+    unit: str
+    is_coarse: bool = False  # one value a window suffices
+
+    @property
+    def name(self) -> str:
+        """The canonical name."""
+        return f"{self.family}_{self.attribute}" if self.attribute else self.family
+
+
+class Form(NamedTuple):
+    """How an exporter names a metric: in lower case, `_` for `.` and `-`."""
+
+    exporter: str
+    metric: Metric
+    prefix: str
+    suffix: str
+    where: Mapping[str, tuple[str, ...] | None] = {}  # labels and the values they may have, "" for none; None: any value
+    adds: tuple[tuple[str, str], ...] = ()  # labels that the name stands for
+    factor: float = 1.0  # from the exporter's unit to the metric's
+
+    @property
+    def name(self) -> str:
+        """The name as exposed."""
+        return f"{self.prefix}_{self.suffix}" if self.suffix else self.prefix
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series of the name, with these labels, is the metric."""
+        return all(
+            label in labels if values is None else labels.get(label, "").lower() in values
+            for label, values in self.where.items()
+        )
+
+
+# Attributes of producers' MBeans and their units; what ends in -total is a counter.
+_CLIENT: dict[str, dict[str, str]] = {
+    "producer-node-metrics": {
+        "request-total": "requests",
+        "request-rate": "requests/s",
+        "outgoing-byte-total": "bytes",
+        "outgoing-byte-rate": "bytes/s",
+        "request-latency-avg": "ms",
+        "request-latency-max": "ms",
+    },
+    "producer-metrics": {
+        "batch-size-avg": "bytes",
+        "records-per-request-avg": "records",
+        "record-queue-time-avg": "ms",
+        "record-queue-time-max": "ms",
+        "produce-throttle-time-avg": "ms",
+        "produce-throttle-time-max": "ms",
+        "requests-in-flight": "requests",
+        "buffer-available-bytes": "bytes",
+        "buffer-total-bytes": "bytes",
+        "bufferpool-wait-time-ns-total": "ns",
+        "record-send-total": "records",
+        "record-error-total": "records",
+        "record-retry-total": "records",
+    },
+    "app-info": {"start-time-ms": "ms", "version": ""},
+}
+# {group} is the MBean's type, {short} the same without -metrics.
+CLIENT_EXPORTERS = {
+    "JMX exporter, Strimzi's client reporter": "kafka_producer_{group}",
+    "Micrometer, Spring Boot, Strimzi's Connect rules": "kafka_{short}",
+    "OpenTelemetry Java agent": "kafka_producer",
+    f"{TELEMETRY}: OpenTelemetry": "org_apache_kafka_{short}",
+    f"{TELEMETRY}: Strimzi": "clients_org_apache_kafka_{short}",
+}
+
+
+def _client_forms() -> Iterator[Form]:
+    for bean, attributes in _CLIENT.items():
+        group = bean.replace("-", "_")
+        for attribute, unit in attributes.items():
+            kind = "counter" if attribute.endswith("-total") else "text" if attribute == "version" else "gauge"
+            name = attribute.replace("-", "_")
+            metric = Metric(f"kafka_producer_{group}", name, f"{bean} {attribute}", kind, unit)
+            for exporter, prefix in CLIENT_EXPORTERS.items():
+                is_agent = exporter.startswith("OpenTelemetry")  # its names do not tell whether they are of a connection
+                if is_agent and group == "app_info":
+                    continue
+                prefix = prefix.format(group=group, short=group.removesuffix("_metrics"))  # noqa: PLW2901
+                where = {"node_id": None} if is_agent and "node" in group else {}
+                for suffix in (name, name.removesuffix("_total")) if kind == "counter" else (name,):
+                    yield Form(exporter, metric, prefix, suffix, where)
+            if kind == "text":  # Confluent's rules, which put the attribute's value into a label
+                yield Form(next(iter(CLIENT_EXPORTERS)), metric, metric.family, "", {name: None})
+
+
+_TOPICS, _REQUESTS = "kafka_server_brokertopicmetrics", "kafka_network_requestmetrics"
+_POOL, _SOCKETS, _REPLICAS = (
+    *("kafka_server_kafkarequesthandlerpool", "kafka_network_socketserver", "kafka_server_replicamanager"),
+)
+STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
+_METERS = {
+    "BytesIn": "bytes",
+    "BytesOut": "bytes",
+    "MessagesIn": "records",
+    "ReplicationBytesIn": "bytes",
+    "ReplicationBytesOut": "bytes",
+    "BytesRejected": "bytes",
+    "FailedProduceRequests": "requests",
+    "TotalProduceRequests": "requests",
+}
+_PRODUCE = {"request": ("produce",)}
+_QUANTILES = (("50", ("0.5", "0.50")), ("99", ("0.99",)))
+
+
+def _bean_forms(
+    metric: Metric, name: str, attribute: str, *rules: str, where: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[Form]:
+    """Forms of one attribute of a broker's MBean: as rules name it, and with the attribute in the name or `name` a label."""
+    where = where or {}
+    for rule in rules:
+        yield Form(JMX_RULES, metric, metric.family, rule, where)
+    yield Form(JMX_DEFAULT, metric, metric.family, attribute, {**where, "name": (name,)})
+    for suffix in (f"{name}_{attribute}", *([f"{name}_count_total"] if attribute == "count" else [])):
+        yield Form(JMX_FLAT, metric, metric.family, suffix, where)
+
+
+def _meter_forms() -> Iterator[Form]:
+    for meter, unit in _METERS.items():
+        short = meter.lower()
+        metric = Metric(_TOPICS, f"{short}_total", f"BrokerTopicMetrics {meter}PerSec", "counter", unit)
+        yield from _bean_forms(metric, f"{short}persec", "count", f"{short}_total")
+        for suffix in ("", "_total", "_count_alltopics"):  # the first: untyped, of Confluent's rules
+            yield Form(JMX_FLAT, metric, _TOPICS, f"{short}persec{suffix}")
+        for exporter, prefix, suffixes, where in _METERS_ELSEWHERE.get(meter, ()):
+            for suffix in suffixes:
+                yield Form(exporter, metric, prefix, suffix, where)
+
+
+_IO = ("io_total", "io_bytes_total", "io_by_total")
+_METERS_ELSEWHERE: dict[str, tuple[tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]], ...]] = {
+    "BytesIn": (
+        (OTEL_JMX, "kafka_network", _IO, {"state": ("in",)}),
+        (OTEL_JMX, "kafka_network", _IO, {"direction": ("in",)}),
+        (
+            *(REDPANDA, "redpanda_kafka", ("request_bytes_total",)),
+            {"redpanda_request": ("produce",), "redpanda_namespace": ("kafka",)},
+        ),
+    ),
+    "BytesOut": (
+        (OTEL_JMX, "kafka_network", _IO, {"state": ("out",)}),
+        (OTEL_JMX, "kafka_network", _IO, {"direction": ("out",)}),
+        (
+            *(REDPANDA, "redpanda_kafka", ("request_bytes_total",)),
+            {"redpanda_request": ("consume", "fetch"), "redpanda_namespace": ("kafka",)},
+        ),
+    ),
+    "MessagesIn": (
+        (OTEL_JMX, "kafka_message", ("count_total",), {}),
+        (REDPANDA, "redpanda_kafka", ("records_produced_total",), {"redpanda_namespace": ("kafka",)}),
+    ),
+    "FailedProduceRequests": ((OTEL_JMX, "kafka_request", ("failed_total",), {"type": ("produce",)}),),
+    "TotalProduceRequests": ((OTEL_JMX, "kafka_request", ("count_total",), {"type": ("produce",)}),),
+}
+
+
+def _time_forms() -> Iterator[Form]:
+    for stage in STAGES:
+        name, meaning = f"{stage}timems", f"RequestMetrics {stage} time of Produce"
+        count, mean, total, quantile = (
+            Metric(_REQUESTS, name + part, meaning, kind, unit)
+            for part, kind, unit in (
+                *(("_count", "counter", "requests"), ("_mean", "gauge", "ms")),
+                *(("_sum", "counter", "ms"), ("", "gauge", "ms")),
+            )
+        )
+        yield from _bean_forms(count, name, "count", where=_PRODUCE)
+        yield Form(JMX_FLAT, count, _REQUESTS, name, {**_PRODUCE, "quantile": ("",)})  # untyped, of Confluent's rules
+        yield from _bean_forms(mean, name, "mean", where=_PRODUCE)
+        yield Form(JMX_FLAT, total, _REQUESTS, f"{name}_sum", _PRODUCE)
+        for percent, values in _QUANTILES:
+            yield Form(JMX_RULES, quantile, _REQUESTS, name, {**_PRODUCE, "quantile": values})
+            for form in _bean_forms(quantile, name, f"{percent}thpercentile", where=_PRODUCE):
+                yield form._replace(adds=(("quantile", f"0.{percent}"),))
+    # of the last stage, `total`
+    for percent, _ in _QUANTILES:
+        for unit_suffix, factor in (("", 1.0), ("_milliseconds", 1.0), ("_seconds", 1000.0)):
+            where, adds = {"type": ("produce",)}, (("quantile", f"0.{percent}"),)
+            yield Form(OTEL_JMX, quantile, "kafka_request", f"time_{percent}p{unit_suffix}", where, adds, factor)
+    for latency, label in (("handler_latency", "handler"), ("request_latency", "redpanda_request")):
+        for metric, part, factor in ((count, "count", 1.0), (total, "sum", 1000.0)):
+            suffix = f"{latency}_seconds_{part}"
+            yield Form(REDPANDA, metric, "redpanda_kafka", suffix, {label: ("produce",)}, (), factor)
+
+
+def _gauge_forms() -> Iterator[Form]:
+    idle = "requesthandleravgidle"
+    for attribute, kind, bean_attribute, rules in (
+        (f"{idle}_percent", "gauge", "meanrate", (f"{idle}_percent",)),
+        (f"{idle}percent_oneminuterate", "gauge", "oneminuterate", ()),
+        (f"{idle}percent_count", "counter", "count", (f"{idle}percent",)),
+    ):
+        unit = "ns" if kind == "counter" else ""
+        metric = Metric(_POOL, attribute, "KafkaRequestHandlerPool RequestHandlerAvgIdlePercent", kind, unit)
+        yield from _bean_forms(metric, f"{idle}percent", bean_attribute, *rules)
+    # Strimzi's reporter: the count; Confluent's rules with the exporter's 0.x: the rate of a minute. The value tells.
+    yield Form(JMX_FLAT, metric._replace(attribute=f"{idle}percent_total"), _POOL, f"{idle}percent_total")
+    idle = "networkprocessoravgidle"
+    metric = Metric(_SOCKETS, f"{idle}_percent", "SocketServer NetworkProcessorAvgIdlePercent", "gauge", "")
+    yield from _bean_forms(metric, f"{idle}percent", "value", f"{idle}_percent", f"{idle}percent")
+    for gauge, unit in (
+        *(("LeaderCount", "partitions"), ("PartitionCount", "partitions")),
+        *(("UnderReplicatedPartitions", "partitions"), ("OfflineReplicaCount", "replicas")),
+    ):
+        metric = Metric(_REPLICAS, gauge.lower(), f"ReplicaManager {gauge}", "gauge", unit)
+        yield from _bean_forms(metric, gauge.lower(), "value", gauge.lower())
+        for suffix in _PARTITIONS_ELSEWHERE.get(gauge, ()):
+            yield Form(OTEL_JMX, metric, "kafka_partition", suffix)
+
+
+_PARTITIONS_ELSEWHERE = {
+    "PartitionCount": ("count",),
+    "UnderReplicatedPartitions": ("underreplicated", "under_replicated"),
+}
+
+
+def _coarse_forms() -> Iterator[Form]:
+    """What changes slowly, or is of the whole cluster, which no table by broker is made of."""
+    metric = Metric("kafka_server_app_info", "starttimems", "app-info start-time-ms", "gauge", "ms", is_coarse=True)
+    for suffix in ("starttimems", "start_time_ms"):
+        yield Form(JMX_RULES, metric, metric.family, suffix)
+    size = Metric("kafka_log_log", "size", "Log Size", "gauge", "bytes", is_coarse=True)
+    yield from _bean_forms(size, "size", "value", "size")
+    yield Form(REDPANDA, size, "vectorized_storage_log", "partition_size", {"namespace": ("kafka",)})
+    behind = Metric("kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", "gauge", "", is_coarse=True)
+    where = {"redpanda_namespace": ("kafka",)}
+    yield Form(REDPANDA, behind, "redpanda_kafka", "under_replicated_replicas", where)
+    end = Metric("kafka_topic_partition", "current_offset", "end of a partition's log", "gauge", "records", is_coarse=True)
+    yield Form(KAFKA_EXPORTER, end, "kafka_topic_partition", "current_offset")
+    yield Form(OTEL_RECEIVER, end, "kafka_partition", "current_offset")
+    yield Form(KMINION, end, "kminion_kafka", "topic_partition_high_water_mark")
+    yield Form(REDPANDA, end, "redpanda_kafka", "max_offset", where)
+    brokers = Metric("kafka_brokers", "", "brokers of the cluster", "gauge", "brokers", is_coarse=True)
+    yield Form(KAFKA_EXPORTER, brokers, "kafka_brokers", "")
+    yield Form(OTEL_RECEIVER, brokers, "kafka_brokers", "")
+    yield Form(REDPANDA, brokers, "redpanda_cluster", "brokers")
+    for name in ("broker_log_dir_size_total_bytes", "topic_log_dir_size_total_bytes"):
+        size = Metric("kminion_kafka", name, "size of replicas, by broker or topic", "gauge", "bytes", is_coarse=True)
+        yield Form(KMINION, size, size.family, name)
+
+
+def _cloud_forms() -> Iterator[Form]:
+    for name, unit in (
+        *(("received_bytes", "bytes"), ("sent_bytes", "bytes")),
+        *(("received_records", "records"), ("retained_bytes", "bytes")),
+    ):
+        meaning = "size of a topic" if name.startswith("retained") else f"{name} of a topic in a minute"
+        metric = Metric("confluent_kafka_server", name, meaning.replace("_", " "), "gauge", unit)
+        yield Form(CONFLUENT_CLOUD, metric, metric.family, name)
+
+
+FORMS = (
+    *(*_client_forms(), *_meter_forms(), *_time_forms(), *_gauge_forms(), *_coarse_forms(), *_cloud_forms()),
+)
+FORMS_BY_NAME: dict[str, tuple[Form, ...]] = {}
+for _form in FORMS:
+    FORMS_BY_NAME[_form.name] = (*FORMS_BY_NAME.get(_form.name, ()), _form)
