@@ -44,9 +44,12 @@ class BrokerSamples:
         counted = {**_COUNTERS, **_WHOLE_BROKER}
         either = pl.col("value").filter(pl.col("name") == f"{_POOL}percent_total")
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in counted.items()} | {
-            "handler_idle_ns": pl.coalesce(_value(f"{_POOL}percent_count"), either.filter(either > _LARGEST_RATIO).max()),
+            "handler_idle_ns": pl.coalesce(
+                _value(f"{_POOL}percent_count"), either.filter(either > _LARGEST_RATIO).max()
+            ),
             "handler_idle": pl.coalesce(
-                _value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"), either.filter(either <= _LARGEST_RATIO).max()
+                _value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"),
+                either.filter(either <= _LARGEST_RATIO).max(),
             ),
             "network_idle": _value("kafka_network_socketserver_networkprocessoravgidle_percent"),
             "leaders": _value(f"{_REPLICAS}leadercount"),
@@ -74,7 +77,9 @@ class BrokerSamples:
             pl.col("gap_count").sum(),
         )
         place = ["window_start_ms", *_INSTANCE]
-        topics = self._topics.group_by(place).agg(sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS)
+        topics = self._topics.group_by(place).agg(
+            sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS
+        )
         sizes = self._log_sizes().group_by(place).agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
         behind = self._last_of(_BEHIND).group_by(place).agg((pl.col("value") > 0).sum().cast(pl.Int64).alias("behind"))
         # Redpanda has no counters of the whole broker.

@@ -108,7 +108,9 @@ def finish_nodes(
         client_configs: Configured settings by client id.
     """
     order = {source: place for place, source in enumerate(precedence)}
-    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64) * 2 + pl.col("node_is_pushed")
+    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64) * 2 + pl.col(
+        "node_is_pushed"
+    )
     nearest = (
         pl.DataFrame(nodes)
         .filter(place == place.min().over("window_start_ms", "client_id"))

@@ -64,7 +64,7 @@ class ExpositionReader:
         """Starts with nothing known."""
         self.series: list[Series] = []
         self._choose = choose
-        self._known_names = FORMS_BY_NAME if choose is name_series else None
+        self._wanted_names = FORMS_BY_NAME if choose is name_series else None
         self._known: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self._first_of_name: list[int] = []
@@ -136,9 +136,11 @@ class ExpositionReader:
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
+        if self._wanted_names is None:
+            return False
         text, _, value = line.rpartition(" ")
-        plain = None if self._known_names is None else _PLAIN_SERIES.fullmatch(text)
-        if plain is None or plain_name(plain["name"]) in self._known_names:
+        plain = _PLAIN_SERIES.fullmatch(text)
+        if plain is None or plain_name(plain["name"]) in self._wanted_names:
             return False
         try:
             float(value)

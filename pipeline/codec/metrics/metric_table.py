@@ -26,7 +26,9 @@ class Metric(NamedTuple):
 
     family: str
     attribute: str
-    meaning: str  # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
+    meaning: (
+        str  # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
+    )
     kind: str  # counter, gauge, or text (a label holds it)
     unit: str
     is_coarse: bool = False  # one value a window suffices
@@ -44,7 +46,9 @@ class Form(NamedTuple):
     metric: Metric
     prefix: str
     suffix: str
-    where: Mapping[str, tuple[str, ...] | None] = {}  # labels and the values they may have, "" for none; None: any value
+    where: Mapping[
+        str, tuple[str, ...] | None
+    ] = {}  # labels and the values they may have, "" for none; None: any value
     adds: tuple[tuple[str, str], ...] = ()  # labels that the name stands for
     factor: float = 1.0  # from the exporter's unit to the metric's
 
@@ -106,7 +110,9 @@ def _client_forms() -> Iterator[Form]:
             name = attribute.replace("-", "_")
             metric = Metric(f"kafka_producer_{group}", name, f"{bean} {attribute}", kind, unit)
             for exporter, prefix in CLIENT_EXPORTERS.items():
-                is_agent = exporter.startswith("OpenTelemetry")  # its names do not tell whether they are of a connection
+                is_agent = exporter.startswith(
+                    "OpenTelemetry"
+                )  # its names do not tell whether they are of a connection
                 if is_agent and group == "app_info":
                     continue
                 prefix = prefix.format(group=group, short=group.removesuffix("_metrics"))  # noqa: PLW2901
@@ -255,10 +261,14 @@ def _coarse_forms() -> Iterator[Form]:
     size = Metric("kafka_log_log", "size", "Log Size", "gauge", "bytes", is_coarse=True)
     yield from _bean_forms(size, "size", "value", "size")
     yield Form(REDPANDA, size, "vectorized_storage_log", "partition_size", {"namespace": ("kafka",)})
-    behind = Metric("kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", "gauge", "", is_coarse=True)
+    behind = Metric(
+        "kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", "gauge", "", is_coarse=True
+    )
     where = {"redpanda_namespace": ("kafka",)}
     yield Form(REDPANDA, behind, "redpanda_kafka", "under_replicated_replicas", where)
-    end = Metric("kafka_topic_partition", "current_offset", "end of a partition's log", "gauge", "records", is_coarse=True)
+    end = Metric(
+        "kafka_topic_partition", "current_offset", "end of a partition's log", "gauge", "records", is_coarse=True
+    )
     yield Form(KAFKA_EXPORTER, end, "kafka_topic_partition", "current_offset")
     yield Form(OTEL_RECEIVER, end, "kafka_partition", "current_offset")
     yield Form(KMINION, end, "kminion_kafka", "topic_partition_high_water_mark")
@@ -282,9 +292,7 @@ def _cloud_forms() -> Iterator[Form]:
         yield Form(CONFLUENT_CLOUD, metric, metric.family, name)
 
 
-FORMS = (
-    *(*_client_forms(), *_meter_forms(), *_time_forms(), *_gauge_forms(), *_coarse_forms(), *_cloud_forms()),
-)
+FORMS = (*(*_client_forms(), *_meter_forms(), *_time_forms(), *_gauge_forms(), *_coarse_forms(), *_cloud_forms()),)
 FORMS_BY_NAME: dict[str, tuple[Form, ...]] = {}
 for _form in FORMS:
     FORMS_BY_NAME[_form.name] = (*FORMS_BY_NAME.get(_form.name, ()), _form)

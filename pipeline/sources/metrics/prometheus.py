@@ -28,6 +28,7 @@ from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, milliseconds_of_seconds, sample_batch
 from pipeline.sources.questions import name_some
 
+
 class Query(NamedTuple):
     """An expression; the canonical name of all series in the answer, or (`is_generated`) what all their names begin with."""
 

@@ -84,7 +84,11 @@ def test_every_form_is_recognised_and_asked_of_prometheus(form):
 
 def test_names_as_exporters_write_them_are_asked_for():
     """Capitals as the default format has them."""
-    wanted = {"kafka_server_BrokerTopicMetrics_Count", "kafka_log_Log_Value", "kafka_server_ReplicaManager_LeaderCount_Value"}
+    wanted = {
+        "kafka_server_BrokerTopicMetrics_Count",
+        "kafka_log_Log_Value",
+        "kafka_server_ReplicaManager_LeaderCount_Value",
+    }
     patterns = [re.search(r'__name__=~"([^"]*)"', q.promql)[1] for q in iter_queries(PrometheusServer(url="http://p"))]
     assert {name for name in wanted if any(re.fullmatch(pattern, name) for pattern in patterns)} == wanted
     assert not any(re.fullmatch(pattern, "kafka_server_BrokerTopicMetrics_OneMinuteRate") for pattern in patterns)
@@ -97,7 +101,11 @@ def test_labels_that_tell_which_client_and_broker():
     pushed = {"node.id": "3", "client_instance_id": "Fk9"}
     told = dict(name_series("org_apache_kafka_producer_node_request_latency_avg", pushed).labels)
     assert (told["client_id"], told["node_id"]) == ("Fk9", "node-3")
-    told = dict(name_series("org_apache_kafka_producer_batch_size_avg", {"clientId": "x", "clientSoftwareVersion": "4.2.1"}).labels)
+    told = dict(
+        name_series(
+            "org_apache_kafka_producer_batch_size_avg", {"clientId": "x", "clientSoftwareVersion": "4.2.1"}
+        ).labels
+    )
     assert told == {"client_id": "x", "client_software_version": "4.2.1"}
 
 
