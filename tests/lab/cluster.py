@@ -111,6 +111,7 @@ class Cluster:
     heap_mb: int = 300
     options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
+    classes: Path | None = None
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -182,6 +183,7 @@ def start_cluster(
     listeners: Mapping[str, int] | None = None,
     with_exporter: bool = False,
     exported: Sequence[str] = (),
+    classes: Path | None = None,
     heap_mb: int = 300,
     is_brief: bool = False,
 ) -> Iterator[Cluster]:
@@ -199,6 +201,7 @@ def start_cluster(
         listeners: ports of a lone broker's further listeners, by name.
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
+        classes: a folder of classes that the nodes' settings name, such as a reporter.
         heap_mb: of each JVM.
         is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
     """
@@ -230,6 +233,7 @@ def start_cluster(
         heap_mb=256 if is_brief else heap_mb,
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
+        classes=classes,
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
@@ -282,7 +286,8 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
         jar = resolve_jars(EXPORTER)[0]
         agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{_write_exporter_rules(cluster)}"]
     levels = [f"-Dorg.slf4j.simpleLogger.{what}" for what in ("defaultLogLevel=warn", "log.kafka.server=info")]
-    arguments = [*levels, *agent, "-cp", class_path(cluster.artifacts), "kafka.Kafka", str(config)]
+    path = os.pathsep.join((*([str(cluster.classes)] if cluster.classes else []), class_path(cluster.artifacts)))
+    arguments = [*levels, *agent, "-cp", path, "kafka.Kafka", str(config)]
     output = cluster.root / "output" / f"{name}.log"
     return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
 
