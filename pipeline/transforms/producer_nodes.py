@@ -155,7 +155,9 @@ def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
 def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer and instant, with what the client is: `client_version` and `_TELLS`."""
     names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
-    version = pl.col("version").filter(pl.col("name") == CLIENT_VERSION).max()
+    # Rules that cache, as Confluent's do, give `<cache>`.
+    is_version = (pl.col("name") == CLIENT_VERSION) & pl.col("version").str.contains(r"^\d")
+    version = pl.col("version").filter(is_version).max()
     tells = {name: pl.col(name).max() for name in _TELLS}
     tells["client_version"] = pl.coalesce(version, tells.pop("client_software_version"))
     chosen = samples.filter(pl.col("name").is_in(names)).group_by(*_CLIENT, "observed_at_ms")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
+from pipeline.codec.metrics.metric_table import FORMS_BY_NAME, Metric
 
 CLIENT_PREFIX = "kafka_producer_producer_metrics_"
 NODE_PREFIX = "kafka_producer_producer_node_metrics_"
@@ -37,6 +37,7 @@ _CLIENT_AND_NODE = re.compile(r"(?P<client>.*), ?node-id=(?P<node>[^,]*)")
 _OBJECT_NAME = re.compile(r"(?P<domain>[\w.]+)<type=(?P<type>[^,>]+)(?P<keys>[^>]*)><>(?P<attribute>[\w-]+)")
 _OBJECT_KEY = re.compile(r", ?([\w-]+)=([^,]*)")
 _LEAST_LIKENESS = 0.6
+_NO_COUNTS = ("_avg", "_mean", "_max", "_min", "rate")
 
 
 class Series(NamedTuple):
@@ -118,16 +119,24 @@ def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
     plain = {plain_name(name): name for name in exposed_names}
     seen = {form.metric.meaning for name in plain for form in FORMS_BY_NAME.get(name, ())}
     missing = {
-        name: forms[0].metric.name
+        name: forms[0].metric
         for name, forms in FORMS_BY_NAME.items()
         if all(form.metric.meaning not in seen for form in forms)
     }
     found = []
     for name in plain.keys() - FORMS_BY_NAME.keys():
-        nearest = max(missing, key=lambda known: (_likeness(name, known), known), default="")
+        alike = (known for known, metric in missing.items() if _may_be(name, metric))
+        nearest = max(alike, key=lambda known: (_likeness(name, known), known), default="")
         if (likeness := _likeness(name, nearest)) >= _LEAST_LIKENESS:
-            found.append((-likeness, plain[name], nearest, missing[nearest]))
+            found.append((-likeness, plain[name], nearest, missing[nearest].name))
     return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(found)]
+
+
+def _may_be(name: str, metric: Metric) -> bool:
+    """Whether a name is not plainly of another kind: a rate is no count, nor is an average."""
+    if name.endswith(_NO_COUNTS) and metric.kind != "gauge":
+        return False
+    return name.endswith("rate") == metric.unit.endswith("/s") and metric.kind != "text"
 
 
 def _likeness(one: str, other: str) -> float:

@@ -119,8 +119,9 @@ def _client_forms() -> Iterator[Form]:
                 where = {"node_id": None} if is_agent and "node" in group else {}
                 for suffix in (name, name.removesuffix("_total")) if kind == "counter" else (name,):
                     yield Form(exporter, metric, prefix, suffix, where)
-            if kind == "text":  # Confluent's rules, which put the attribute's value into a label
-                yield Form(next(iter(CLIENT_EXPORTERS)), metric, metric.family, "", {name: None})
+            if kind == "text":  # Confluent's rules, which put the attribute's value into a label; 1.x cuts _info off
+                for prefix in (metric.family, metric.family.removesuffix("_info")):
+                    yield Form(next(iter(CLIENT_EXPORTERS)), metric, prefix, "", {name: None})
 
 
 _TOPICS, _REQUESTS = "kafka_server_brokertopicmetrics", "kafka_network_requestmetrics"

@@ -198,17 +198,28 @@ def test_a_producer_under_every_name(exporter):
         assert (row["client_software_name"], row["client_rack"]) == ("apache-kafka-java", "a")
 
 
-def test_confluent_s_reduced_client_rules():
+@pytest.mark.parametrize(
+    ("app_info", "version"),
+    [
+        ('kafka_producer_app_info{client_type="producer",client_id="orders",version="3.9.1",}', "3.9.1"),
+        (
+            'kafka_producer_app{client_type="producer",client_id="orders",version="3.9.1"}',
+            "3.9.1",
+        ),  # the exporter's 1.x
+        ('kafka_producer_app_info{client_type="producer",client_id="orders",version="<cache>",}', None),
+    ],
+)
+def test_confluent_s_reduced_client_rules(app_info, version):
     """Rates alone, and the connection in the client's label."""
-    (row,) = nodes_of("""\
-kafka_producer_app_info{client_type="producer",client_id="orders",version="3.9.1"} 1
-kafka_producer_producer_metrics_outgoing_byte_rate{client_type="producer",client_id="orders"} 900
-kafka_producer_producer_node_metrics_outgoing_byte_rate{client_type="producer",client_id="orders, node-id=node-2"} 600
-kafka_producer_producer_node_metrics_outgoing_byte_rate{client_type="producer",client_id="orders, node-id=node--1"} 1
-kafka_producer_producer_metrics_record_queue_time_avg{client_type="producer",client_id="orders"} 4
-kafka_producer_producer_topic_metrics_record_send_total{client_type="producer",client_id="orders, topic=t"} 5
+    (row,) = nodes_of(f"""\
+{app_info} 1
+kafka_producer_producer_metrics_outgoing_byte_rate{{client_type="producer",client_id="orders"}} 900
+kafka_producer_producer_node_metrics_outgoing_byte_rate{{client_type="producer",client_id="orders, node-id=node-2"}} 600
+kafka_producer_producer_node_metrics_outgoing_byte_rate{{client_type="producer",client_id="orders, node-id=node--1"}} 1
+kafka_producer_producer_metrics_record_queue_time_avg{{client_type="producer",client_id="orders"}} 4
+kafka_producer_producer_topic_metrics_record_send_total{{client_type="producer",client_id="orders, topic=t"}} 5
 """)
-    assert (row["client_id"], row["broker_id"], row["client_version"]) == ("orders", 2, "3.9.1")
+    assert (row["client_id"], row["broker_id"], row["client_version"]) == ("orders", 2, version)
     assert (row["outgoing_rate_bytes_per_s"], row["outgoing_bytes"], row["queue_time_avg_ms"]) == (600, None, 4)
 
 

@@ -122,4 +122,5 @@ def test_the_object_name_tells_equal_names_apart(attribute, canonical):
 def test_unknown_names_are_those_like_a_metric_that_is_missing():
     known = "kafka_server_replicamanager_leadercount"
     names = [known, f"{known}_max", "our_kafka_server_replicamanager_partitioncount", "process_cpu_seconds_total"]
+    names.append("kafka_producer_producer_metrics_record_error_rate")  # like a count, and none
     assert list_unknown(names) == [(names[2], canonical := "kafka_server_replicamanager_partitioncount", canonical)]
