@@ -65,12 +65,14 @@ def logged(watched, config):
     with pytest.MonkeyPatch.context() as patch, on_sail() as spark:
         patch.setenv(VARIABLE, SECRET)
         patch.setenv("TEST_WRONG_PASSWORD", f"not-{SECRET}")
-        patch.setattr(root, "level", logging.DEBUG)
+        level = root.level
+        root.setLevel(logging.DEBUG)  # loggers remember what they asked before; this makes them ask anew
         root.addHandler(handler)
         span = TimeWindow(watched.start_ms, watched.end_ms)
         for run in plan_runs(load_config(config), span, run_id="test", now_ms=watched.end_ms + 10_000):
             records += ingest.run(spark, run).notes
         root.removeHandler(handler)
+        root.setLevel(level)
     return records
 
 
