@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import BadLine, Series, name_series, plain_name
+from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, Series, name_series, plain_name
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import parser
 
@@ -140,7 +140,10 @@ class ExpositionReader:
             return False
         text, _, value = line.rpartition(" ")
         plain = _PLAIN_SERIES.fullmatch(text)
-        if plain is None or plain_name(plain["name"]) in self._wanted_names:
+        if plain is None:
+            return False
+        name = plain_name(plain["name"])
+        if name in self._wanted_names or name.startswith(KEPT_PREFIXES):
             return False
         try:
             float(value)

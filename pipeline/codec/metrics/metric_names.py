@@ -16,6 +16,11 @@ REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"
 LIBRDKAFKA_PREFIX = "librdkafka_"
 PERF_TEST_PREFIX = "kafka_perf_test_"
+KEPT_PREFIXES = (
+    *("kafka_producer_", BROKER_TOPIC_PREFIX, "kafka_server_replicamanager_", "kafka_server_kafkarequesthandlerpool_"),
+    *("kafka_server_app_info_", REQUEST_PREFIX, "kafka_network_socketserver_", "kafka_controller_kafkacontroller_"),
+)
+"""Metrics beside those of the table that `bronze.metric_samples` keeps, under their own names: of the same MBeans."""
 
 _LABEL_WORDS = {
     "clientid": "client_id",
@@ -73,7 +78,7 @@ class MetricText(NamedTuple):
 
 
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
-    """Gives a scraped series its canonical name; None where no table is made of it.
+    """Gives a scraped series its canonical name, or its own if it is one of `KEPT_PREFIXES`; None for any other.
 
     >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
     'kafka_server_brokertopicmetrics_bytesin_total'
@@ -99,7 +104,9 @@ def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
                 plain.setdefault("client_id", plain["client_instance_id"])
             pairs = tuple(sorted({**plain, **dict(form.adds)}.items()))
             return Series(form.metric.name, pairs, exposed_name, form.factor)
-    return None
+    if not name.startswith(KEPT_PREFIXES) or (name.startswith(REQUEST_PREFIX) and plain.get("request") != "Produce"):
+        return None
+    return Series(name, tuple(sorted(plain.items())), exposed_name)
 
 
 @lru_cache(maxsize=4096)

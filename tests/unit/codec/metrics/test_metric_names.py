@@ -52,11 +52,20 @@ def test_every_generation_gives_the_same_series(canonical, exposed):
     assert name_series(name, labels) == (*canonical, name, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("exposed", "labels"),
+    [
+        ("kafka_producer_producer_metrics_select_rate", {"client_id": "c"}),
+        ("kafka_producer_request_total", {"client_id": "c"}),  # of all connections
+        ("kafka_server_brokertopicmetrics_count", {"name": "FetchMessageConversionsPerSec"}),
+    ],
+)
+def test_what_no_table_needs_keeps_its_name(exposed, labels):
+    assert name_series(exposed, labels) == (exposed, tuple(labels.items()), exposed, 1.0)
+
+
 def test_what_is_not_wanted():
     assert name_series("jvm_threads", {}) is None
-    assert name_series("kafka_producer_producer_metrics_select_rate", {"client_id": "c"}) is None
-    assert name_series("kafka_producer_request_total", {"client_id": "c"}) is None  # of all connections
-    assert name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "FetchMessageConversionsPerSec"}) is None
     assert name_series("redpanda_kafka_request_bytes_total", {"redpanda_request": "follower_consume"}) is None
     assert name_series("kafka_network_requestmetrics_totaltimems", {"request": "Fetch"}) is None
     assert name_series("kafka_network_RequestMetrics_Count", {"request": "Fetch", "name": "TotalTimeMs"}) is None
