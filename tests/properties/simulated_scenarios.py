@@ -46,6 +46,7 @@ def brokers(draw, broker_id):
     return SimulatedBroker(
         broker_id=broker_id,
         service=service,
+        rack=draw(st.sampled_from(["", "a", "a", "b"])),
         handler_count=draw(st.sampled_from([0, 0, 1, 2])),
         delay_ns=draw(st.sampled_from([Steps(), Steps.constant(20 * MS), Steps((0, 30 * MS), (25 * MS, 0))])),
         oversleep_ns=draw(distributions(0, MS)),
@@ -120,6 +121,7 @@ def settings(draw, family):
         placement=draw(st.sampled_from(JAVA_PLACEMENTS if is_java else LIBRDKAFKA_PLACEMENTS)),
         is_adaptive=draw(st.booleans()),
         availability_timeout_ns=draw(st.sampled_from([0, 0, MS, 5 * MS])),
+        client_rack=draw(st.sampled_from(["", "a", "a", "b", "nowhere"])) if is_java else "",
         ignores_keys=draw(st.booleans()),
         sticky_linger_ns=draw(st.sampled_from([0, MS, 10 * MS])),
         batch_bytes=batch_bytes,

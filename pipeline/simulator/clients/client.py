@@ -53,6 +53,7 @@ class Settings:
     placement: str = "BUILT_IN"  # the partitioner, by name in `engine/partitioners.py`
     is_adaptive: bool = True  # `partitioner.adaptive.partitioning.enable`
     availability_timeout_ns: int = 0  # `partitioner.availability.timeout.ms`; 0 is off
+    client_rack: str = ""  # `client.rack` where `partitioner.rack.aware` is true, else ""
     ignores_keys: bool = False  # `partitioner.ignore.keys`, or a partitioner that looks at no key
     sticky_linger_ns: int = 10 * MS  # librdkafka's `sticky.partitioning.linger.ms`
     batch_bytes: int = 16_384  # `batch.size`

@@ -8,6 +8,8 @@
 3. Before each append, if the partition's batches are all full by then, it is asked again whether to move on.
 4. It draws from all partitions with a leader, the present one too. If adaptive, those with fewer batches queued are drawn
    more often.
+5. A rack-aware one (Kafka 4.4, KIP-1123) draws from those led in its rack, if any takes part; their weights are by the
+   longest queue among them, but whether the queues differ at all is asked of all.
 
 How queues become odds, in the words of Kafka's `updatePartitionLoadStats`. Three partitions have 0, 3 and 1 batches
 queued. The longest queue, plus 1, is 4; a partition's weight is what its queue is shorter than that:
@@ -55,7 +57,7 @@ def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -
     """Draws the sticky partition, the present one perhaps (`nextPartition`)."""
     drawn = _ALIKE
     if topic.has_load_stats and topic.partition_count > 1:
-        if topic.is_led and producer.availability_timeout_ms == 0:
+        if topic.is_led and producer.availability_timeout_ms == 0 and not producer.is_rack_aware:
             drawn = _draw_by_busy_queues(sim, producer, topic)
         else:
             drawn = _draw_by_load_stats(sim, producer, topic)
@@ -121,19 +123,44 @@ def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicIn
     count = _update_partition_load_stats(sim, producer, topic)
     if count == 0:
         return _ALIKE
-    shortest, longest, total = NEVER, 0, 0
-    for place in range(count):
-        shortest = min(shortest, sim.queue_sizes[place])
-        longest = max(longest, sim.queue_sizes[place])
-        total += sim.queue_sizes[place]
+    shortest, longest, total = _sum_queue_sizes(sim, count)
     if count == topic.partition_count and shortest == longest:
         return _ALIKE
+    if producer.is_rack_aware:
+        in_rack = _keep_in_rack(sim, topic, count)
+        if in_rack:
+            count = in_rack
+            _, longest, total = _sum_queue_sizes(sim, count)
     weight = draw_index(topic.partition_stream, (longest + 1) * count - total)
     place = 0
     while weight >= longest + 1 - sim.queue_sizes[place]:
         weight -= longest + 1 - sim.queue_sizes[place]
         place += 1
     return sim.partition_ids[place]
+
+
+@njit
+def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
+    """The shortest and the longest of the listed queues, and what all of them hold."""
+    shortest, longest, total = NEVER, 0, 0
+    for place in range(count):
+        shortest = min(shortest, sim.queue_sizes[place])
+        longest = max(longest, sim.queue_sizes[place])
+        total += sim.queue_sizes[place]
+    return shortest, longest, total
+
+
+@njit
+def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
+    """Moves the listed partitions that are led in the producer's rack to the front, and returns how many they are."""
+    kept = 0
+    for place in range(count):
+        queue = sim.queues[topic.first_queue + sim.partition_ids[place]]
+        if sim.connections[queue.connection].is_in_rack:
+            sim.partition_ids[kept] = sim.partition_ids[place]
+            sim.queue_sizes[kept] = sim.queue_sizes[place]
+            kept += 1
+    return kept
 
 
 @njit

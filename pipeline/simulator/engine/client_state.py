@@ -44,6 +44,7 @@ class ProducerState:
     is_built_in: bool  # KIP-794, as drafted or released
     asks_twice: bool  # the partitioner, if a record finds no batch with room
     is_adaptive: bool
+    is_rack_aware: bool  # KIP-1123
     availability_timeout_ms: int
     sticky_linger_ns: int
     batch_bytes: int
@@ -117,7 +118,9 @@ class TopicInfo:
     partition_stream: RandomStream
     first_queue: int
     partition_count: int
-    first_available: int  # in `partitions`: those with a leader, as the metadata lists them
+    first_available: (
+        int  # in `partitions`: those with a leader, in the producer's rack if any is, as the metadata lists them
+    )
     available_count: int
     is_led: bool  # every partition has a leader
     made_count: int  # queues that were asked for once

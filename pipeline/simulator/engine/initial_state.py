@@ -133,6 +133,7 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     row["is_java"] = producer.family is ClientFamily.JAVA
     row["partitioner"] = placement = Placement[settings.placement]
     row["is_built_in"] = placement in BUILT_INS
+    row["is_rack_aware"] = settings.client_rack != ""
     row["asks_twice"] = placement in TWO_QUESTIONS
     row["mutes_partitions"] = settings.mutes_partitions or settings.max_in_flight_count == 1
     row["availability_timeout_ms"] = settings.availability_timeout_ns // MS
@@ -161,7 +162,9 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
             row["partition_stream"]["count"] = 1
         row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
         row["partition_count"] = len(topic.leaders)
-        row["first_available"], row["available_count"] = layout.put("partitions", topic.available)
+        row["first_available"], row["available_count"] = layout.put(
+            "partitions", layout.scenario.list_choices(topic, producer)
+        )
         row["is_led"] = min(topic.leaders) >= 0
         row["sticky_partition"] = row["last_partition"] = -1
         row["compression_ratio"] = FIRST_RATIO
@@ -189,6 +192,10 @@ def _fill_connections(layout: _Layout) -> None:
     rows["number"] = 1 + units
     rows["producer"], rows["broker"] = np.divmod(units, layout.broker_count)
     rows["queues_with_batches"] = len(layout.producers) * len(_SETS) + units
+    racks = np.array([broker.rack for broker in layout.scenario.brokers])
+    for number, producer in enumerate(layout.scenario.producers):
+        if producer.settings.client_rack:
+            rows["is_in_rack"][rows["producer"] == number] = racks == producer.settings.client_rack
     rows["ready_ms"] = rows["drain_ms"] = -1
 
 

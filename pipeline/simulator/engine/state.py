@@ -68,6 +68,7 @@ class NodeConnection:
     producer: int
     broker: int
     queues_with_batches: int  # a row of `bitsets`, by place
+    is_in_rack: bool  # the broker is in the rack of a producer that is rack-aware
     # the client's end
     is_connected: bool
     is_connecting: bool

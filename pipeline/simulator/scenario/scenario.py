@@ -94,6 +94,7 @@ class SimulatedBroker:
 
     broker_id: int
     service: Service = field(default_factory=Service)  # how long a request takes
+    rack: str = ""  # `broker.rack`; "" without one
     # requests in service at a time over all connections, first come first served; 0 is no limit. A delay and a
     # replica's answer hold the connection, not the handler.
     handler_count: int = 0
@@ -165,6 +166,18 @@ class Scenario:
         for topic in self.topics:
             starts.append(starts[-1] + len(topic.leaders))
         return tuple(starts)
+
+    def list_choices(self, topic: Topic, producer: Producer) -> tuple[int, ...]:
+        """The partitions that a producer chooses from: with a leader in its rack (KIP-1123), else all with a leader."""
+        available = topic.available
+        if not producer.settings.client_rack:
+            return available
+        return tuple(p for p in available if self.is_in_rack(topic.leaders[p], producer)) or available
+
+    def is_in_rack(self, broker: int, producer: Producer) -> bool:
+        """Whether a producer that is rack-aware shares its rack with the broker of this index."""
+        rack = producer.settings.client_rack
+        return rack != "" and self.brokers[broker].rack == rack
 
     @property
     def leaders(self) -> tuple[int, ...]:

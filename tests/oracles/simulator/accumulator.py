@@ -89,6 +89,7 @@ class Accumulator:
         self.partition_starts = scenario.partition_starts
         self.first_queue = number * len(scenario.leaders)
         self.queues = [Queue(leader) for leader in scenario.leaders]
+        self._racks = [broker.rack for broker in scenario.brokers]
         self.pool = BufferPool(self.settings.buffer_memory_bytes)
         self.load_stats: list[LoadStats | None] = [None] * len(self.topics)
         self.is_closing = False
@@ -189,7 +190,13 @@ class Accumulator:
                 if self._is_kept_waiting(queue.leader):
                     continue
             kept += 1
-        return weigh_queues(lengths[:kept], numbers[:kept], len(partitions))
+        in_rack = [self.is_in_rack(partitions[number]) for number in numbers[:kept]]
+        return weigh_queues(lengths[:kept], numbers[:kept], len(partitions), in_rack)
+
+    def is_in_rack(self, partition: int) -> bool:
+        """The producer is rack-aware, and the partition has a leader in its rack."""
+        leader, rack = self.queues[partition].leader, self.settings.client_rack
+        return leader >= 0 and rack != "" and self._racks[leader] == rack
 
     def _is_kept_waiting(self, broker: int) -> bool:
         times = self.node_times.get(broker)

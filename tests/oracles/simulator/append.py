@@ -63,7 +63,9 @@ class Appender:
         self._topic = topic
         self._start = accumulator.partition_starts[topic]
         self._partition_count = len(accumulator.topics[topic].leaders)
-        self._available = accumulator.topics[topic].available
+        available = accumulator.topics[topic].available
+        in_rack = tuple(partition for partition in available if accumulator.is_in_rack(self._start + partition))
+        self._available = in_rack or available
         self._draw = stream.draw_index
         self._stream = stream
         self._sticky = self._last = NONE

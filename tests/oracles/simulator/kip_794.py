@@ -82,13 +82,16 @@ def draw_partition(
     return stats.partitions[bisect_right(stats.frequencies, weight)]
 
 
-def weigh_queues(queues: Sequence[int], partitions: Sequence[int], queue_count: int) -> LoadStats | None:
+def weigh_queues(
+    queues: Sequence[int], partitions: Sequence[int], queue_count: int, in_rack: Sequence[bool] = ()
+) -> LoadStats | None:
     """Makes the cumulative frequency table.
 
     Args:
         queues: Batches waiting, for each partition that can be had.
         partitions: As many.
         queue_count: Queues of the topic, those left out counted.
+        in_rack: Rack-aware (KIP-1123): as many, whether led in the producer's rack; those that are take part alone.
 
     Returns:
         None if nothing is to be told apart: all alike and none left out, or fewer than two.
@@ -100,5 +103,8 @@ def weigh_queues(queues: Sequence[int], partitions: Sequence[int], queue_count: 
         return None
     if len(queues) == queue_count and len(set(queues)) == 1:
         return None
+    if any(in_rack):
+        partitions = [partition for partition, is_in_rack in zip(partitions, in_rack, strict=True) if is_in_rack]
+        queues = [queue for queue, is_in_rack in zip(queues, in_rack, strict=True) if is_in_rack]
     longest = max(queues) + 1
     return LoadStats(tuple(accumulate(longest - queue for queue in queues)), tuple(partitions))
