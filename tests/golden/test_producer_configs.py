@@ -20,7 +20,7 @@ def read_rows(name):
     )
 
 
-@pytest.mark.parametrize("version", ["0.11.0.3", "2.3.1", "3.2.3", "3.9.1", "4.1.1"])
+@pytest.mark.parametrize("version", ["0.11.0.3", "2.3.1", "3.2.3", "3.9.1", "4.1.1", "4.3.0", "4.4.0"])
 def test_every_config_is_known_with_its_type_and_default(version):
     real = {row["name"]: row for row in read_rows("oracle_producer_configs.tsv") if row["version"] == version}
     known = list_configs(JAVA, version)

@@ -5,7 +5,7 @@ wins. A custom partitioner's negative result is refused since 3.2.
 
 References:
     Kafka `clients/producer/internals/{DefaultPartitioner,BuiltInPartitioner,StickyPartitionCache}.java`,
-    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794; KAFKA-9965, KAFKA-17632.
+    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794, KIP-1123; KAFKA-9965, KAFKA-17632.
 """
 
 from dataclasses import replace
@@ -14,6 +14,7 @@ from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.strategy import ClientSpan, Keyless, Strategy, Use
 
 CLIENT = "kafka-clients"
+RACK_AWARE = "java-builtin-rack-aware"
 _NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only the accumulator knows"
 _NEEDS_QUEUES = (
     "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
@@ -69,6 +70,18 @@ STRATEGIES = (
         name="java-builtin-uniform",
         uses=(Use("partitioner.adaptive.partitioning.enable=false", since="3.3"),),
         keyless=Keyless("sticky by bytes, all partitions alike", simulated=_NEEDS_QUEUES, placement="BUILT_IN"),
+    ),
+    replace(
+        _BUILT_IN,
+        name=RACK_AWARE,
+        uses=(Use("partitioner.rack.aware=true", since="4.4"),),
+        source="internals.BuiltInPartitioner, KIP-1123",
+        keyless=Keyless(
+            "as java-builtin, among partitions led in the client's rack if there are any",
+            simulated=_NEEDS_QUEUES,
+            placement="BUILT_IN",
+            is_adaptive=True,
+        ),
     ),
     replace(
         _BUILT_IN,

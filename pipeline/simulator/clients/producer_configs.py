@@ -1,7 +1,7 @@
 """Producer configs by client and version: names, types, valid values, defaults.
 
 The tables are package data, a row for each span of versions in which nothing about a configuration changes. The Java
-one was read from the `ConfigDef` of released clients, 0.11 to 4.3, librdkafka's from its own list of 2.16. Those of other
+one was read from the `ConfigDef` of released clients, 0.11 to 4.4, librdkafka's from its own list of 2.16. Those of other
 clients hold what batching depends on, read from their sources.
 
 References:
@@ -33,7 +33,7 @@ OLDEST = {
 }  # before, clients batch otherwise
 CLIENTS = tuple(OLDEST)
 NEWEST = {
-    JAVA: "4.3",
+    JAVA: "4.4",
     LIBRDKAFKA: "2.16",
     "franz-go": "1.22",
     "sarama": "1.61",

@@ -8,6 +8,7 @@
 | 3.3 | the built-in partitioner (KIP-794); a drain index for each node |
 | 3.7 | retries back off exponentially (KIP-580) |
 | 4.0 | linger.ms 5 (KIP-1030); more than 5 in flight is an error, before it switched idempotence off |
+| 4.4 | `partitioner.rack.aware` (KIP-1123), which demands a `client.rack` |
 
 librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million requests
 may be in flight (5 with idempotence), keyless messages stay on a partition for `sticky.partitioning.linger.ms`, and
@@ -33,6 +34,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES, find_strategies
 from pipeline.simulator.clients.client import HASHED_ALWAYS, MS, PLACEMENTS, ClientFamily, Compression, Settings
 from pipeline.simulator.clients.producer_configs import (
@@ -148,7 +150,10 @@ def resolve_producer(
     fields = _resolve_java(read, chosen) if client == JAVA else _resolve_librdkafka(read, chosen)
     settings = Settings(**fields, compression=None if codec == "none" else compression)
     family = ClientFamily.JAVA if client == JAVA else ClientFamily.LIBRDKAFKA
-    return ResolvedProducer(family, settings, chosen, read.notes)
+    notes = read.notes
+    if client == JAVA and "client.rack" in read.given and not settings.client_rack:
+        notes = (*notes, "client.rack: without effect on partitions, as partitioner.rack.aware is not in use")
+    return ResolvedProducer(family, settings, chosen, notes)
 
 
 def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> ResolvedProducer:
@@ -176,6 +181,8 @@ def _choose_java_strategy(read: ProducerConfiguration) -> str:
     if class_name is None:
         if read.values.get("partitioner.ignore.keys"):
             return "java-builtin-ignore-keys"
+        if read.values.get("partitioner.rack.aware"):
+            return RACK_AWARE
         if read.values.get("partitioner.adaptive.partitioning.enable") is False:
             return "java-builtin-uniform"
         return find_strategies(JAVA, read.version)[0].name
@@ -209,6 +216,7 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
         **read.backoff((3, 7)),
         "placement": placement,
         "is_adaptive": is_adaptive and values.get("partitioner.adaptive.partitioning.enable") is not False,
+        "client_rack": _resolve_rack(read, strategy, placement),
         "ignores_keys": ignores_keys
         or (values["partitioner.class"] is None and bool(values.get("partitioner.ignore.keys"))),
         "batch_bytes": max(1, read.whole("batch.size")),
@@ -219,6 +227,18 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
         "drains_from_shared_index": number < (3, 3),
         "throttles_itself": number >= (2,),
     }
+
+
+def _resolve_rack(read: ProducerConfiguration, strategy: str, placement: str) -> str:
+    """The rack that keyless records stay in; "" where the partitioner is not rack-aware."""
+    is_set = bool(read.values.get("partitioner.rack.aware"))
+    rack = str(read.values.get("client.rack") or "")
+    if (is_set or strategy == RACK_AWARE) and not rack.strip():
+        raise read.refuse(
+            "client.rack", "the client's rack, as its brokers name theirs: partitioner.rack.aware demands it"
+        )
+    is_built_in = placement == "BUILT_IN" and read.values["partitioner.class"] is None
+    return rack if strategy == RACK_AWARE or (is_set and is_built_in) else ""
 
 
 def _is_idempotent(read: ProducerConfiguration) -> bool:

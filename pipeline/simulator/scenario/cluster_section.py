@@ -89,6 +89,8 @@ class BrokerSection(ScenarioPart):
     """A broker; in a variant, keys of it to replace."""
 
     id: int = Field(ge=0, lt=2**31)
+    rack: str = ""
+    """broker.rack"""
     capacity: float = Field(1, ge=0.001, le=1_000)
     """twice as high: service takes half as long, the fair share is twice as large"""
     delay_ms: Delay = Steps()
@@ -116,6 +118,7 @@ class BrokerSection(ScenarioPart):
         service = self.service.build() if self.service else MEASURED_SERVICE
         return SimulatedBroker(
             broker_id=self.id,
+            rack=self.rack,
             service=service.with_capacity(self.capacity),
             handler_count=self.handlers,
             delay_ns=self.delay_ms,

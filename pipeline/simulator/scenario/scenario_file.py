@@ -18,6 +18,7 @@ from pipeline.simulator.comparison import Comparison
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.producer_section import ProducerSection
+from pipeline.simulator.scenario.racks import describe_racks
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
 from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic import Traffic
@@ -150,6 +151,9 @@ def _build_variant(
             continue
         clients[f"{producer.client} {producer.version}, {resolved.strategy}"] = None
         notes |= dict.fromkeys(resolved.notes)
+        if resolved.settings.client_rack:
+            about_racks = describe_racks(resolved.settings.client_rack, {broker.id: broker.rack for broker in brokers})
+            notes |= dict.fromkeys([about_racks] if about_racks else [])
         with problems.at("producers", number):
             producers += _build_producers(producer, resolved, topics)
     problems.check()

@@ -121,7 +121,9 @@ def test_text_strategies_refuse_other_bytes():
         ("kafka-clients", "2.4.0", None, ["java-sticky-2.4"]),
         ("kafka-clients", "3.2.3", None, ["java-sticky-2.4"]),
         ("kafka-clients", "3.3.0", None, ["java-builtin"]),
-        ("kafka-clients", "4.1.1", None, ["java-builtin"]),
+        ("kafka-clients", "4.4.0", None, ["java-builtin"]),
+        ("kafka-clients", "4.4.0", "partitioner.rack.aware=true", ["java-builtin-rack-aware"]),
+        ("kafka-clients", "4.3.0", "partitioner.rack.aware=true", []),
         ("kafka-clients", "3.9.1", "DefaultPartitioner", ["java-sticky-2.4"]),
         ("kafka-clients", "4.0.0", "DefaultPartitioner", []),
         ("kafka-clients", "3.9.1", "RoundRobinPartitioner", ["java-round-robin-2.4"]),
@@ -189,7 +191,13 @@ def test_only_what_needs_the_accumulator_is_left_to_simulation():
     simulated = {s.name for s in STRATEGIES.values() if s.keyless and s.keyless.simulated}
     assert simulated == {
         *("java-builtin", "java-builtin-uniform", "java-builtin-kip-794-draft", "java-builtin-ignore-keys"),
-        *("java-sticky-2.4", "java-uniform-sticky", "java-round-robin-2.4", "franz-go-least-backup"),
+        *(
+            "java-builtin-rack-aware",
+            "java-sticky-2.4",
+            "java-uniform-sticky",
+            "java-round-robin-2.4",
+            "franz-go-least-backup",
+        ),
         *("kafka-python-sticky", "franz-go-default", "franz-go-sticky"),
         *(f"franz-go-{name}" for name in ("sarama-hasher", "sarama-hasher-crc32", "sarama-compat-hasher")),
         *(f"franz-go-{name}" for name in ("sarama-compat-hasher-crc32", "kafka-hasher-crc32", "kafka-hasher-fnv1a")),

@@ -51,7 +51,7 @@ WRONG = [
         "s.yaml:11:7: producers[0].config.queue.buffering.max.ms: unknown config key; librdkafka has "
         "it, kafka-clients does not",
     ),
-    (changed("delay_ms", "delay"), "s.yaml:4:15: cluster.brokers[1].delay: unknown key; nearest: delay_ms; expected id, capacity, "
+    (changed("delay_ms", "delay"), "s.yaml:4:15: cluster.brokers[1].delay: unknown key; nearest: delay_ms; expected id, rack, capacity, "
         "delay_ms, service, handlers, replica_wait_ms, quota_bytes_per_s, errors"),
     (changed("records: 1000", "record: 1000"), "s.yaml:15:7: producers[0].traffic.record: unknown key; nearest: records; expected topic, "
         "topics, arrivals, records, duration_s, start_s, value_bytes, keys, explicit, threads"),
@@ -331,7 +331,7 @@ def test_what_has_no_effect_is_told():
         "partitioner.ignore.keys is not in kafka-clients 3.2.3 (since 3.3): that client ignores it",
     )
     assert only(GOOD.replace("3.9.1", "9.0")).notes == (
-        "kafka-clients 9.0 is newer than 4.3: taken to have the same configurations",
+        "kafka-clients 9.0 is newer than 4.4: taken to have the same configurations",
     )
 
 
