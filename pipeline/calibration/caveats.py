@@ -72,6 +72,9 @@ class Caveat(Enum):
     BATCHES_FIT = "broker {broker}: its batches fit a delay of {low:g} {high}{doubt}"
     # The producer under a candidate
     DEFAULTS_OF_CLIENT = "settings of {old} that {new} does not share have {new}'s defaults"
+    RACKS_DRAWN = (
+        "in which racks producers are is not known: in each run each is put into one of the brokers' racks, at random"
+    )
     RATIO_UNKNOWN = "{codec} is taken to halve these records: they were not compressed, so its ratio is not known"
     OF_SIMULATOR = "{text}"
     # The recorded data

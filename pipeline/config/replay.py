@@ -1,5 +1,6 @@
 """The configuration's sections `candidates` and `replay`: what recorded traffic is replayed through."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -14,10 +15,12 @@ class CandidateBroker(Section):
     Attributes:
         delay_ms: Delay of its responses, in place of the one found.
         capacity: Its speed, as a multiple of the one found.
+        rack: Its `broker.rack`, in place of the one found.
     """
 
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
     capacity: float | None = Field(None, ge=0.001, le=1_000)
+    rack: str | None = None
 
 
 class Candidate(Section):
@@ -29,7 +32,8 @@ class Candidate(Section):
             current one, or what `client` and `config` say.
         client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It
             sets the defaults; settings that were given to the producer stay. Without it the session's own version.
-        config: Settings by Kafka's names, over the session's own.
+        config: Settings by Kafka's names, over the session's own. With `partitioner.rack.aware` and no `client.rack` each
+            producer is put into one of the brokers' racks, at random, in each run anew.
         topics: Patterns such as `orders*`; without any, all topics.
         brokers: What would be different about brokers, by id.
         brokers_alike: Whether a broker that answers late would answer like the one in the middle.
@@ -54,6 +58,10 @@ class Candidate(Section):
         """Partitions of a topic under this candidate; `topic_count` is what the topic has."""
         count = self.partitions or "x1"
         return topic_count * int(count[1:]) if count.startswith("x") else int(count)
+
+    def change_racks(self, found: Mapping[int, str]) -> dict[int, str]:
+        """Racks by broker id, "" without one, given those that were found."""
+        return {**found, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
 
     def fits(self, topic: str) -> bool:
         """Whether the candidate is about a topic."""

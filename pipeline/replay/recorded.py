@@ -82,6 +82,8 @@ class Recording:
     # of each topic's partitions at the window's end, or -1; internal topics are left out
     leaders: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    # of each window's brokers, by id; "" without one
+    racks: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     # the least offset that some replica holds, by partition
     log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
     # minutes of the window that hold records of the topic

@@ -54,9 +54,9 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     """Loads some windows from the tables, without internal topics."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
-    brokers: dict[int, list[int]] = defaultdict(list)
-    for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id")), "broker_id"):
-        brokers[milliseconds_of(row["window_start"])].append(row["broker_id"])
+    racks: dict[int, dict[int, str]] = defaultdict(dict)
+    for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id", "rack")), "broker_id"):
+        racks[milliseconds_of(row["window_start"])][row["broker_id"]] = row["rack"] or ""
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
@@ -70,7 +70,8 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         seeds=run.config.replay.seeds,
         with_arrivals=run.config.replay.arrivals,
         leaders=leaders,
-        brokers=brokers,
+        brokers={start_ms: list(of_window) for start_ms, of_window in racks.items()},
+        racks=racks,
         log_starts=log_starts,
         minutes=minutes,
         sessions=sessions,

@@ -5,7 +5,7 @@ Plain values, on their way to every task; the arrivals themselves are read where
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pipeline.calibration.partitioner.baseline import Baseline
@@ -56,6 +56,7 @@ class SessionGroup:
     sessions: tuple[GroupSession, ...]
     topics: tuple[GroupTopic, ...]
     services: Mapping[int, ServiceModel]
+    racks: Mapping[int, str] = field(default_factory=dict)  # of the window's brokers; "" without one
 
     @property
     def record_count(self) -> int:
@@ -112,7 +113,9 @@ def make_groups(
             made = tuple(_make_session(found) for found in kept if found)
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
-                groups.append(SessionGroup(len(groups), start_ms, made, topics, models))
+                groups.append(
+                    SessionGroup(len(groups), start_ms, made, topics, models, recording.racks.get(start_ms, {}))
+                )
     return groups
 
 
@@ -233,7 +236,10 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
             yield None
             continue
         try:
-            producers = tuple(resolve_candidate(candidate, s.baseline, s.compression) for s in group.sessions)
+            producers = tuple(
+                resolve_candidate(candidate, session.baseline, session.compression, group.racks)
+                for session in group.sessions
+            )
         except ConfigError as error:
             yield GroupVariant((), number, str(error))
             continue

@@ -1,22 +1,26 @@
 """Resolves a producer under a candidate: from the present settings and the candidate to a producer's settings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
+from pipeline.simulator.scenario.racks import describe_racks
 
 Config = dict[str, str | None]
 
+ANY_RACK = "*"  # `client.rack` of a producer whose rack is not known: see `GroupScenario.build`
 KEEP = Candidate(name=IN_USE)  # the current setup, replayed like any candidate
 # Of each client, the versions to stand for a strategy that the producer's own version does not have.
-_VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
+_VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1", "4.4.0"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
 # Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
 _CARRIED = ("linger.ms", "batch.size", "acks", "buffer.memory", "compression.type", "enable.idempotence")
 _UNMEASURED_RATIO_PPM = 500_000
@@ -54,14 +58,28 @@ def name_strategy(candidate: Candidate) -> str | None:
     Raises:
         ConfigError: Its settings name none that is known.
     """
-    named = read_client(candidate)
-    if candidate.partitioner is not None:
-        return candidate.partitioner
+    named, partitioner = read_client(candidate), _name_partitioner(candidate)
+    if partitioner is not None:
+        return partitioner
     if named is None and not any(name.startswith("partitioner") for name in candidate.config):
         return None
     client, version = named or (JAVA, _VERSIONS[JAVA][0])
     config = {name: text for name, text in candidate.config.items() if not name.startswith("compression")}
-    return resolve_producer(client, version, config).strategy
+    return resolve_producer(client, version, {**_any_rack(config, None), **config}).strategy
+
+
+def _name_partitioner(candidate: Candidate) -> str | None:
+    """The strategy that a candidate names, or that only one version has, without a version that would not have it."""
+    is_alone = (
+        candidate.client is None and not {"partitioner.class", "partitioner.ignore.keys"} & candidate.config.keys()
+    )
+    return candidate.partitioner or (RACK_AWARE if is_alone and _any_rack(candidate.config, None) else None)
+
+
+def _any_rack(config: Mapping[str, str | None], strategy: str | None) -> Config:
+    """The rack to take for one that is not given, where the producer would be rack-aware."""
+    is_aware = strategy == RACK_AWARE or (config.get("partitioner.rack.aware") or "").lower() == "true"
+    return {"client.rack": ANY_RACK} if is_aware else {}
 
 
 def check_producer(candidate: Candidate) -> None:
@@ -74,8 +92,15 @@ def check_producer(candidate: Candidate) -> None:
         find_config(client, version, name).parse(text)
 
 
-def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Compression | None) -> CandidateProducer:
+def resolve_candidate(
+    candidate: Candidate,
+    baseline: Baseline,
+    compression: Compression | None,
+    racks: Mapping[int, str] | None = None,
+) -> CandidateProducer:
     """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
+
+    `racks` are the brokers', by id, "" without one.
 
     Raises:
         ConfigError: The simulator has no such strategy; the candidate names none, and the current one is unknown;
@@ -99,11 +124,21 @@ def resolve_candidate(candidate: Candidate, baseline: Baseline, compression: Com
         said.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
     said += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
+    if resolved.settings.client_rack:
+        said += _say_racks(resolved.settings.client_rack, candidate.change_racks(racks or {}))
     return CandidateProducer(version, resolved, tuple(said))
 
 
+def _say_racks(client_rack: str, racks: Mapping[int, str]) -> list[Statement]:
+    known = sorted({rack for rack in racks.values() if rack})
+    is_drawn = client_rack == ANY_RACK and bool(known)
+    told = describe_racks(known[0] if is_drawn else client_rack, racks)
+    drawn = [Caveat.RACKS_DRAWN.say()] if is_drawn and len(known) > 1 else []
+    return [*drawn, *([Caveat.OF_SIMULATOR.say(text=told)] if told else [])]
+
+
 def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config, str | None]:
-    named, strategy = read_client(candidate), candidate.partitioner
+    named, strategy = read_client(candidate), _name_partitioner(candidate)
     if strategy is None and named is None and not any(name.startswith("partitioner.") for name in candidate.config):
         strategy = baseline.strategy
     client, version = named or _fitting_version(strategy, baseline)
@@ -111,7 +146,11 @@ def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config,
         config = _translate(baseline)
     else:
         config = _carried(baseline) if named is None else _given(baseline)
-    return client, version, config | candidate.config, strategy
+    config |= candidate.config
+    rack = _any_rack(config, strategy)
+    if not rack:
+        config.pop("client.rack", None)
+    return client, version, {**rack, **config}, strategy
 
 
 def _fitting_version(strategy_name: str | None, baseline: Baseline) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
 from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
 from pipeline.replay.simulated.plan import SessionGroup
-from pipeline.replay.simulated.producers import CandidateProducer
+from pipeline.replay.simulated.producers import ANY_RACK, CandidateProducer
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
@@ -64,8 +64,8 @@ class GroupScenario:
     def build(self, seed: int) -> Scenario:
         """The scenario of one seed: it decides what is open, the same under every candidate.
 
-        That is who leads partitions whose leader is open, the delay of a broker within its range, and what the producers'
-        threads cost.
+        That is who leads partitions whose leader is open, the delay of a broker within its range, what the producers'
+        threads cost, and the rack of a rack-aware producer where it is not known.
         """
         group = self.group
         index_of = {broker_id: number for number, broker_id in enumerate(group.broker_ids)}
@@ -77,11 +77,16 @@ class GroupScenario:
             leaders = tuple(index_of[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
             topics.append(Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
         brokers = tuple(self._make_broker(broker_id, seed) for broker_id in group.broker_ids)
-        producers = tuple(self._vary_costs(producer, seed) for producer in self.producers)
+        producers = tuple(self._vary_producer(producer, seed) for producer in self.producers)
         return Scenario(group.name, brokers, tuple(topics), producers)
 
-    def _vary_costs(self, producer: Producer, seed: int) -> Producer:
-        chance = draw_evenly(seed, Step.THREADS, f"{self.group.start_ms} {producer.name}")
+    def _vary_producer(self, producer: Producer, seed: int) -> Producer:
+        name = f"{self.group.start_ms} {producer.name}"
+        racks = sorted({rack for rack in self.candidate.change_racks(self.group.racks).values() if rack})
+        if producer.settings.client_rack == ANY_RACK and racks:
+            client_rack = racks[derive_stream(seed, "client rack", name) % len(racks)]
+            producer = replace(producer, settings=replace(producer.settings, client_rack=client_rack))
+        chance = draw_evenly(seed, Step.THREADS, name)
         return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
 
     def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
@@ -90,6 +95,7 @@ class GroupScenario:
             model = self.group.healed.get(broker_id, model)
         chance = draw_evenly(seed, Step.DELAY, f"{self.group.start_ms} {broker_id}")
         broker = SimulatedBroker(broker_id) if model is None else make_broker(model, self.base_ms, chance=chance)
+        broker = replace(broker, rack=self.candidate.change_racks(self.group.racks).get(broker_id, ""))
         change = self.candidate.brokers.get(broker_id)
         return broker if change is None else _change_broker(broker, change)
 
