@@ -62,6 +62,7 @@ def make_scenario(
     delays_ms: Mapping[int, float] | None = None,
     value_bytes: int = 512,
     rate_per_s: int = RATE_PER_S,
+    racks: Sequence[str] = (),
 ) -> Scenario:
     """One producer and its brokers, with what was measured of real ones."""
     resolved = resolve_producer(client, version, config or {}, strategy=strategy)
@@ -70,6 +71,7 @@ def make_scenario(
         SimulatedBroker(
             broker_id,
             service=MEASURED_SERVICE,
+            rack=racks[broker_id] if racks else "",
             delay_ns=Steps.constant(round(delays.get(broker_id, 0) * MS)),
             oversleep_ns=MEASURED_OVERSLEEP if delays.get(broker_id) else ZERO,
         )

@@ -66,6 +66,10 @@ def find_sessions(
     if not recording.with_arrivals:
         return []
     partition_counts = {where: sum(one >= 0 for one in led.values()) for where, led in recording.leaders.items()}
+    racks = {
+        where: {partition: recording.racks.get(where[0], {}).get(one, "") for partition, one in led.items() if one >= 0}
+        for where, led in recording.leaders.items()
+    }
     strategies = {topic: strategy_in_use(recording.partitioners, topic) for _, topic, _ in recording.leaders}
     configured = {topic: name for topic, name in strategies.items() if name and is_simulated(name)}
 
@@ -83,6 +87,7 @@ def find_sessions(
                         partition_counts[where],
                         key_family=key_families.get(where),
                         configured=configured.get(traffic.topic),
+                        racks=racks[where],
                     )
                     yield describe_session(start_ms, window_ms, traffic, batches, baseline)
 
@@ -136,6 +141,7 @@ class _Trial(NamedTuple):
     leaders: Mapping[tuple[str, str], tuple[int, ...]]
     metrics: SessionMetrics
     end_ms: int
+    racks: Mapping[int, str]
 
 
 def refine_sessions(
@@ -172,8 +178,9 @@ def _list_trials(
         own = metrics[key]
         if can_refine(topics, own.models):
             largest_first = tuple(sorted(topics, key=lambda topic: (-topic.keyless_count, *topic.topic_key)))
+            racks = recording.racks.get(key[0], {})
             leaders = {topic.topic_key: recording.list_leaders(topic.topic_window) for topic in topics}
-            trials.append(_Trial(key, largest_first, leaders, own, key[0] + recording.window_ms))
+            trials.append(_Trial(key, largest_first, leaders, own, key[0] + recording.window_ms, racks))
     return trials
 
 
@@ -202,6 +209,7 @@ def _refine(
                 trial.leaders[one.topic_key],
                 one.baseline,
                 one.compression,
+                trial.racks,
             )
             for one in trial.topics
             if one.topic_key in traffics

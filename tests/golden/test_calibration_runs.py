@@ -89,12 +89,15 @@ def test_without_metrics_a_flat_fit_is_refused(run_folder, name):
     assert all(len(model.assumptions) > 1 for model in models.values())
 
 
+STICKY_RANGE = "3.0.1 to 3.2, or 3.3 to 3.9 with partitioner.class set, or enable.idempotence set"
+
+
 @pytest.mark.parametrize(
     ("name", "strategy", "version_range", "linger"),
     [
-        ("orders", "java-sticky-2.4", "3.0.1 to 3.2", "0"),
-        ("refunds", "java-builtin", "3.3 to 3.9", "0"),
-        ("payments", "java-builtin", "4.0 or later", "5"),
+        ("orders", "java-sticky-2.4", STICKY_RANGE, "0"),
+        ("refunds", "java-builtin", "3.3 to 3.9, or linger.ms set", "0"),
+        ("payments", "java-builtin", "4.0 or later, or linger.ms set", "5"),
     ],
 )
 def test_every_minute_of_the_capture_tells_its_client(capture_folder, name, strategy, version_range, linger):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.partitioner.client_rack import find_client_rack
 from pipeline.calibration.partitioner.clients import (
     Bounds,
     ClientChoice,
@@ -29,11 +30,14 @@ from pipeline.calibration.partitioner.settings import (
 )
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
+from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
 from pipeline.simulator.clients.producer_configs import JAVA, find_config
+from pipeline.simulator.scenario.racks import ANY_RACK
 
 LEAST_EVENTS = 12
 _SURE = 0.99
 UNSEEN_VARIANT = 0.5  # how sure a default is that leaves no trace: as likely as not, for nobody counted what people set
+_ONE_PARTITION = 0.5  # how sure a rack is that leads one partition: records may name theirs
 _FITS, _FITS_NOT = 0.05, 0.3
 
 
@@ -73,6 +77,7 @@ class _Evidence:
     confidence: float = 0.0
     runner_up: str = ""
     chances: Mapping[SwitchRule, float] = field(default_factory=dict)
+    client_rack: str = ""  # of a rack-aware producer
 
 
 def identify_baseline(
@@ -82,13 +87,15 @@ def identify_baseline(
     *,
     key_family: str | None = None,
     configured: str | None = None,
+    racks: Mapping[int, str] | None = None,
 ) -> Baseline:
     """Identifies the partitioner and the settings in use, from a session's records and batches in a topic and window.
 
     `partition_count` is of partitions with a leader; `key_family` the verdict about the topic's keys, of which anything but
     a family's name is no family. A simulated strategy that is `configured` wins; what the data have against it is noted.
+    `racks` are those of the leaders, by partition that has one: see `find_client_rack`.
     """
-    found = _read_data(traffic, batches, partition_count, key_family)
+    found = _read_racks(traffic, batches, partition_count, key_family, racks or {})
     if configured is not None:
         found = _take_configured(found, configured)
     choice = found.choice
@@ -100,13 +107,48 @@ def identify_baseline(
         client=choice.client,
         version=choice.version,
         version_range=choice.version_range,
-        settings=infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order),
+        settings=infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order)
+        | _infer_rack(choice, found.client_rack),
         confidence=found.confidence,
         runner_up=found.runner_up,
         source=Origin.INFERRED if configured is None else Origin.CONFIGURED,
         reason=found.reason,
         assumptions=found.notes,
     )
+
+
+def _infer_rack(choice: ClientChoice, client_rack: str) -> dict[str, Setting]:
+    if client_rack:
+        rack = Setting(client_rack, Origin.INFERRED)
+    elif choice.strategy == RACK_AWARE:  # configured
+        rack = Setting(ANY_RACK, Origin.UNKNOWN)
+    else:
+        return {}
+    return {"partitioner.rack.aware": Setting("true", rack.source), "client.rack": rack}
+
+
+def _read_racks(
+    traffic: SessionTraffic,
+    batches: SessionBatches,
+    partition_count: int,
+    key_family: str | None,
+    racks: Mapping[int, str],
+) -> _Evidence:
+    """What the data say of a producer that knows racks, where it keeps to one; else of one that knows none."""
+    client_rack = find_client_rack(traffic, batches, racks)
+    aware = find_choice(RACK_AWARE)
+    if client_rack and aware:
+        count = sum(rack == client_rack for rack in racks.values())
+        found = _read_data(traffic, batches, count, key_family)
+        where = f"all its partitions are led in rack {client_rack}, {count} of {len(racks)}"
+        is_like = found.rule is SwitchRule.BYTES and found.choice is not None and found.choice.client == JAVA
+        if is_like and found.choice:
+            strategy = found.choice.strategy if found.choice.strategy == IGNORES_KEYS else RACK_AWARE
+            choice = replace(aware, strategy=strategy)
+            return replace(found, choice=choice, reason=f"{found.reason}; {where}", client_rack=client_rack)
+        if count == 1 and not traffic.is_keyed.any():
+            return replace(found, choice=aware, confidence=_ONE_PARTITION, reason=where, client_rack=client_rack)
+    return _read_data(traffic, batches, partition_count, key_family)
 
 
 def _read_data(

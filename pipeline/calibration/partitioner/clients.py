@@ -3,16 +3,18 @@
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.model.window import NS_PER_MS
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import ClientSpan
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.scenario.racks import ANY_RACK
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def list_choices(rule: SwitchRule) -> tuple[ClientChoice, ...]:
 
 def _make_choice(strategy: str, span: ClientSpan) -> ClientChoice:
     client = STRATEGIES[strategy].client
-    defaults = resolve_producer(client, span.version, {}, strategy=strategy).settings
+    config = {"client.rack": ANY_RACK} if strategy == RACK_AWARE else {}
+    defaults = resolve_producer(client, span.version, config, strategy=strategy).settings
     linger_ms = defaults.linger_ns / NS_PER_MS
     return ClientChoice(strategy, client, span.version, span.words, linger_ms, defaults.is_idempotent)
 
@@ -106,7 +109,27 @@ def choose_client(
             *choice.misfits(linger, is_idempotent=is_idempotent),
         )
 
-    return min(list_choices(rule), key=rank)
+    chosen = min(list_choices(rule), key=rank)
+    return replace(chosen, version_range=_describe_range(chosen, rule, linger, is_idempotent=is_idempotent))
+
+
+def _describe_range(chosen: ClientChoice, rule: SwitchRule, linger: Bounds, *, is_idempotent: bool) -> str:
+    """Every version that is not excluded: those whose defaults fit as well, and others with a setting changed.
+
+    Two spans of which the second is open are one: they follow each other.
+    """
+    names = ("enable.idempotence", "linger.ms")
+    alike: list[str] = []
+    changed: dict[str, None] = {}
+    fit = chosen.misfits(linger, is_idempotent=is_idempotent)
+    for other in list_choices(rule):
+        if other.strategy == chosen.strategy:
+            misfits = other.misfits(linger, is_idempotent=is_idempotent)
+            alike += [other.version_range] if misfits == fit else []
+            changed |= {name: None for name, own, best in zip(names, misfits, fit, strict=True) if own != best}
+    if len(alike) == 2 and alike[1].endswith(" or later"):
+        alike = [f"{alike[0].split()[0]} or later"]
+    return ", or ".join([*alike, *(f"{name} set" for name in changed)])
 
 
 def _ignores_keys(strategy: str) -> bool:

@@ -34,6 +34,7 @@ class SessionTopic:
     leaders: tuple[int, ...]
     baseline: Baseline
     compression: Compression | None = None
+    racks: Mapping[int, str] = field(default_factory=dict)  # of brokers by id; "" without one
     _sent_ns: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -175,7 +176,7 @@ def _run(
     producer = Producer("session", (traffic,), resolved.family, baseline.version, resolved.settings, RUNNING_COSTS)
     scenario = Scenario(
         "calibration",
-        tuple(make_broker(model, start_ms) for model in models),
+        tuple(replace(make_broker(model, start_ms), rack=topics[0].racks.get(model.broker_id, "")) for model in models),
         tuple(
             Topic(f"{number}", tuple(number_of.get(leader, -1) for leader in topic.leaders))
             for number, topic in enumerate(topics)

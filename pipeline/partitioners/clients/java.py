@@ -15,6 +15,7 @@ from pipeline.partitioners.strategy import ClientSpan, Keyless, Strategy, Use
 
 CLIENT = "kafka-clients"
 RACK_AWARE = "java-builtin-rack-aware"
+IGNORES_KEYS = "java-builtin-ignore-keys"
 _NEEDS_BATCHES = "it moves on when a record finds no batch with room, which only the accumulator knows"
 _NEEDS_QUEUES = (
     "it moves on by bytes appended and weighs partitions by queued batches, which only the accumulator knows"
@@ -82,6 +83,7 @@ STRATEGIES = (
             placement="BUILT_IN",
             is_adaptive=True,
         ),
+        spans=(ClientSpan("4.4.0", "4.4 or later"),),
     ),
     replace(
         _BUILT_IN,
@@ -97,7 +99,7 @@ STRATEGIES = (
     ),
     replace(
         _BUILT_IN,
-        name="java-builtin-ignore-keys",
+        name=IGNORES_KEYS,
         uses=(Use("partitioner.ignore.keys=true", since="3.3"),),
         hash=None,
         spans=(_3_3_TO_3_9, _SINCE_4_0),

@@ -13,11 +13,10 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
-from pipeline.simulator.scenario.racks import describe_racks
+from pipeline.simulator.scenario.racks import ANY_RACK, describe_racks
 
 Config = dict[str, str | None]
 
-ANY_RACK = "*"  # `client.rack` of a producer whose rack is not known: see `GroupScenario.build`
 KEEP = Candidate(name=IN_USE)  # the current setup, replayed like any candidate
 # Of each client, the versions to stand for a strategy that the producer's own version does not have.
 _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1", "4.4.0"), LIBRDKAFKA: ("2.16.0", "1.5.3")}

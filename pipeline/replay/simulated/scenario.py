@@ -11,10 +11,11 @@ from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
 from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
 from pipeline.replay.simulated.plan import SessionGroup
-from pipeline.replay.simulated.producers import ANY_RACK, CandidateProducer
+from pipeline.replay.simulated.producers import CandidateProducer
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
+from pipeline.simulator.scenario.racks import ANY_RACK
 from pipeline.simulator.scenario.run_to_run import settle_costs
 from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic

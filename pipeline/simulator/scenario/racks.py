@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+ANY_RACK = "*"  # `client.rack` of a producer whose rack is not known: a replay draws one for each run
 _NAMED_COUNT = 5  # racks or brokers that a sentence names
 
 

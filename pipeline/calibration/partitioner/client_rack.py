@@ -1,0 +1,33 @@
+"""The rack of a producer whose keyless records stay with leaders of one rack (KIP-1123), from where they lie."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+
+_MOST_CHANCE = 1e-6  # that a partitioner which knows no racks keeps to one
+_LEAST_BATCH_BYTES = 16_384  # of `batch.size`, where batches are smaller than that
+
+
+def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Mapping[int, str]) -> str:
+    """The rack that leads all partitions the keyless records lie in, where chance would hardly do that; else "".
+
+    `racks` are those of the leaders by partition, "" of a broker without one; partitions without a leader are left out.
+    A change of partition is a draw; where a rack leads one partition, so are twice the bytes of a full batch.
+    """
+    keyless = ~traffic.is_keyed
+    used = np.unique(traffic.partition[keyless]).tolist()
+    found = {racks.get(partition, "") for partition in used}
+    led = Counter(racks.values())
+    if len(found) != 1 or "" in found or len(led) < 2:
+        return ""
+    [rack] = found
+    in_order = batches.partition[np.argsort(batches.base_ms, kind="stable")]
+    draws = int((np.diff(in_order[np.isin(in_order, used)]) != 0).sum())
+    if led[rack] == 1:
+        run_bytes = 2 * max(_LEAST_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
+        draws = int(traffic.body_bytes[keyless].sum(dtype="int64")) // run_bytes
+    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(_MOST_CHANCE) else ""
