@@ -71,7 +71,7 @@ ARGPARSE = Dependency("net.sourceforge.argparse4j", "argparse4j", "0.7.0")
 
 
 _WITHOUT_TOOLS = frozenset({"4.4.0"})
-"""Versions of brokers whose tools are not published: the tools of `BROKER` talk to them."""
+"""Versions whose tools are not published: the tools of `BROKER` talk to such brokers, those of 4.3.0 run such clients."""
 
 
 def broker_artifacts(version: str) -> ArtifactSet:
@@ -104,13 +104,14 @@ EXPORTER = exporter_artifacts("1.0.1")
 
 
 def client_artifacts(version: str) -> ArtifactSet:
-    """The class path of one client version and the perf tool of that same version."""
+    """The class path of one client version and the perf tool of that same version, where there is one."""
+    tools = "4.3.0" if version in _WITHOUT_TOOLS else version
     extra = () if version.startswith("3.2") else (Dependency(KAFKA, "kafka-server-common", version),)
     return ArtifactSet(
         f"client-{version}",
         (
             Dependency(KAFKA, "kafka-clients", version, transitive=True),
-            Dependency(KAFKA, "kafka-tools", version),
+            Dependency(KAFKA, "kafka-tools", tools),
             *extra,
             ARGPARSE,
             Dependency("net.sf.jopt-simple", "jopt-simple", "5.0.4"),
