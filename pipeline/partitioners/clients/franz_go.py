@@ -7,8 +7,11 @@ Where KIP-480 draws until the partition is another one, `StickyPartitioner` take
 in a row, which is then twice as likely. Unlike KIP-794, `UniformBytesPartitioner` weighs by 1 / (buffered records + 1) and
 does not wait for a batch to be full.
 
+From 1.22 `RackAwarePartitioning` with `Rack` shows any partitioner only the writable partitions led in the client's rack, where
+there are any and the record needs no consistent one (KIP-1123).
+
 References:
-    franz-go `pkg/kgo/partitioner.go`.
+    franz-go `pkg/kgo/partitioner.go`; its pull request 1347.
 """
 
 from pipeline.partitioners.hashes import HashName

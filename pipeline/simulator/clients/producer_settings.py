@@ -18,7 +18,7 @@ Other clients batch as Java does, with differences:
 
 | client | difference |
 |---|---|
-| franz-go | batches of 1 MB; its own partitioners |
+| franz-go | batches of 1 MB; its own partitioners, any of which may be rack-aware from 1.22 (`RackAwarePartitioning`) |
 | Sarama | batches of 1 MB; one batch of a partition in flight; it waits for the time since a broker's first record |
 | kafka-python | a record without a key that finds no open batch is drawn a second partition; if idempotent one batch of a partition in flight |
 | aiokafka | one request in flight; a request takes the batches alone that need not wait longer |
@@ -171,6 +171,8 @@ def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> Resolve
     fields = read.fields(_FIELDS[read.client])
     fields["batch_bytes"] = max(1, fields["batch_bytes"])
     fields |= {"placement": known[chosen].placement, "ignores_keys": STRATEGIES[chosen].hash is None}
+    if read.values.get("RackAwarePartitioning"):  # without a rack: as if it were not set
+        fields["client_rack"] = read.values.get("Rack") or ""
     settings = replace(_OTHERS[read.client], **fields)
     notes = (*read.notes, f"{read.client}'s threads are taken to cost what the Java client's do")
     return ResolvedProducer(ClientFamily.JAVA, settings, chosen, notes)

@@ -45,3 +45,18 @@ def test_a_strategy_by_name_is_as_good_as_the_setting():
     assert resolved.settings == resolve_producer(JAVA, "4.4.0", IN_A | {"client.rack": "b"}).settings
     with pytest.raises(ConfigError, match=r"client\.rack"):
         resolve_producer(JAVA, "4.4.0", {}, strategy="java-builtin-rack-aware")
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "client_rack"),
+    [
+        ("1.22.0", {"RackAwarePartitioning": "true", "Rack": "a"}, "a"),
+        ("1.22.0", {"RackAwarePartitioning": "true"}, ""),
+        ("1.22.0", {"Rack": "a"}, ""),
+        ("1.21.0", {"RackAwarePartitioning": "true", "Rack": "a"}, ""),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["franz-go-default", "franz-go-sticky", "franz-go-least-backup"])
+def test_franz_go_shows_any_partitioner_its_rack_alone(strategy, version, config, client_rack):
+    """Facts: franz-go's pull request 1347."""
+    assert resolve_producer("franz-go", version, config, strategy=strategy).settings.client_rack == client_rack

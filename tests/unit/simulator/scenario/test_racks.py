@@ -44,6 +44,28 @@ def test_records_without_a_key_stay_in_the_rack_if_it_leads_any(racks, client_ra
     assert [text[: len(note)] for text in notes] == ([note] if note else [])
 
 
+FRANZ_GO = """
+cluster: {{brokers: [{{id: 0, rack: a}}, {{id: 1, rack: b}}, {{id: 2}}]}}
+topics: [{{name: foo, leaders: [0, 0, 1, 2, 1, 2]}}]
+producers:
+  - name: app
+    client: franz-go
+    version: 1.22.0
+    strategy: franz-go-{strategy}
+    config: {{RackAwarePartitioning: true, Rack: {rack}, ProducerBatchMaxBytes: 2000}}
+    traffic: {{topic: foo, arrivals: {{kind: poisson, records_per_s: 2000}}, records: 6000, value_bytes: 500}}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["default", "sticky", "least-backup", "round-robin"])
+@pytest.mark.parametrize(("rack", "chosen"), [("a", {0, 1}), ("b", {2, 4}), ("z", set(range(6)))])
+def test_franz_go_stays_in_the_rack_whatever_its_partitioner(strategy, rack, chosen):
+    """Cases of its own tests: brokers in racks a and b and one without, and a rack that leads nothing."""
+    [variant] = parse_scenario(FRANZ_GO.format(strategy=strategy, rack=rack), "s.yaml").variants
+    counts = simulate(variant.scenario, 1).queues[:, QueueCounter.DONE_RECORDS].tolist()
+    assert {partition for partition, count in enumerate(counts) if count} == chosen
+
+
 def test_records_with_a_key_go_where_their_hash_says():
     _, counts = run("abc", "a", keys=", keys: {share: 1, count: 100, bytes: 4}")
     assert min(counts) > 0
