@@ -6,6 +6,7 @@ from pipeline.advice.candidate_effects import describe_partitioner
 from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
 from pipeline.alerting.evidence import BrokerShareEvidence, ShareCauses
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
+from pipeline.partitioners.clients.java import RACK_AWARE
 
 MOST_PARTITIONS = 5
 MOST_KEYS = 5
@@ -21,6 +22,7 @@ class Cause(StrEnum):
     HEAVY_KEYS = "heavy keys"
     HASH_LUCK = "hash luck"
     REMAINDER = "remainder"
+    RACK_AWARE = "rack-aware producers"
 
 
 _MEANINGS = {
@@ -30,7 +32,10 @@ _MEANINGS = {
     Cause.HEAVY_KEYS: "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
     Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; move partitions to other brokers now, more partitions or other keys even it out for good",
     Cause.REMAINDER: "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
+    Cause.RACK_AWARE: "its topic's producers keep to leaders in their own rack, and its rack sends more than its part; give each rack leaders and capacity as it has producers, or set partitioner.rack.aware=false on them",
 }
+_PLACING = frozenset({Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK, Cause.RACK_AWARE})
+"""What follows from how producers place records."""
 _NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
 
 
@@ -53,18 +58,21 @@ def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
     return known if len(known) == len(parts) else {}
 
 
-def _largest(causes: ShareCauses) -> tuple[Cause, Cause]:
-    """The largest term, and of partition skew, where it is split, the largest part."""
+def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
+    """The largest term, and of partition skew its largest part, as far as that is known, or what the producers do."""
     terms, parts = _terms(causes), _skew_terms(causes)
     largest = max(terms, key=lambda name: terms[name])
-    return largest, max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
+    part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
+    partitioner = evidence.partitioners.get(evidence.topics[0].topic) if evidence.topics else None
+    is_by_racks = partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
+    return largest, Cause.RACK_AWARE if is_by_racks else part
 
 
 def name_cause(evidence: BrokerShareEvidence) -> str:
     """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
     if evidence.causes is None:
         return ""
-    largest, meaning = _largest(evidence.causes)
+    largest, meaning = _largest(evidence.causes, evidence)
     if evidence.is_hash_luck:
         largest = meaning = Cause.HASH_LUCK
     topic = f", most in topic {format_name(evidence.topics[0].topic, NAME_LENGTH)}" if evidence.topics else ""
@@ -76,7 +84,7 @@ def advise_cause(evidence: BrokerShareEvidence) -> str:
     """Names what to check where no action is recommended; "" where the cause is unknown."""
     if evidence.causes is None:
         return ""
-    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes)[1]
+    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
     return _MEANINGS[meaning].partition("; ")[2]
 
 
@@ -85,7 +93,7 @@ def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
     if evidence.causes is None:
         return None
     terms, parts = _terms(evidence.causes), _skew_terms(evidence.causes)
-    largest, meaning = _largest(evidence.causes)
+    largest, meaning = _largest(evidence.causes, evidence)
     part = (
         f", of that {'what is ' if meaning in _NAMES else ''}{_NAMES.get(meaning, meaning)}"
         if meaning != largest
@@ -97,7 +105,7 @@ def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
     )
     luck = _describe_luck(evidence) if evidence.is_hash_luck else ""
     topic = evidence.topics[0].topic if evidence.topics else ""
-    is_placing = meaning in {Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK} and topic in evidence.partitioners
+    is_placing = meaning in _PLACING and topic in evidence.partitioners
     rows = [*terms.items(), *((f"· {name}", points) for name, points in parts.items())]
     return MailSection(
         title="Why it is hot",

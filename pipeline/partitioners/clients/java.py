@@ -84,6 +84,10 @@ STRATEGIES = (
             is_adaptive=True,
         ),
         spans=(ClientSpan("4.4.0", "4.4 or later"),),
+        described=(
+            "the rack-aware partitioner of Kafka clients 4.4 and later: records without a key go to leaders in the producer's "
+            "own rack, so that brokers carry what their racks' producers send"
+        ),
     ),
     replace(
         _BUILT_IN,

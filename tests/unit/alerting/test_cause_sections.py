@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.causes import causes_section, keys_section, partitions_section
+from pipeline.alerting.causes import advise_cause, causes_section, keys_section, name_cause, partitions_section
 from pipeline.alerting.evidence import HotKey, HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 
@@ -67,3 +67,20 @@ def test_the_partitioner_is_named_where_placing_is_what_matters():
     assert said.startswith("The producers of orders use the sticky partitioner of Kafka clients 2.4 to 3.2")
     assert len(causes_section(replace(new_evidence(), causes=SPLIT, partitioners=known)).text) == 1
     assert len(causes_section(replace(new_evidence(), causes=batching)).text) == 1
+
+
+def test_rack_aware_producers_are_the_cause_where_no_key_is():
+    batching = replace(SPLIT, heavy_keys_term=0.0, remainder_term=0.17)
+    aware = replace(new_evidence(), partitioners={"orders": "java-builtin-rack-aware"})
+    for causes in (batching, replace(batching, heavy_keys_term=None)):
+        hot = replace(aware, causes=causes)
+        assert name_cause(hot) == "partition skew, most in topic orders (rack-aware producers)"
+        assert advise_cause(hot).startswith("give each rack leaders and capacity as it has producers, or set")
+        said, partitioner = causes_section(hot).text
+        assert (
+            "Most of it is partition skew, of that rack-aware producers: its topic's producers keep to leaders" in said
+        )
+        assert partitioner.startswith("The producers of orders use the rack-aware partitioner of Kafka clients 4.4")
+    assert name_cause(replace(aware, causes=SPLIT)).endswith("(heavy keys)")
+    plain = replace(aware, causes=batching, partitioners={"orders": "java-builtin"})
+    assert name_cause(plain).endswith("(neither heavy keys nor hash luck)")
