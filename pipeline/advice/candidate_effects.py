@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_name
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
 
@@ -50,6 +51,9 @@ def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[st
     if partitioner == baseline:
         return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
     built_in = _use_of_built_in(partitioner)
+    if built_in is not None and baseline == RACK_AWARE:
+        changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
+        return f"set {changed} on producers of {name}", CONFIG_LINE
     if built_in is not None and is_outdated:
         setting = f" with `{built_in.setting}`" if not built_in.is_default else ""
         return f"upgrade producers of {name} to Kafka client {built_in.since}+{setting}{also}", UPGRADE
@@ -78,12 +82,12 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
     return f"The producers of {format_name(topic)} use {used}."
 
 
-def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | None:
+def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: str = "") -> str | None:
     """Formats the change of the producers' configuration as a unified diff; None where no setting changes.
 
-    `title`: what would be done, in a few words.
+    `title`: what would be done, in a few words; `baseline`: the current strategy.
     """
-    settings = list_settings(candidate)
+    settings = list_settings(candidate, baseline)
     if not settings:
         return None
     name = format_name(topic)
@@ -93,13 +97,20 @@ def format_config_diff(candidate: Candidate, topic: str, title: str) -> str | No
     return "\n".join(lines) + "\n"
 
 
-def list_settings(candidate: Candidate) -> dict[str, str | None]:
-    """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too."""
+def list_settings(candidate: Candidate, baseline: str = "") -> dict[str, str | None]:
+    """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too.
+
+    `baseline`: the current strategy.
+    """
     settings = dict(candidate.config)
     built_in = _use_of_built_in(candidate.partitioner or "")
     if built_in is not None and not built_in.is_default:
         setting, _, value = built_in.setting.partition("=")
         settings[setting] = value
+    if built_in is not None and RACK_AWARE in {baseline, candidate.partitioner} and baseline != candidate.partitioner:
+        settings["partitioner.rack.aware"] = str(candidate.partitioner == RACK_AWARE).lower()
+        if candidate.partitioner == RACK_AWARE:
+            settings.setdefault("client.rack", "<the producer's rack>")
     return settings
 
 

@@ -227,7 +227,8 @@ def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: 
     compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
     effects = []
     for (name, topic), rows in sorted(placed.items()):
-        described = describe_candidate(candidates[name], topic, compared.get((name, topic), {}))
+        comparison = compared.get((name, topic), {})
+        described, baseline = describe_candidate(candidates[name], topic, comparison), comparison.get("baseline") or ""
         if described is not None:
             title, cost, caveat = described
             ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
@@ -240,8 +241,8 @@ def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: 
                     basis=f"The replay of the window's own traffic of {format_name(topic)} puts",
                     caveat=caveat,
                     ratios=ratios,
-                    config_diff=format_config_diff(candidates[name], topic, title),
-                    setting_count=len(list_settings(candidates[name])),
+                    config_diff=format_config_diff(candidates[name], topic, title, baseline),
+                    setting_count=len(list_settings(candidates[name], baseline)),
                 )
             )
     return effects

@@ -338,3 +338,21 @@ def test_settings_come_as_a_diff():
         "+partitioner.adaptive.partitioning.enable=false",
     ]
     assert format_config_diff(Candidate(name="x", client="4.1.1"), "orders", "upgrade") is None
+
+
+def test_racks_are_turned_off_and_on_by_their_setting():
+    aware = "java-builtin-rack-aware"
+    off, on = Candidate(name="off", partitioner="java-builtin"), Candidate(name="on", partitioner=aware)
+    uniform = Candidate(name="off", partitioner="java-builtin-uniform")
+    assert describe_candidate(off, "orders", {"baseline": aware}) == (
+        "set `partitioner.rack.aware=false` on producers of orders", 1, "",
+    )  # fmt: skip  # as the table above
+    title, *_ = describe_candidate(uniform, "orders", {"baseline": aware})
+    settings = "`partitioner.adaptive.partitioning.enable=false`, `partitioner.rack.aware=false`"
+    assert title == f"set {settings} on producers of orders"
+    diffs = [format_config_diff(one, "orders", "x", before) for one, before in ((off, aware), (on, "java-builtin"))]
+    assert [diff.splitlines()[4:] for diff in diffs] == [
+        ["+partitioner.rack.aware=false"],
+        ["+client.rack=<the producer's rack>", "+partitioner.rack.aware=true"],
+    ]
+    assert format_config_diff(off, "orders", "x", "java-builtin") is None
