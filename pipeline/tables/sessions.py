@@ -27,7 +27,7 @@ PRODUCER_SESSIONS = Table(
         string("runner_up", "The next best strategy; '' for none."),
         string("client", "`kafka-clients`, `librdkafka`, or ''."),
         string("client_version", "Version that stands for the range; '' for none."),
-        string("version_range", "Versions that do so, in words."),
+        string("version_range", "Versions that the evidence does not exclude, in words."),
         Column("settings", "map<string,string>", "Settings by the client's own names.", nullable=False),
         Column("setting_sources", "map<string,string>", "By setting: `configured`, `default`, `inferred` or `unknown` (the data leave it open, and predictions are not trusted), with the bounds that the data give: `inferred, 3 to 7`.", nullable=False),
         string("reason", "What the order of batches or the keys say, in words."),
