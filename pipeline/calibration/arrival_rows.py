@@ -54,6 +54,20 @@ ROW_SCHEMA = pa.schema(
 """Rows of `silver.arrivals` with instants as milliseconds."""
 
 
+_ITEM_BYTES = {"at_ms": 2, "body_bytes": 4, "key_number": 8}
+
+
+def are_chunks_whole(chunks: pa.Table) -> bool:
+    """Whether each array of each chunk holds as many values as the chunk has records; `key_number` may hold none."""
+    counts = chunks["record_count"].to_numpy()
+    for name, item_bytes in _ITEM_BYTES.items():
+        lengths = pc.fill_null(pc.binary_length(chunks[name]), -1).to_numpy()
+        is_whole = (lengths == item_bytes * counts) | ((lengths == 0) & (name == "key_number"))
+        if not is_whole.all():
+            return False
+    return True
+
+
 def join_chunks(
     chunks: Iterable[pa.RecordBatch],
     *,

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.number_text import escape_hidden
@@ -90,7 +91,10 @@ def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = 
         texts = [field.name for field in SCHEMAS[kind] if field.type in {pa.string(), pa.binary()}]
         rows = pq.read_table(io.BytesIO(content), filters=filters, read_dictionary=texts)
         _check_texts(rows, path)
-        return rows.cast(SCHEMAS[kind])
+        rows = rows.cast(SCHEMAS[kind])
+        if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
+            raise InputError(f"arrays of some arrivals are not as long as their record counts: {_ADVICE}", path=path)
+        return rows
     except (OSError, ValueError, KeyError, MemoryError, pa.ArrowException) as error:
         raise InputError(f"no {kind.value} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lab.worlds.oracle import SoundWorld
 
-FOUND = ()
+FOUND = (2747,)
 """Seeds of worlds that did not hold when they were drawn first."""
 
 
