@@ -65,7 +65,7 @@ class Appender:
         self._partition_count = len(accumulator.topics[topic].leaders)
         available = accumulator.topics[topic].available
         in_rack = tuple(partition for partition in available if accumulator.is_in_rack(self._start + partition))
-        self._available = in_rack or available
+        self._led, self._available = available, in_rack or available
         self._draw = stream.draw_index
         self._stream = stream
         self._sticky = self._last = NONE
@@ -187,13 +187,13 @@ class Appender:
                     self._timed,
                     now_ns,
                     self._settings.sticky_linger_ns,
-                    self._available,
+                    self._led,
                     partition_count=self._partition_count,
                     draw=self._draw,
                 )
                 return self._timed.partition
             case "RANDOM" | "RANDOM_TWO_DRAWS":
-                return draw_twice(self._available, self._partition_count, self._draw)
+                return draw_twice(self._led, self._partition_count, self._draw)  # no client that draws so knows racks
             case _:
                 self._turns += 1
                 return take_turn(self._turns - 1, self._available, self._partition_count)
