@@ -8,11 +8,14 @@ References:
     are escaped where they enter (`expectations.rows`).
 """
 
+import copy
 import logging
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.render import (
@@ -25,10 +28,11 @@ from great_expectations.render.renderer import ExpectationSuitePageRenderer, Val
 from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
 
-from expectations.engine import SUITES, make_suite, read_suite
-from expectations.gate import GateReport
+from expectations.checkpoints import make_suite
+from expectations.gate import CheckResult, GateReport
+from expectations.suite_files import SUITES, read_suite
 from pipeline.charts import palette
-from pipeline.model.number_text import format_between, format_name
+from pipeline.model.number_text import format_between, format_cell, format_name
 from pipeline.model.window import instant_of
 from pipeline.runs import RunContext
 
@@ -41,6 +45,8 @@ _MARKUP = (
     (re.compile(r'(<div id="[^"]*" class="[^"]*table-responsive[^"]*")'), r'\1 tabindex="0"'),  # scrolls by keys, too
 )
 _HEAD_BYTES = 1_000
+_MOST_CHARACTERS = 400
+_COUNTS = {"unexpected_count", "unexpected_percent"}
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +56,7 @@ def write_data_docs(run: RunContext, reports: Iterable[GateReport]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for report in reports:
-            _write(folder / f"{report.page}.html", _render_result(run, report))
+            _write(folder / f"{report.suite}.html", _render_result(run, report))
         for name in _suites():
             _write(folder / f"suite.{name}.html", _render_suite(name))
         _write(folder / "index.html", _render_index(run, folder))
@@ -85,18 +91,33 @@ def _render(document: RenderedDocumentContent, title: str, question: str) -> str
 
 def _render_result(run: RunContext, report: GateReport) -> str:
     """Renders what a suite found; `run_id` and `data_asset_name` are where Great Expectations looks for them."""
-    result, windows = report.result, format_between(run.span.start_ms, run.span.end_ms)
+    result, windows = copy.copy(report.result), format_between(run.span.start_ms, run.span.end_ms)
+    by_name = {check.name: check for check in report.checks}
+    result.results = [_show_rows(one, by_name[one.expectation_config.meta["check"]]) for one in result.results]
+    table = read_suite(report.suite)["meta"].get("table", "several tables")
     result.meta = {
         "great_expectations_version": result.meta["great_expectations_version"],
         "run_id": RunIdentifier(run_name=f"windows {windows}", run_time=instant_of(run.now_ms)),
-        "batch_spec": {
-            "data_asset_name": f"{report.table or 'several tables'} of cluster {format_name(run.cluster_name)}"
-        },
+        "batch_spec": {"data_asset_name": f"{table} of cluster {format_name(run.cluster_name)}"},
     }
     badge = "FAIL" if report.failures else "WARN" if report.warnings else "PASS"
     checked = f"{windows}: {sum(not check.success for check in report.checks)} of {len(report.checks)} failed"
     document = ValidationResultsPageRenderer(run_info_at_end=True).render(result)
-    return _render(document, f"{badge} {report.page} · {checked}", read_suite(report.suite)["meta"]["question"])
+    return _render(document, f"{badge} {report.suite} · {checked}", read_suite(report.suite)["meta"]["question"])
+
+
+def _show_rows(result: Any, check: CheckResult) -> Any:  # noqa: ANN401 - Great Expectations' own
+    """A result with the first breaking rows in place of single values, which its templates would not escape."""
+    shown = copy.copy(result)
+    kept = {name: value for name, value in result.result.items() if "unexpected_" not in name or name in _COUNTS}
+    rows = [
+        ", ".join(f"{name} {format_cell(value, _MOST_CHARACTERS)}" for name, value in row.items()) for row in check.rows
+    ]
+    if rows:
+        listed = [escape(format_name(row, _MOST_CHARACTERS)) for row in rows]
+        kept = {"unexpected_count": 0} | kept | {"partial_unexpected_list": listed}
+    shown.result = kept
+    return shown
 
 
 @cache
@@ -106,16 +127,15 @@ def _render_suite(name: str) -> str:
 
 
 def _render_index(run: RunContext, folder: Path) -> str:
-    """Renders the list of all suites with the last result of each; a suite that several tables share has several."""
+    """Renders the list of all suites with the last result of each."""
     table = []
     for name in _suites():
-        pages = sorted(folder.glob(f"{name}.html")) + sorted(folder.glob(f"{name}-*.html"))
-        question = read_suite(name)["meta"]["question"]
-        for page in pages:
+        page, question = folder / f"{name}.html", read_suite(name)["meta"]["question"]
+        if page.exists():
             title = _TITLE.search(page.read_text(encoding="utf-8")[:_HEAD_BYTES])
             badge, checked = title.groups() if title else ("FAIL", "unreadable")
-            table.append([_element("i", "", classes=_ICONS[badge]), _link(page.stem, page.name), checked, question])
-        if not pages:
+            table.append([_element("i", "", classes=_ICONS[badge]), _link(name, page.name), checked, question])
+        else:
             table.append(["not run yet", _link(name, f"suite.{name}.html"), "", question])
     block = RenderedTableContent(
         content_block_type="table",

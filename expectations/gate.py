@@ -1,27 +1,45 @@
-"""The gate: runs a suite over rows and reports what was found.
+"""A gate: runs its Checkpoint over the rows of its suites and reports what was found.
 
-Light to import: Spark, Polars and Great Expectations come in when a suite runs.
+Light to import: Spark, Polars and Great Expectations come in when a gate runs.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from expectations.suite_files import named_columns, read_suite
 from pipeline.errors import DataGateError, GateBrokenError
 from pipeline.model.window import TimeWindow
-from pipeline.tables import TABLES, Table
+from pipeline.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from great_expectations.checkpoint import CheckpointResult, ValidationAction
+    from pyspark.sql import SparkSession
 
     from pipeline.runs import RunContext
 
 SHOWN_ROWS = 5  # rows per failed check in an error's text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What a task of Spark asks the tables for a suite; picklable."""
+
+    sql: str  # DataFusion's, with `{name}` for a table
+    windows: tuple[TimeWindow, ...]  # whose rows it is about
+    tables: Mapping[str, Table]  # by the names in it
+    is_few: bool = False  # its rows are few whatever the traffic; of others only those come that may break a check
+    add: Callable[[pa.Table], pa.Table] | None = field(
+        default=None, compare=False
+    )  # columns that only the driver knows
+
+
+Batches = Mapping[str, "Callable[[], pa.Table] | Query"]
+"""By suite, the rows it checks: at hand, or what a task asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +64,12 @@ class CheckResult:
 class GateReport:
     """Result of a suite: one result per expectation, in the suite's order.
 
-    `table`: the one that was judged, if it was one.
     `result`: Great Expectations' own.
     """
 
     suite: str
     checks: tuple[CheckResult, ...] = ()
-    table: str = ""
     result: Any = field(default=None, repr=False, compare=False)
-
-    @property
-    def page(self) -> str:
-        """Name of its page in Data Docs; several tables share a suite."""
-        own = f"{self.table.partition('.')[2]}_gate"
-        return self.suite if not self.table or self.suite == own else f"{self.suite}-{self.table}"
 
     @property
     def success(self) -> bool:
@@ -93,64 +103,104 @@ def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
         raise DataGateError("\n".join(failed))
 
 
-def check_table(
-    spark: SparkSession,
+def run_gate(
+    spark: SparkSession | None,
+    name: str,
     run: RunContext,
-    table: Table,
-    windows: Sequence[TimeWindow],
-    suite: str | None = None,
-    **parameters: object,
-) -> GateReport:
-    """Runs a suite, by default the table's own, over the cluster's rows in some windows; over few rows without Spark.
+    batches: Batches,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    actions: Sequence[ValidationAction] = (),
+) -> tuple[GateReport, ...]:
+    """Runs a gate's Checkpoint: its suites, then its actions, Data Docs, and those of the configuration.
 
-    The suite finds the table's key in the parameter `key`; `parameters` are values for its other `$PARAMETER`s.
-    """
-    from expectations.engine import read_suite  # takes three seconds
-
-    name = suite or f"{table.name.partition('.')[2]}_gate"
-    text = json.dumps(read_suite(name))
-    columns = [one for one in table.column_names if one in table.key or re.search(rf"\b{one}\b", text)]
-    is_small = run.has_few_rows(table, windows)
-    rows = run.load(table, windows, columns) if is_small else run.frame(spark, table, windows).select(*columns)
-    return replace(run_suite(name, rows, {"key": list(table.key), **parameters}), table=table.name)
-
-
-def run_suite(suite_name: str, rows: pa.Table | DataFrame, parameters: Mapping[str, Any] | None = None) -> GateReport:
-    """Runs a suite of `expectations/suites`, named by its file, over rows that are cut to what is to be judged.
-
-    A suite about a declared table (`meta.table`) finds that table's key in the parameter `key`.
+    `spark`: None for a gate without queries.
 
     Raises:
         GateBrokenError: if a check raised: nothing is known about the data then.
+        ConfigError: if an action of the configuration is none of Great Expectations'.
     """
-    from expectations import engine  # takes three seconds
+    from expectations.actions import WriteDataDocs  # takes three seconds
+    from expectations.checkpoints import run_checkpoint
 
-    document = engine.read_suite(suite_name)
-    keys = {declared.name: list(declared.key) for declared in TABLES}
-    known = {"key": keys.get(document["meta"].get("table"), [])}
-    result = engine.validate(suite_name, rows, {**known, **(parameters or {})})
-    by_name = {one.expectation_config.meta["check"]: one for one in result.results}
-    return GateReport(
-        suite=suite_name,
-        checks=tuple(
-            _check_result(suite_name, entry, by_name[entry["meta"]["check"]]) for entry in document["expectations"]
-        ),
-        result=result,
+    rows = fetch_rows(spark, run, batches)
+    docs = WriteDataDocs.of(run, rows)
+    result = run_checkpoint(name, rows, parameters or {}, [docs, *actions, *run.config.checkpoint_actions])
+    return list_reports(result, rows)
+
+
+def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) -> dict[str, pa.Table]:
+    """The rows of each suite, in the columns that it names; tasks of one Spark job answer the queries."""
+    from pipeline.engine import describe_work
+
+    asked = [(suite, replace(one, add=None)) for suite, one in batches.items() if isinstance(one, Query)]
+    found = {suite: one() for suite, one in batches.items() if not isinstance(one, Query)}
+    if spark is not None and asked:
+        from pipeline.engine import count_task_slots
+        from pipeline.stages import run_values
+
+        describe_work(f"{run.subject}: check tables")
+        slots = min(len(asked), count_task_slots(spark))
+        found |= dict(run_values(spark, [asked[slot::slots] for slot in range(slots)], partial(_answer, run)))
+    for suite, one in batches.items():
+        if isinstance(one, Query) and one.add is not None:
+            found[suite] = one.add(found[suite])
+    return {suite: select_named(suite, found[suite]) for suite in batches}
+
+
+def _answer(run: RunContext, asked: Sequence[tuple[str, Query]]) -> Iterator[tuple[str, pa.Table]]:
+    """Work of a task: the rows of some suites."""
+    from expectations.suspects import ask_for_suspects
+
+    for suite, query in asked:
+        sql = query.sql if query.is_few else ask_for_suspects(query.sql, read_suite(suite))
+        names = {name: name for name in query.tables}
+        yield suite, run.query(sql.format_map(names), query.windows, **query.tables)
+
+
+def select_named(suite: str, rows: pa.Table) -> pa.Table:
+    """Rows in the columns that a suite names, in order of the first of these."""
+    document = read_suite(suite)
+    named = rows.select(named_columns(document, rows.column_names))
+    order = [name for name in ("window_start", "topic", "partition", "broker_id") if name in named.column_names]
+    return named.sort_by([(name, "ascending") for name in order]) if order else named
+
+
+def list_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[GateReport, ...]:
+    """A report for each suite of a Checkpoint.
+
+    Raises:
+        GateBrokenError: if a check raised.
+    """
+    return tuple(
+        _make_report(validated.suite_name, validated, rows[validated.suite_name])
+        for validated in result.run_results.values()
     )
 
 
-def _check_result(suite_name: str, entry: Mapping[str, Any], result: Any) -> CheckResult:  # noqa: ANN401
+def _make_report(suite: str, validated: Any, rows: pa.Table) -> GateReport:  # noqa: ANN401
+    by_name = {one.expectation_config.meta["check"]: one for one in validated.results}
+    entries = read_suite(suite)["expectations"]
+    checks = tuple(_check_result(suite, entry, by_name[entry["meta"]["check"]], rows) for entry in entries)
+    return GateReport(suite=suite, checks=checks, result=validated)
+
+
+def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Table) -> CheckResult:  # noqa: ANN401
+    from expectations.checkpoints import list_unexpected
+
     name = entry["meta"]["check"]
     raised = list(_exceptions(result.exception_info))
     if raised:
-        raise GateBrokenError(f"{suite_name}: {name} could not be evaluated: {raised[0]}")
+        raise GateBrokenError(f"{suite}: {name} could not be evaluated: {raised[0]}")
+    given, shown = result.result, read_suite(suite)["meta"].get("shown", rows.column_names)
+    columns = [column for column in entry["kwargs"].get("shown", shown) if column in rows.column_names]
     return CheckResult(
         name=name,
         severity=entry["severity"],
         description=entry["description"],
         success=result.success,
-        observed=result.result["observed_value"],
-        rows=tuple(result.result["details"]["unexpected_rows"]),
+        observed=given.get("unexpected_count", given.get("observed_value")),
+        rows=tuple(list_unexpected(result, rows, columns)),
     )
 
 
@@ -159,3 +209,12 @@ def _exceptions(info: Mapping[str, Any] | None) -> Iterable[str]:
     for part in (info, *(info or {}).values()):
         if isinstance(part, dict) and part.get("raised_exception"):
             yield str(part.get("exception_message"))
+
+
+def same_columns(joined: str, columns: str, to: str) -> str:
+    """SQL for a join on columns of one name.
+
+    >>> same_columns("sums", "window_start, topic", "health")
+    'sums.window_start = health.window_start AND sums.topic = health.topic'
+    """
+    return " AND ".join(f"{joined}.{name} = {to}.{name}" for name in columns.split(", "))

@@ -1,4 +1,4 @@
-"""Which suites are behind which job: the data gate after `ingest`, the health gate after `judge_health`.
+"""The gate of `ingest`: which suites check what was read and cleaned, and the rows each is given.
 
 Light to import, like `expectations.gate`.
 """
@@ -6,16 +6,15 @@ Light to import, like `expectations.gate`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, check_table, raise_for_data_gate, run_suite
-from pipeline.model.verdict import Verdict
+from expectations.gate import Batches, GateReport, Query, raise_for_data_gate, run_gate
+from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, WINDOW_STATUS
-from pipeline.tables.gold import VERDICTS
-from pipeline.tables.health import RULE_MEASURES
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE, WINDOW_STATUS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
 
     from pipeline.runs import RunContext
 
-_WITH_SUITES = (
-    *(CLUSTER_STATE, PARTITION_TRAFFIC, RECORD_BATCHES),
-    *(BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES),
-)
-_KEYS_ONLY = (BROKERS, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
+_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)
+"""A row for each source, or for each broker and its topics."""
+_MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 
 
 def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ...]:
@@ -39,57 +36,138 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    from expectations.data_docs import write_data_docs  # loads Great Expectations
     from pipeline.storage.window_status import trust_windows
 
-    reports = (
-        check_table(
-            spark,
-            run,
-            WINDOW_STATUS,
-            run.windows,
-            windows_ms=[window.start_ms for window in run.windows],
-            max_age_ms=milliseconds_of(run.cluster.freshness),
-        ),
-        *(check_table(spark, run, table, run.windows) for table in _WITH_SUITES),
-        *(check_table(spark, run, table, run.windows, "keys_gate") for table in _KEYS_ONLY),
-        run_suite("log_counts_gate", sum_logs(run)),
-        run_suite("log_ends_gate", find_log_ends(run)),
-        run_suite("key_traffic_gate", load_key_sums(run)),
-        run_suite("arrivals_gate", sum_arrivals(run)),
-    )
-    write_data_docs(run, reports)
+    parameters = {
+        "windows_ms": [window.start_ms for window in run.windows],
+        "max_age_ms": milliseconds_of(run.cluster.freshness),
+    }
+    reports = run_gate(spark, "ingest", run, list_batches(run), parameters=parameters)
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
     return reports
 
 
-def sum_logs(run: RunContext) -> pa.Table:
-    """Records, control records among them, and bytes of each topic-partition and window: its traffic's and its batches'.
+def list_batches(run: RunContext) -> Batches:
+    """The rows of each suite of the gate."""
+    return {
+        **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
+        **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
+        "cluster_state_gate": count_replicas(run),
+        "brokers_gate": find_brokers(run),
+        "quarantine_gate": partial(load_written, run, QUARANTINE),
+        "log_segments_gate": partial(load_written, run, LOG_SEGMENTS),
+        "log_counts_gate": sum_logs(run),
+        "leaders_gate": join_leaders(run),
+        "log_ends_gate": partial(find_log_ends, run),
+        "key_traffic_gate": sum_keys(run),
+        "arrival_counts_gate": sum_arrivals(run),
+    }
+
+
+def name_suite(table: Table) -> str:
+    """Name of the suite about a table's own rows."""
+    return f"{table.name.partition('.')[2]}_gate"
+
+
+def load_named(table: Table, windows: Sequence[TimeWindow]) -> Query:
+    """Rows of a table that grows, in the columns that its suite names."""
+    columns = named_columns(read_suite(name_suite(table)), table.column_names)
+    return Query(sql=f"SELECT {', '.join(columns)} FROM {{rows}}", windows=tuple(windows), tables={"rows": table})
+
+
+def load_written(run: RunContext, table: Table) -> pa.Table:
+    """Rows that this run wrote into a table that has no windows."""
+    from pipeline.storage.predicates import format_datafusion_text
+
+    return run.load(table, where=f"run_id = {format_datafusion_text(run.run_id)}")
+
+
+def count_replicas(run: RunContext) -> Query:
+    """Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it."""
+    partition = "window_start, topic, topic_id, partition"
+    return Query(
+        sql=f"""
+        SELECT {partition}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
+               count(1) OVER (PARTITION BY {partition}) AS replica_count,
+               sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {partition}) AS leading_count
+        FROM {{state}}
+        """,
+        windows=tuple(run.windows),
+        tables={"state": CLUSTER_STATE},
+    )
+
+
+def find_brokers(run: RunContext) -> Query:
+    """Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas."""
+    return Query(
+        sql="""
+        SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
+               coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
+               preferred_leader_imbalance_ratio
+        FROM {brokers} AS listed
+        FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM {state}) AS holders
+        ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id
+        """,
+        windows=tuple(run.windows),
+        tables={"brokers": BROKERS, "state": CLUSTER_STATE},
+        is_few=True,
+    )
+
+
+def sum_logs(run: RunContext) -> Query:
+    """What each topic-partition got in a window under each leader: as its traffic has it and as its batches do.
 
     Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
     this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
     """
-    return run.query(
-        """
-        SELECT window_start, topic, topic_id, partition, sum(records) AS record_count, sum(bytes) AS size_bytes,
-               sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes
+    return Query(
+        sql="""
+        SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
+               sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
+               sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes,
+               sum(batch_offsets) AS batch_offset_count
         FROM (
-            SELECT window_start, topic, topic_id, partition, coalesce(count_kind, 'exact') = 'exact' AS is_exact,
-                   record_count + control_record_count AS records, size_bytes AS bytes,
-                   0 AS batch_records, 0 AS batch_bytes
-            FROM traffic
-            UNION ALL
-            SELECT window_start, topic, topic_id, partition, true AS is_exact, 0 AS records, 0 AS bytes,
-                   record_count AS batch_records, size_bytes AS batch_bytes
-            FROM batches
+            SELECT *, min(is_exact) OVER (PARTITION BY window_start, topic, topic_id, partition) AS all_exact
+            FROM (
+                SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
+                       CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
+                       record_count + control_record_count AS records, size_bytes AS bytes, covered_offset_count AS offsets,
+                       0 AS batch_records, 0 AS batch_bytes, 0 AS batch_offsets
+                FROM {traffic}
+                UNION ALL
+                SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch, 1 AS is_exact,
+                       0 AS records, 0 AS bytes, 0 AS offsets, sum(record_count) AS batch_records,
+                       sum(size_bytes) AS batch_bytes, sum(last_offset - base_offset + 1) AS batch_offsets
+                FROM {batches}
+                GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
+            ) AS counted
         ) AS counted
-        GROUP BY window_start, topic, topic_id, partition
-        HAVING bool_and(is_exact)
+        WHERE all_exact = 1
+        GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
         """,
-        sorted({*run.split_by_rows(run.windows)[0], *_windows_with(run, RECORD_BATCHES)}),
-        traffic=PARTITION_TRAFFIC,
-        batches=RECORD_BATCHES,
+        windows=tuple(sorted({*run.split_by_rows(run.windows)[0], *_windows_with(run, RECORD_BATCHES)})),
+        tables={"traffic": PARTITION_TRAFFIC, "batches": RECORD_BATCHES},
+    )
+
+
+def join_leaders(run: RunContext) -> Query:
+    """Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it."""
+    return Query(
+        sql="""
+        SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
+               traffic.leader_id, state.leader_id AS epoch_leader_id
+        FROM {traffic} AS traffic
+        JOIN (
+            SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM {state}
+            WHERE leader_id >= 0 AND leader_epoch IS NOT NULL
+        ) AS state
+        ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
+           AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
+        WHERE traffic.leader_id >= 0
+        """,
+        windows=tuple(run.windows),
+        tables={"traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE},
     )
 
 
@@ -100,78 +178,72 @@ def find_log_ends(run: RunContext) -> pa.Table:
     """
     import pyarrow as pa
 
-    from pipeline.storage.predicates import format_datafusion_text
-
     ends = {
         (row["topic"], row["topic_id"], row["partition"], row["replica_id"]): row["log_end_offset"]
         for row in run.rows(CLUSTER_STATE, run.windows)
         if row["run_id"] == run.run_id and row["log_end_offset"] is not None
     }
     names = ("topic", "topic_id", "partition", "broker_id")
-    is_scanned_now = (
-        f"is_active AND is_scanned AND last_offset IS NOT NULL AND run_id = {format_datafusion_text(run.run_id)}"
-    )
     found = [
         {**dict(zip(names, key, strict=True)), "last_offset": row["last_offset"], "log_end_offset": ends[key]}
-        for row in run.load(LOG_SEGMENTS, where=is_scanned_now).to_pylist()
+        for row in load_written(run, LOG_SEGMENTS).to_pylist()
+        if row["is_active"] and row["is_scanned"] and row["last_offset"] is not None
         if (key := tuple(row[name] for name in names)) in ends
     ]
     kinds = (pa.string(), pa.string(), *(pa.int64(),) * 4)
     return pa.Table.from_pylist(found, pa.schema(zip((*names, "last_offset", "log_end_offset"), kinds, strict=True)))
 
 
-def load_key_sums(run: RunContext) -> pa.Table:
+def sum_keys(run: RunContext) -> Query:
     """Data records of each topic-partition and window as its batches have them and as its keys do.
 
     Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.
     """
-    return run.query(
-        """
+    return Query(
+        sql="""
         SELECT window_start, topic, topic_id, partition, sum(stored) AS record_count,
                sum(keyed) AS key_record_count, sum(unreadable) AS unreadable_record_count
         FROM (
             SELECT window_start, topic, topic_id, partition, record_count AS stored, 0 AS keyed, 0 AS unreadable
-            FROM traffic
+            FROM {traffic}
             UNION ALL
             SELECT window_start, topic, topic_id, partition, 0 AS stored, record_count AS keyed,
                    CASE WHEN kind = 'unreadable' THEN record_count ELSE 0 END AS unreadable
-            FROM keys
+            FROM {keys}
         ) AS counted
         GROUP BY window_start, topic, topic_id, partition
         """,
-        _windows_with(run, KEY_TRAFFIC),
-        traffic=PARTITION_TRAFFIC,
-        keys=KEY_TRAFFIC,
+        windows=tuple(_windows_with(run, KEY_TRAFFIC)),
+        tables={"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC},
     )
 
 
-def sum_arrivals(run: RunContext) -> pa.Table:
+def sum_arrivals(run: RunContext) -> Query:
     """Data records of each topic and window as its batches have them and as its arrivals do, where all were read."""
     uneven = " OR ".join(
         f"coalesce(array_length({name}), 0) <> record_count"
         for name in ("gap_ms", "body_bytes", "partition", "key_index")
     )
-    return run.query(
-        f"""
+    return Query(
+        sql=f"""
         SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
                sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count
         FROM (
-            SELECT window_start, topic, topic_id, coalesce(count_kind, 'exact') = 'exact' AS is_exact,
+            SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
                    record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven
-            FROM traffic
+            FROM {{traffic}}
             UNION ALL
-            SELECT window_start, topic, topic_id, true AS is_exact, 0 AS stored,
+            SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
                    record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
                    CASE WHEN {uneven} THEN 1 ELSE 0 END AS uneven
-            FROM arrivals
+            FROM {{arrivals}}
             WHERE count_kind = 'exact'
         ) AS counted
         GROUP BY window_start, topic, topic_id
-        HAVING bool_and(is_exact)
+        HAVING min(is_exact) = 1
         """,
-        _windows_with(run, ARRIVALS),
-        traffic=PARTITION_TRAFFIC,
-        arrivals=ARRIVALS,
+        windows=tuple(_windows_with(run, ARRIVALS)),
+        tables={"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS},
     )
 
 
@@ -187,26 +259,3 @@ def _windows_with(run: RunContext, table: Table) -> list[TimeWindow]:
         and dict(row["table_versions"]).get(table.name) is not None
     }
     return [window for window in run.windows if window.start_ms in starts_ms]
-
-
-def check_health(
-    spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]
-) -> GateReport:
-    """The health gate over the verdicts on scored windows: every value with its limit, k and severity."""
-    import pyarrow as pa
-
-    from expectations.data_docs import write_data_docs
-
-    rows = run.table_of(VERDICTS, verdicts)
-    rows = rows.append_column("k", pa.array([verdict.k for verdict in verdicts], pa.int64()))
-    rows = rows.append_column("severity", pa.array([verdict.severity for verdict in verdicts], pa.string()))
-    reports = (run_suite("health_gate", rows), check_table(spark, run, RULE_MEASURES, windows))
-    write_data_docs(run, reports)
-    return GateReport(suite="health_gate", checks=tuple(check for report in reports for check in report.checks))
-
-
-def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words, see `pipeline.verdicts.health_text`."""
-    from pipeline.verdicts.health_text import describe_verdicts
-
-    return describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)

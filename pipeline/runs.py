@@ -19,7 +19,7 @@ from pipeline.storage.delta import insert_missing, load_windows
 from pipeline.storage.file_writer import Scope, write_tables
 from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
-from pipeline.storage.rows import FEW_ROWS, load_rows, query_rows, replace_rows
+from pipeline.storage.rows import load_rows, query_rows, replace_rows
 from pipeline.storage.values import row_of, values_of
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
@@ -141,10 +141,6 @@ class RunContext:
     def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
         return values_of(kind, self.load(table, windows))
-
-    def has_few_rows(self, table: Table, windows: Sequence[TimeWindow]) -> bool:
-        """Whether one process may hold the cluster's rows of some windows."""
-        return bool(self.query("SELECT count(*) AS n FROM rows", windows, rows=table)["n"][0].as_py() <= FEW_ROWS)
 
     def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
         """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""

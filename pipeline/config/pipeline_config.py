@@ -148,6 +148,7 @@ class PipelineConfig(Section):
         late_after: A run that is not over so long after it was queued is reported as late.
         clusters: Kafka clusters by name.
         candidates: What recorded traffic is replayed through; a default set without any.
+        checkpoint_actions: Further actions of every gate's Checkpoint, as Great Expectations writes them: `type`, `name` and so on.
         replay: How the replay runs.
         mail: Who is notified of incidents.
         spark: Where Spark runs.
@@ -172,6 +173,7 @@ class PipelineConfig(Section):
     late_after: Duration = timedelta(hours=1)
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
+    checkpoint_actions: tuple[dict[str, Any], ...] = ()
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()

@@ -1,12 +1,9 @@
 """Data Docs of a cluster whose every suite found something, with names that would act if anything let them."""
 
-from dataclasses import replace
-
 from expectations.data_docs import write_data_docs
-from expectations.gate import run_suite
 from expectations.replay_gate import add_extremes
-from tests.gates.examples import ADDED, FAILING, PASSING, traffic
-from tests.gates.rows import gate_run, rows_of
+from tests.gates.examples import ADDED, FAILING, PASSING, refused, traffic
+from tests.gates.rows import gate_run, rows_of, run_suite
 
 ACTS = "document.title='pwned'"
 HOSTILE = (
@@ -20,15 +17,14 @@ HOSTILE = (
 
 
 def check_suites():
-    """Reports of all suites over rows that break their checks; of the suite of keys two, for two tables, one of them a success."""
+    """Reports of suites over rows that break their checks, one of them a success."""
     found = {}
     for suite, (table, parameters, passing) in PASSING.items():
         broken = [row for rows in FAILING[suite].values() for row in rows]
         rows = rows_of(table, [*passing, *broken], counts=ADDED.get(suite, ()))
         found[suite] = run_suite(suite, add_extremes(rows) if suite == "hash_verdicts_gate" else rows, parameters)
-    table, parameters, passing = PASSING["keys_gate"]
-    paths = [{"path": name} for name in HOSTILE]
-    found["keys_gate"] = replace(run_suite("keys_gate", rows_of(table, [*paths, *paths]), parameters), table=table)
+    paths = [refused(name, severity=name) for name in HOSTILE]
+    found["quarantine_gate"] = run_suite("quarantine_gate", rows_of("bronze.quarantine", [*paths, *paths]))
     topics = [traffic(2, topic=name, missing_offset_count=1) for name in HOSTILE]
     found["partition_traffic_gate"] = run_suite("partition_traffic_gate", rows_of("silver.partition_traffic", topics))
     above = [
@@ -37,8 +33,8 @@ def check_suites():
     ]
     verdicts = rows_of("gold.verdicts", above, counts=("k",)).append_column("severity", [["critical"] * len(above)])
     found["health_gate"] = run_suite("health_gate", verdicts)
-    arrivals = replace(run_suite("keys_gate", rows_of(table, passing), parameters), table="silver.arrivals")
-    return [*found.values(), arrivals]
+    found["arrivals_gate"] = run_suite("arrivals_gate", rows_of("silver.arrivals", [{"topic": "orders"}]))
+    return [*found.values()]
 
 
 def write_pages(folder):

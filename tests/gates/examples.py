@@ -50,11 +50,18 @@ def batch(base_offset: int = 0, **others):
 
 def replica(replica_id: int, **others):
     row = {"cluster": "lab", "window_start": at(0), "topic": "orders", "replica_id": replica_id, "leader_id": 1}
-    return {**row, "is_leader": replica_id == 1, **others}
+    first = {
+        "replica_count": 4,
+        "leading_count": 1,
+        "replica_position": replica_id - 1,
+        "is_preferred_leader": replica_id == 1,
+    }
+    return {**row, **first, "is_leader": replica_id == 1, **others}
 
 
 def logged(partition: int, **others):
     counts = {"record_count": 100, "batch_record_count": 100, "size_bytes": 500, "batch_size_bytes": 500}
+    counts |= {"covered_offset_count": 100, "batch_offset_count": 100}
     return traffic(partition) | counts | others
 
 
@@ -96,6 +103,9 @@ def scenario(topic: str, candidate: str, **others):
         "uneven_broker_count": 0,
         "candidate_count": 2,
         "expected_candidate_count": 2,
+        "back_test_count": 1,
+        "recorded_peak_to_mean": None,
+        "replayed_peak_to_mean": None,
     }
     return {**row, **sums, **others}
 
@@ -113,7 +123,11 @@ def simulated(topic: str, **others):
 
 
 def back_tested(topic: str, **others):
-    shares = {"observed_share": 0.7, "predicted_share_low": 0.6, "predicted_share": 0.7, "predicted_share_high": 0.8}
+    shares = {"observed_share": 0.69, "predicted_share_low": 0.6, "predicted_share": 0.7, "predicted_share_high": 0.8}
+    shares |= dict.fromkeys(
+        ("replayed_share", "recorded_share", "range_points", "records_per_batch_ratio", "replayed_trust")
+    )
+    shares |= {"judged_on": None, "seed_count": 5}
     errors = {"share_error_points": 1.0, "share_bar_points": 1.5, "is_trusted": True, "trust": "trusted"}
     errors["history_share_error_points"] = None
     return {"cluster": "lab", "topic": topic, **shares, **errors, **others}
@@ -125,7 +139,9 @@ def doubted(topic: str, **others):
 
 def verdict(topic: str, **others):
     counts = {"explained_key_counts": {"java-compatible": 7}, "explained_record_counts": {"java-compatible": 90}}
-    return {"cluster": "lab", "topic": topic, "key_count": 8, "record_count": 97, **counts, **others}
+    best = 90 / 97
+    judged = {"key_count": 8, "record_count": 97, "traffic_record_count": 97, "explained_ratio": best}
+    return {"cluster": "lab", "topic": topic, **judged, "partition_count": 4, "chance_ratio": 0.25, **counts, **others}
 
 
 def metered(instance: str, **others):
@@ -147,12 +163,17 @@ def timed(stage: str, **others):
     return metered("a:1", stage=stage, **{"request_count": 9.0, "time_p50_ms": 1.0, "time_p99_ms": 1.0, **others})
 
 
+def refused(path: str, **others):
+    return {"cluster": "lab", "path": path, "severity": "refused", "position": 7, **others}
+
+
 # columns that a suite's rows have besides those of the table
 ADDED = {
-    "log_counts_gate": ("batch_record_count", "batch_size_bytes"),
+    "cluster_state_gate": ("replica_count", "leading_count"),
+    "log_counts_gate": ("batch_record_count", "batch_size_bytes", "batch_offset_count"),
     "log_ends_gate": ("log_end_offset",),
     "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
-    "arrivals_gate": ("arrival_record_count", "uneven_row_count"),
+    "arrival_counts_gate": ("arrival_record_count", "uneven_row_count"),
     "scenario_comparison_gate": (
         *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
         *(
@@ -162,8 +183,17 @@ ADDED = {
             "expected_candidate_count",
             "expected_seed_count",
         ),
+        *("recorded_peak_to_mean", "replayed_peak_to_mean", "back_test_count"),
     ),
-    "back_tests_gate": ("history_share_error_points",),
+    "back_tests_gate": (
+        "history_share_error_points",
+        "replayed_share",
+        "recorded_share",
+        "range_points",
+        "comparison_count",
+        "replayed_trust",
+    ),
+    "hash_verdicts_gate": ("traffic_record_count",),
 }
 
 # suite -> table, parameters, rows that pass
@@ -187,7 +217,7 @@ PASSING = {
     "log_ends_gate": ("bronze.log_segments", {}, [ended(0), ended(1, last_offset=120)]),
     "cluster_state_gate": ("bronze.cluster_state", {}, [replica(1), replica(2)]),
     "key_traffic_gate": ("silver.partition_traffic", {}, [keyed(0), keyed(1, record_count=0, key_record_count=0)]),
-    "arrivals_gate": (
+    "arrival_counts_gate": (
         "silver.arrivals",
         {},
         [arrived("orders"), arrived("idle", record_count=0, arrival_record_count=0)],
@@ -209,7 +239,7 @@ PASSING = {
     ),
     "scenario_comparison_gate": (
         "gold.scenario_comparison",
-        {"key": ["topic", "candidate"]},
+        {},
         [
             scenario("orders", "in-use"),
             scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
@@ -232,7 +262,7 @@ PASSING = {
     ),
     "back_tests_gate": (
         "gold.back_tests",
-        {"key": ["topic"]},
+        {},
         [
             back_tested("orders"),
             doubted("empty", **dict.fromkeys(("share_error_points", "observed_share", "predicted_share"))),
@@ -250,7 +280,7 @@ PASSING = {
         [timed("local"), timed("remote", request_count=None, time_p50_ms=None)],
     ),
     "hash_verdicts_gate": ("gold.hash_verdicts", {}, [verdict("orders"), verdict("payments", explained_key_counts={})]),
-    "keys_gate": ("bronze.quarantine", {"key": ["path", "position"]}, [{"path": "a"}, {"path": "b"}]),
+    "quarantine_gate": ("bronze.quarantine", {}, [refused("a"), refused("b", severity="suspect", position=-1)]),
 }
 
 # suite -> check -> rows added to the passing ones, each breaking that check and no other
@@ -266,14 +296,18 @@ FAILING = {
         "windows_present": [],  # broken by a row that is not there: has its own test
     },
     "partition_traffic_gate": {
-        "key_unique": [traffic(0), traffic(0)],
+        "key_unique": [traffic(0)],
         "offsets_contiguous": [traffic(2, missing_offset_count=1)],
         "no_record_gone": [traffic(4, record_count=96, compacted_record_count=1)],
         "crc_ok": [traffic(5, crc_error_count=1)],
         "leader_known": [traffic(6, leader_id=-1)],
         "no_time_outlier": [traffic(7, time_outlier_count=1)],
     },
-    "log_counts_gate": {"records_read_equal_written": [logged(2, batch_record_count=99), logged(3, size_bytes=499)]},
+    "log_counts_gate": {
+        "records_read_equal_written": [logged(2, batch_record_count=99)],
+        "bytes_read_equal_written": [logged(3, size_bytes=499)],
+        "offsets_read_equal_written": [logged(4, batch_offset_count=99)],
+    },
     "log_ends_gate": {"logs_read_to_their_ends": [ended(2, last_offset=98)]},
     "record_batches_gate": {
         "key_unique": [batch(10)],
@@ -289,7 +323,7 @@ FAILING = {
         "records_by_key_equal_data_records": [keyed(2, key_record_count=96), keyed(3, key_record_count=98)],
         "records_readable": [keyed(4, unreadable_record_count=1)],
     },
-    "arrivals_gate": {
+    "arrival_counts_gate": {
         "arrivals_equal_data_records": [arrived("a", arrival_record_count=96), arrived("b", record_count=96)],
         "arrays_even": [arrived("c", uneven_row_count=1)],
         "timestamps_in_line": [arrived("d", outlier_record_count=1)],
@@ -332,9 +366,12 @@ FAILING = {
     "back_tests_gate": {
         "key_unique": [back_tested("orders")],
         "trust_follows": [back_tested("a", is_trusted=False), doubted("b", trust="trusted")],
-        "shares_sound": [back_tested("c", observed_share=1.2), back_tested("d", predicted_share_low=0.75)],
-        "shares_within_bar": [doubted("e", share_error_points=1.6)],
-        "error_not_rising": [doubted("f", share_error_points=1.4, share_bar_points=1.5, history_share_error_points=0)],
+        "shares_sound": [
+            back_tested("c", observed_share=1.2, predicted_share=1.21, predicted_share_high=1.3),
+            back_tested("d", predicted_share_low=0.75),
+        ],
+        "shares_within_bar": [doubted("e", share_error_points=1.6, observed_share=0.684)],
+        "error_not_rising": [doubted("f", share_error_points=1.4, observed_share=0.686, history_share_error_points=0)],
     },
     "broker_metrics_gate": {
         "key_unique": [of_broker("a:1")],
@@ -356,12 +393,16 @@ FAILING = {
         "percentiles_in_order": [timed("throttle", time_p50_ms=2.0)],
     },
     "hash_verdicts_gate": {
-        "key_unique": [verdict("payments")],
+        "key_unique": [verdict("payments", explained_key_counts={})],
         "explained_within_judged": [
-            verdict("a", explained_record_counts={"sarama-hash": 98}),
-            verdict("b", explained_key_counts={"sarama-hash": -1}),
-            verdict("c", unjudged_record_count=-1),
+            verdict("a", explained_record_counts={"sarama-hash": 98}, explained_ratio=98 / 97),
+            verdict("b", explained_key_counts={"sarama-hash": -1}, explained_ratio=90 / 97),
+            verdict("c", unjudged_record_count=-1, traffic_record_count=96),
         ],
     },
-    "keys_gate": {"key_unique": [{"path": "b"}]},
+    "quarantine_gate": {
+        "key_unique": [refused("a")],
+        "severity_known": [refused("c", severity="grave")],
+        "position_known": [refused("d", position=-2)],
+    },
 }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from expectations.checkpoints import run_checkpoint
+from expectations.gate import GateReport, list_reports, select_named
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -48,7 +50,8 @@ def declared(name: str):
 
 def rows_of(name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = ()) -> pa.Table:
     """Rows with the table's declared columns and types, and further counts."""
-    types = {column.name: column.type for column in declared(name).columns} | dict.fromkeys(counts, "bigint")
+    types = {column.name: column.type for column in declared(name).columns}
+    types |= {count: "string" if count.endswith("_trust") else "bigint" for count in counts}
     for row in rows:
         assert set(row) <= set(types), f"{name} has no {set(row) - set(types)}"
     return pa.table(
@@ -71,3 +74,10 @@ def gate_run(folder: Path, *, name: str = "lab", **cluster: Any) -> RunContext:
     ensure_tables(config.warehouse)
     span = TimeWindow(MINUTE_0_MS, MINUTE_0_MS + 10 * 60_000)
     return plan_runs(config, span, run_id="test", now_ms=span.end_ms)[0]
+
+
+def run_suite(suite: str, rows: Any, parameters: dict[str, Any] | None = None) -> GateReport:
+    """Report of a suite over rows, as a gate runs it."""
+    given = {suite: select_named(suite, rows)}
+    (report,) = list_reports(run_checkpoint("test", given, parameters or {}), given)
+    return report

@@ -10,12 +10,13 @@ from html import unescape
 import pytest
 
 from expectations.data_docs import write_data_docs
-from expectations.engine import SUITES
+from expectations.suite_files import SUITES
 from tests.gates.data_docs import HOSTILE, check_suites, write_pages
 from tests.gates.rows import gate_run
 from tests.report_page import read_page
 
 NAMES = sorted(path.stem for path in SUITES.glob("*.json"))
+RUN = {report.suite for report in check_suites()}
 
 
 @pytest.fixture(scope="module")
@@ -29,38 +30,34 @@ def pages(folder):
 
 
 def test_every_suite_has_its_page_and_that_of_its_last_validation(pages):
-    run = {name for name in NAMES if name not in {"keys_gate", "rule_measures_gate"}}
-    keys = {"keys_gate-bronze.quarantine", "keys_gate-silver.arrivals"}
-    assert set(pages) == {"index", *(f"suite.{name}" for name in NAMES), *run, *keys}
+    assert set(pages) == {"index", *(f"suite.{name}" for name in NAMES), *RUN}
 
 
 def test_the_index_leads_to_every_suite_with_what_was_found(pages):
     cells = [[cell.text.strip() for cell in row.all("td")] for row in pages["index"].one("tbody").all("tr")]
     links = {link.text.strip(): link.attributes["href"] for link in pages["index"].one("tbody").all("a")}
-    assert links == {row[1]: f"{row[1]}.html" for row in cells} | {
-        "rule_measures_gate": "suite.rule_measures_gate.html"
-    }
+    assert links == {name: f"{name}.html" if name in RUN else f"suite.{name}.html" for name in NAMES}
     assert set(links.values()) <= {f"{name}.html" for name in pages}
     by_name = {name: (checked, question) for _, name, checked, question in cells}
     for name, (_, question) in by_name.items():
-        assert question == json.loads((SUITES / f"{name.partition('-')[0]}.json").read_text())["meta"]["question"]
+        assert question == json.loads((SUITES / f"{name}.json").read_text())["meta"]["question"]
     span = "2026-11-21 09:00 to 09:10 UTC"
     assert by_name["health_gate"][0] == f"{span}: 1 of 4 failed"
     assert by_name["record_batches_gate"][0] == f"{span}: 3 of 3 failed"
-    assert by_name["keys_gate-silver.arrivals"][0] == f"{span}: 0 of 1 failed"
-    assert "rule_measures_gate" in {row[1] for row in cells if row[0] == "not run yet"}
+    assert by_name["arrivals_gate"][0] == f"{span}: 0 of 2 failed"
+    assert {row[1] for row in cells if row[0] == "not run yet"} == {*NAMES} - RUN
     badges = {
         row.one("a").text.strip(): row.one("i").attributes["class"]
         for row in pages["index"].all("tr")
         if [*row.all("i")]
     }
-    assert {name for name, classes in badges.items() if "text-success" in classes} == {"keys_gate-silver.arrivals"}
+    assert {name for name, classes in badges.items() if "text-success" in classes} == {"arrivals_gate"}
     assert {name for name, classes in badges.items() if "text-warning" in classes} == {"log_ends_gate"}
 
 
 def test_a_page_says_of_each_check_what_was_found(pages):
     for report in check_suites():
-        page = pages[report.page]
+        page = pages[report.suite]
         for check in report.checks:
             assert check.description in page.text
             shown = check.rows[0].values() if check.rows else ()
@@ -83,7 +80,7 @@ def test_no_name_becomes_markup(pages):
         assert [one.attributes.get("http-equiv") for one in page.all("meta") if "http-equiv" in one.attributes] == [
             "Content-Security-Policy"
         ]
-    for name in ("health_gate", "partition_traffic_gate", "keys_gate-bronze.quarantine"):
+    for name in ("health_gate", "partition_traffic_gate", "quarantine_gate"):
         for text in HOSTILE[:-1]:
             assert text in re.sub(r"\s+", " ", pages[name].text)
 

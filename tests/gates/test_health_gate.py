@@ -5,7 +5,7 @@ Oracle: the verdicts are written out by hand from the shares.
 
 import pytest
 
-from expectations.gates import check_health
+from expectations.health_gate import check_health
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
@@ -43,7 +43,7 @@ def check(tmp_path):
         judged_from_ms = MINUTE_0_MS + judged_from * MINUTE_MS
         gate = Gate(**{**LIMITS, **limits})
         verdicts = judge_broker_share(loads, gate, window_ms=MINUTE_MS, judged_from_ms=judged_from_ms)
-        return check_health(None, run, run.windows, verdicts), verdicts
+        return check_health(run, verdicts), verdicts
 
     return check
 

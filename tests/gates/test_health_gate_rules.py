@@ -2,7 +2,7 @@
 
 import pytest
 
-from expectations.gates import check_health
+from expectations.health_gate import check_health
 from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.jobs.judge_health import judge_further_rules
 from pipeline.rules.rule import RuleMeasure
@@ -37,7 +37,7 @@ def stored(tmp_path):
 
 def check(run, skipped=None):
     verdicts = judge_further_rules(run, MINUTE_0_MS, skipped)
-    return check_health(None, run, run.windows, verdicts), verdicts
+    return check_health(run, verdicts), verdicts
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_source_that_did_not_arrive_fails_the_gate(tmp_path):
         newest_ms=MINUTE_0_MS,
         as_of_ms=MINUTE_0_MS,
     )
-    report = check_health(None, run, run.windows, judge_sources([arrival], max_age_ms=60_000))
+    report = check_health(run, judge_sources([arrival], max_age_ms=60_000))
     assert [(one.name, one.rows[0]["subject"]) for one in report.failures] == [("sources_arrived", "live_cluster")]
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from expectations import gates
+from expectations.health_gate import check_health
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow
@@ -86,7 +86,7 @@ def measured(spark, cluster, tmp_path_factory):
     score_health.run(spark, context, context.windows)
     measure_rules.run(context, context.windows)
     verdicts = judge_health.judge_further_rules(context, start_ms)
-    report = gates.check_health(spark, context, context.windows, verdicts)
+    report = check_health(context, verdicts)
     rows: dict[str, dict] = {}
     for row in stored(context.warehouse, "gold.rule_measures"):
         rows.setdefault(row["rule"], {})[row["subject"]] = row

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from expectations import gates
+from expectations.health_gate import check_health
+from expectations.measures_gate import check_measured
 from pipeline.config_file import load_config
 from pipeline.jobs import (
     deliver_alerts,
@@ -160,8 +162,8 @@ def run_all(spark, context, *, check_data=True, with_replay=False):
     measure_rules.run(context, windows)
     recommend.run(context, windows)
     verdicts = judge_health.run(context, windows)
-    health = gates.check_health(spark, context, windows, verdicts)
-    raise_incidents.run(context, verdicts)
+    reports += check_measured(spark, context, windows, verdicts) if check_data else ()
+    health = check_health(context, verdicts, lambda: raise_incidents.run(context, verdicts))
     delivered = deliver_alerts.run(context.config, None, now_ms=context.now_ms)
     return Ran(context, reports, health, delivered.deliveries)
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from expectations import gates
+from expectations.health_gate import check_health, describe_health
 from pipeline.jobs import ingest, judge_health, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
@@ -266,7 +267,7 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
         windows = score_health.pending_windows(run)
         score_health.run(spark, run, windows)
         verdicts = judge_health.run(run, windows)
-        health = gates.check_health(spark, run, windows, verdicts)
+        health = check_health(run, verdicts)
         raise_incidents.run(run, verdicts)
         reads, (leaderless,) = planned_without_leader(cluster, "lone")  # its first partition is on broker 2 alone
     finally:
@@ -282,6 +283,6 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
     (queued,) = stored(config.warehouse, "gold.alert_outbox")
     mail = email.message_from_bytes(queued["payload"])
     assert mail["Subject"].startswith("[DATA MISSING] cluster live: source ")
-    text = gates.describe_health(verdicts, run)
+    text = describe_health(verdicts, run)
     assert "health is not known, data is missing" in text
     assert "healthy, no broker" not in text

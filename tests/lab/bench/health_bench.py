@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from pyspark.sql import functions as F
 
-from expectations import gates
+from expectations.health_gate import check_health
 from pipeline.config_file import load_config
 from pipeline.jobs import judge_health, measure_rules, recommend, score_health
 from pipeline.model.window import TimeWindow
@@ -125,7 +125,7 @@ def judge(spark, config, windows):
         ("measure", lambda: score_health.run(spark, run, windows)),
         ("rules", lambda: measure_rules.run(run, windows)),
         ("recommend", lambda: recommend.run(run, windows)),
-        ("gate", lambda: gates.check_health(spark, run, windows, judge_health.run(run, windows))),
+        ("gate", lambda: check_health(run, judge_health.run(run, windows))),
     ):
         started = time.perf_counter()
         found = step()

@@ -1,0 +1,126 @@
+"""Great Expectations itself: the Data Context, the suites, and a Checkpoint for each gate.
+
+Importing this takes Great Expectations' three seconds; `expectations.gate` does so only when a gate runs. The Data Context is
+ephemeral: a context that keeps its suites in their folder writes an id of its own into it.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import great_expectations as gx
+import pandas as pd
+import pyarrow as pa
+from great_expectations.checkpoint import CheckpointResult, ValidationAction
+from great_expectations.exceptions import SuiteParameterError
+from great_expectations.exceptions.exceptions import ValidationActionRegistryRetrievalError
+
+from expectations.rows import MAX_ROWS, ROW, plain_row  # registers our classes: suites name them by type
+from expectations.suite_files import read_suite
+from pipeline.errors import ConfigError, GateBrokenError
+
+Settings = Mapping[str, Any]
+
+
+class RowsValidation(gx.ValidationDefinition):  # type: ignore[misc] # untyped
+    """A ValidationDefinition that takes its rows by its name: a Checkpoint gives the same batch parameters to all it has."""
+
+    def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
+        """Validates the rows of its name."""
+        return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
+
+
+@cache
+def get_context() -> Any:  # noqa: ANN401 - Great Expectations is untyped here
+    """The Data Context of this process."""
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    return context
+
+
+@cache
+def make_suite(name: str) -> Any:  # noqa: ANN401
+    """A suite, as Great Expectations loads its file."""
+    return get_context().suites.add(gx.ExpectationSuite(**read_suite(name)))
+
+
+@cache
+def _data_source() -> Any:  # noqa: ANN401
+    return get_context().data_sources.add_pandas("partition_health")
+
+
+@cache
+def _validation_definition(suite_name: str) -> RowsValidation:
+    """Asset, Batch Definition and ValidationDefinition of a suite's rows, all of the suite's name."""
+    asset = _data_source().add_dataframe_asset(suite_name)
+    batches = asset.add_batch_definition_whole_dataframe("rows of the windows checked")
+    made = RowsValidation(name=suite_name, data=batches, suite=make_suite(suite_name))
+    get_context().validation_definitions.add(made)
+    return made
+
+
+def run_checkpoint(
+    gate: str,
+    rows: Mapping[str, pa.Table],
+    parameters: Mapping[str, Any],
+    actions: Sequence[ValidationAction | Settings] = (),
+) -> CheckpointResult:
+    """Runs a gate's Checkpoint: a ValidationDefinition for each suite, then the actions.
+
+    `rows`: by suite.
+    `parameters`: values of the suites' `$PARAMETER`s.
+    `actions`: Great Expectations' own, or as its documents have them: `type`, `name` and what that type takes.
+
+    Raises:
+        GateBrokenError: if a `$PARAMETER` of a suite has no value.
+        ConfigError: if no action has that type or those settings.
+    """
+    try:
+        checkpoint = gx.Checkpoint(
+            name=gate,
+            validation_definitions=[_validation_definition(name) for name in rows],
+            actions=list(actions),
+            result_format={
+                "result_format": "SUMMARY",
+                "partial_unexpected_count": MAX_ROWS,
+                "unexpected_index_column_names": [ROW],
+            },
+        )
+    except (ValidationActionRegistryRetrievalError, ValueError) as error:
+        raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error}") from error
+    _drop_stored(gate)
+    try:
+        return checkpoint.run(
+            batch_parameters={name: make_frame(table) for name, table in rows.items()},
+            expectation_parameters=dict(parameters),
+        )
+    except SuiteParameterError as error:
+        raise GateBrokenError(f"{gate}: {error}") from error
+
+
+def _drop_stored(gate: str) -> None:
+    """Forgets the Checkpoint that an earlier run in this process stored."""
+    stored = get_context().checkpoints
+    if any(one.name == gate for one in stored.all()):
+        stored.delete(gate)
+
+
+def make_frame(rows: pa.Table) -> pd.DataFrame:
+    """Rows as pandas has them, numbered; NULL is NaN among numbers, which Great Expectations can compare."""
+    numbered = rows.append_column(ROW, pa.array(range(len(rows)), pa.int64()))
+    return numbered.to_pandas(types_mapper=_keep_type)
+
+
+def _keep_type(kind: pa.DataType) -> Any:  # noqa: ANN401 - pandas' or None
+    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+    return None if is_plain else pd.ArrowDtype(kind)
+
+
+def list_unexpected(result: Any, rows: pa.Table, shown: Sequence[str]) -> list[dict[str, Any]]:  # noqa: ANN401
+    """The first rows that break an expectation, in some columns; of windows that are missing, these."""
+    own = result.result.get("details", {}).get("unexpected_rows")
+    found = (own if own is not None else result.result.get("partial_unexpected_index_list")) or []
+    if found and ROW not in found[0]:
+        return list(found)
+    places = pa.array([entry[ROW] for entry in found[:MAX_ROWS]], pa.int64())
+    return [plain_row(row) for row in rows.select(list(shown)).take(places).to_pylist()]

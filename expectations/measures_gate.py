@@ -1,0 +1,166 @@
+"""The data gate of `health`: do shares, measures and verdicts follow from the traffic, and from each other?
+
+Light to import, like `expectations.gate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from expectations.gate import Batches, GateReport, Query, raise_for_data_gate, run_gate, same_columns
+from expectations.measure_rows import (
+    join_groups,
+    join_keys,
+    join_nodes,
+    join_partitions,
+    join_shares,
+    join_topics,
+)
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.health import FORECAST, PROMISES, RECOMMENDATIONS, RULE_MEASURES, TOPIC_HEALTH
+from pipeline.tables.incidents import INCIDENTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from pipeline.runs import RunContext
+
+_RULE_COLUMNS = {
+    "topic_peak": "peak_to_mean",
+    "under_replicated": "under_replicated_count",
+    "below_min_isr": "below_min_isr_count",
+    "leaderless": "leaderless_count",
+    "lagging_replicas": "lagging_replica_count",
+    "replica_size_spread": "replica_size_spread",
+}
+"""Column of `gold.topic_health` that a rule judges as it is."""
+
+
+def check_measured(
+    spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]
+) -> tuple[GateReport, ...]:
+    """The data gate of `health`, over the windows that were measured: may incidents be made of these verdicts?
+
+    Raises:
+        DataGateError: if a critical check failed; all suites had their turn before.
+        GateBrokenError: if a check raised.
+    """
+    reports = run_gate(spark, "measures", run, list_batches(run, windows, verdicts))
+    raise_for_data_gate(reports)
+    return reports
+
+
+def list_batches(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
+    """The rows of each suite of the gate."""
+    return {
+        "broker_share_gate": join_shares(run, windows),
+        "partition_health_gate": join_partitions(run, windows),
+        "topic_health_gate": join_topics(run, windows),
+        "hot_keys_gate": join_keys(run, windows),
+        "latency_gate": join_nodes(run, windows),
+        "group_balance_gate": join_groups(run, windows),
+        "rule_measures_gate": join_rules(run, windows),
+        "recommendations_gate": join_advice(run, windows),
+        "promises_gate": join_promises(run, windows),
+        "forecast_gate": partial(run.load, FORECAST, windows),
+        "verdicts_gate": partial(join_verdicts, run, verdicts),
+        "incidents_gate": join_incidents(run, windows),
+    }
+
+
+def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+    """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
+    measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
+    return Query(
+        sql=f"""
+        SELECT rules.window_start, rule, subject, value, p_value,
+               CASE rule {measures} END AS measured_value
+        FROM {{rules}} AS rules
+        LEFT JOIN (
+            SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
+            FROM {{health}} GROUP BY window_start, topic HAVING count(1) = 1
+        ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
+        """,
+        windows=tuple(windows),
+        tables={"rules": RULE_MEASURES, "health": TOPIC_HEALTH},
+    )
+
+
+def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+    """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
+    return Query(
+        sql=f"""
+        SELECT advice.window_start, advice.subject, rank, action, title, share_ratio, actual_ratio, advice_count,
+               predicted_ratio_low, predicted_ratio, predicted_ratio_high, moved_bytes
+        FROM {{advice}} AS advice
+        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
+        LEFT JOIN (
+            SELECT window_start, subject, count(1) AS advice_count FROM {{advice}} GROUP BY window_start, subject
+        ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
+        """,
+        windows=tuple(windows),
+        tables={"advice": RECOMMENDATIONS, "shares": BROKER_SHARE},
+        is_few=True,
+    )
+
+
+_RATIOS = "SELECT window_start, concat('broker ', broker_id) AS subject, share_ratio AS actual_ratio FROM {shares}"
+
+
+def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+    """Rows of `gold.promises` with the share ratio of their broker."""
+    return Query(
+        sql=f"""
+        SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
+               promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
+               predicted_ratio_high, carried_out_ratio
+        FROM {{promises}} AS promises
+        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}
+        """,
+        windows=tuple(windows),
+        tables={"promises": PROMISES, "shares": BROKER_SHARE},
+        is_few=True,
+    )
+
+
+def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+    """Changes of incidents that earlier runs stored for the windows, with the verdicts they stored on them."""
+    return Query(
+        sql=f"""
+        SELECT incidents.window_start, incident_id, state, incidents.rule, incidents.subject, since, incidents.value,
+               peak_value, verdict
+        FROM {{incidents}} AS incidents
+        LEFT JOIN (SELECT window_start, rule, subject, verdict FROM {{verdicts}}) AS judged
+        ON {same_columns("judged", "window_start, rule, subject", "incidents")}
+        """,
+        windows=tuple(windows),
+        tables={"incidents": INCIDENTS, "verdicts": VERDICTS},
+        is_few=True,
+    )
+
+
+def join_verdicts(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
+    """Verdicts as they are to be stored, and brokers that lack one, with the measure that each judges."""
+    import pyarrow as pa
+
+    rows = run.table_of(VERDICTS, verdicts)
+    starts_ms = sorted({verdict.window_start_ms for verdict in verdicts})
+    windows = [run.window_at(start_ms) for start_ms in starts_ms]
+    measured = {
+        (row["window_start"], "broker_share", f"broker {row['broker_id']}"): row["share_ratio"]
+        for row in run.rows(BROKER_SHARE, windows, ("window_start", "broker_id", "share_ratio"))
+    } | {
+        (row["window_start"], row["rule"], row["subject"]): row["value"]
+        for row in run.rows(RULE_MEASURES, windows, ("window_start", "rule", "subject", "value"))
+    }
+    names = ("window_start", "rule", "subject")
+    keys = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    judged = rows.append_column("measured_value", pa.array([measured.get(key) for key in keys], pa.float64()))
+    unjudged = [dict(zip(names, key, strict=True)) for key in {*measured} - {*keys} if key[1] == "broker_share"]
+    schema = pa.schema([field.with_nullable(nullable=True) for field in judged.schema])
+    return pa.concat_tables([judged.cast(schema), pa.Table.from_pylist(unjudged, schema)])

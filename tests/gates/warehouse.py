@@ -1,0 +1,61 @@
+"""A small warehouse that all jobs have filled, other rows in its tables, and what the suites say of them."""
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from expectations import gates, measures_gate, replay_gate
+from expectations.checkpoints import run_checkpoint
+from expectations.gate import fetch_rows, list_reports
+from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import milliseconds_of
+from pipeline.storage.frames import arrow_schema
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.window_status import trust_windows
+from pipeline.tables.gold import VERDICTS
+from tests.engines import sail
+from tests.gates.rows import declared
+
+
+def fill_warehouse(run):
+    """Runs all jobs on the windows of a run."""
+    spark, windows = sail(), run.windows
+    ingest.run(spark, run)
+    trust_windows(run.warehouse, run.cluster_name, windows)
+    replay.run(spark, run, windows)
+    score_health.run(spark, run, windows)
+    measure_rules.run(run, windows)
+    recommend.run(run, windows)
+    raise_incidents.run(run, judge_health.run(run, windows))
+
+
+def rewrite(run, name, change):
+    """Puts other rows in place of a table's; no check of the storage sees them."""
+    table = declared(name)
+    rows = change(load_rows(run.warehouse, table).to_pylist())
+    write_deltalake(table_path(run.warehouse, table), pa.Table.from_pylist(rows, arrow_schema(table)), mode="overwrite")
+
+
+def list_batches(run):
+    """The rows of every suite of the three data gates; verdicts are those that are stored."""
+    verdicts = run.values(Verdict, VERDICTS, run.windows)
+    return {
+        **gates.list_batches(run),
+        **replay_gate.list_batches(run, run.windows),
+        **measures_gate.list_batches(run, run.windows, verdicts),
+    }
+
+
+def count_breaking(run, suites):
+    """By suite and check how many rows break it, of those that fail."""
+    batches = list_batches(run)
+    rows = fetch_rows(sail(), run, {suite: batches[suite] for suite in suites})
+    parameters = {
+        "windows_ms": [window.start_ms for window in run.windows],
+        "max_age_ms": milliseconds_of(run.cluster.freshness),
+    }
+    reports = list_reports(run_checkpoint("planted", rows, parameters), rows)
+    return {
+        (report.suite, check.name): check.observed for report in reports for check in report.checks if not check.success
+    }
