@@ -8,7 +8,7 @@ from great_expectations.checkpoint import ActionContext, CheckpointResult, Valid
 from great_expectations.compatibility.pydantic import PrivateAttr
 
 from expectations.data_docs import write_data_docs
-from expectations.gate import list_reports
+from expectations.reports import make_reports
 from pipeline.runs import RunContext
 
 
@@ -29,7 +29,7 @@ class WriteDataDocs(ValidationAction):  # type: ignore[misc] # untyped
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
         """Writes them."""
         run, rows = self._given
-        write_data_docs(run, list_reports(checkpoint_result, rows))
+        write_data_docs(run, make_reports(checkpoint_result, rows))
         return {}
 
 

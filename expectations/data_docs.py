@@ -29,7 +29,7 @@ from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
 
 from expectations.checkpoints import make_suite
-from expectations.gate import CheckResult, GateReport
+from expectations.reports import CheckResult, GateReport
 from expectations.suite_files import SUITES, read_suite
 from pipeline.charts import palette
 from pipeline.model.number_text import format_between, format_cell, format_name

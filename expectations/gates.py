@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import Batches, GateReport, Query, raise_for_data_gate, run_gate
+from expectations.gate import Asked, Batches, run_gate
+from expectations.reports import GateReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
@@ -42,25 +43,25 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ..
         "windows_ms": [window.start_ms for window in run.windows],
         "max_age_ms": milliseconds_of(run.cluster.freshness),
     }
-    reports = run_gate(spark, "ingest", run, list_batches(run), parameters=parameters)
+    reports = run_gate(spark, "ingest", run, list_ingested(run), parameters=parameters)
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
     return reports
 
 
-def list_batches(run: RunContext) -> Batches:
+def list_ingested(run: RunContext) -> Batches:
     """The rows of each suite of the gate."""
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
-        "cluster_state_gate": count_replicas(run),
+        "cluster_state_gate": join_replicas(run),
         "brokers_gate": find_brokers(run),
         "quarantine_gate": partial(load_written, run, QUARANTINE),
         "log_segments_gate": partial(load_written, run, LOG_SEGMENTS),
         "log_counts_gate": sum_logs(run),
         "leaders_gate": join_leaders(run),
         "log_ends_gate": partial(find_log_ends, run),
-        "key_traffic_gate": sum_keys(run),
+        "key_traffic_gate": sum_key_records(run),
         "arrival_counts_gate": sum_arrivals(run),
     }
 
@@ -70,10 +71,10 @@ def name_suite(table: Table) -> str:
     return f"{table.name.partition('.')[2]}_gate"
 
 
-def load_named(table: Table, windows: Sequence[TimeWindow]) -> Query:
+def load_named(table: Table, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of a table that grows, in the columns that its suite names."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
-    return Query(sql=f"SELECT {', '.join(columns)} FROM {{rows}}", windows=tuple(windows), tables={"rows": table})
+    return Asked(sql=f"SELECT {', '.join(columns)} FROM {{rows}}", windows=tuple(windows), tables={"rows": table})
 
 
 def load_written(run: RunContext, table: Table) -> pa.Table:
@@ -83,10 +84,10 @@ def load_written(run: RunContext, table: Table) -> pa.Table:
     return run.load(table, where=f"run_id = {format_datafusion_text(run.run_id)}")
 
 
-def count_replicas(run: RunContext) -> Query:
+def join_replicas(run: RunContext) -> Asked:
     """Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it."""
     partition = "window_start, topic, topic_id, partition"
-    return Query(
+    return Asked(
         sql=f"""
         SELECT {partition}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
                count(1) OVER (PARTITION BY {partition}) AS replica_count,
@@ -98,9 +99,9 @@ def count_replicas(run: RunContext) -> Query:
     )
 
 
-def find_brokers(run: RunContext) -> Query:
+def find_brokers(run: RunContext) -> Asked:
     """Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas."""
-    return Query(
+    return Asked(
         sql="""
         SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
                coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
@@ -115,13 +116,13 @@ def find_brokers(run: RunContext) -> Query:
     )
 
 
-def sum_logs(run: RunContext) -> Query:
+def sum_logs(run: RunContext) -> Asked:
     """What each topic-partition got in a window under each leader: as its traffic has it and as its batches do.
 
     Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
     this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
     """
-    return Query(
+    return Asked(
         sql="""
         SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
                sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
@@ -151,9 +152,9 @@ def sum_logs(run: RunContext) -> Query:
     )
 
 
-def join_leaders(run: RunContext) -> Query:
+def join_leaders(run: RunContext) -> Asked:
     """Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it."""
-    return Query(
+    return Asked(
         sql="""
         SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
                traffic.leader_id, state.leader_id AS epoch_leader_id
@@ -194,12 +195,12 @@ def find_log_ends(run: RunContext) -> pa.Table:
     return pa.Table.from_pylist(found, pa.schema(zip((*names, "last_offset", "log_end_offset"), kinds, strict=True)))
 
 
-def sum_keys(run: RunContext) -> Query:
+def sum_key_records(run: RunContext) -> Asked:
     """Data records of each topic-partition and window as its batches have them and as its keys do.
 
     Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.
     """
-    return Query(
+    return Asked(
         sql="""
         SELECT window_start, topic, topic_id, partition, sum(stored) AS record_count,
                sum(keyed) AS key_record_count, sum(unreadable) AS unreadable_record_count
@@ -218,13 +219,13 @@ def sum_keys(run: RunContext) -> Query:
     )
 
 
-def sum_arrivals(run: RunContext) -> Query:
+def sum_arrivals(run: RunContext) -> Asked:
     """Data records of each topic and window as its batches have them and as its arrivals do, where all were read."""
     uneven = " OR ".join(
         f"coalesce(array_length({name}), 0) <> record_count"
         for name in ("gap_ms", "body_bytes", "partition", "key_index")
     )
-    return Query(
+    return Asked(
         sql=f"""
         SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
                sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from expectations.gate import GateReport, run_gate
+from expectations.gate import run_gate
+from expectations.reports import GateReport
 from pipeline.model.verdict import Verdict
 from pipeline.tables.gold import VERDICTS
 

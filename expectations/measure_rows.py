@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from expectations.gate import Query, same_columns
+from expectations.gate import Asked, same_columns
 from pipeline.model.window import TimeWindow
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
@@ -25,7 +25,7 @@ _TOPIC = "window_start, topic, topic_id"
 _PARTITION = f"{_TOPIC}, partition"
 
 
-def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.broker_share`, and of brokers that lack one, with what each led and the configured capacity."""
     import pyarrow as pa
 
@@ -34,7 +34,7 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
         capacities = [float(run.cluster.capacity.get(broker_id, 1.0)) for broker_id in rows["broker_id"].to_pylist()]
         return rows.append_column("configured_capacity", pa.array(capacities, pa.float64()))
 
-    return Query(
+    return Asked(
         sql="""
         SELECT coalesce(share.window_start, led.window_start) AS window_start,
                coalesce(share.broker_id, led.broker_id) AS broker_id, size_bytes, record_count, batch_count, leader_count,
@@ -68,9 +68,9 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.partition_health`, and of partitions that lack one, with their traffic, leader and topic."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT coalesce(health.window_start, led.window_start) AS window_start, coalesce(health.topic, led.topic) AS topic,
                coalesce(health.topic_id, led.topic_id) AS topic_id, coalesce(health.partition, led.partition) AS partition,
@@ -102,9 +102,9 @@ def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.topic_health`, and of topics that lack one, with the sums of their partitions and their heaviest key."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT coalesce(health.window_start, parts.window_start) AS window_start,
                coalesce(health.topic, parts.topic) AS topic, coalesce(health.topic_id, parts.topic_id) AS topic_id,
@@ -127,9 +127,9 @@ def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.hot_keys` with what `silver.key_traffic` has of that key, of its partition and of the topic."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT hot.window_start, hot.topic, hot.topic_id, hot.rank, hot.key, hot.partition, hot.record_count,
                hot.size_bytes, hot.topic_ratio, key_record_count, key_size_bytes, largest_bytes, held_bytes, topic_bytes,
@@ -158,10 +158,10 @@ def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.latency`, and of pairs that lack one, with the sums of their clients."""
     columns = "window_start, broker_id, request_count, request_latency_avg_ms, request_latency_max_ms"
-    return Query(
+    return Asked(
         sql=f"""
         SELECT coalesce(latency.window_start, nodes.window_start) AS window_start,
                coalesce(latency.client_id, nodes.client_id) AS client_id,
@@ -186,9 +186,9 @@ def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.group_balance`, and of groups' topics that lack one, with their topics' partitions."""
-    return Query(
+    return Asked(
         sql="""
         SELECT coalesce(balance.window_start, read.window_start) AS window_start,
                coalesce(balance.group_id, read.group_id) AS group_id, coalesce(balance.topic, read.topic) AS topic,

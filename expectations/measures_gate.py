@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import Batches, GateReport, Query, raise_for_data_gate, run_gate, same_columns
+from expectations.gate import Asked, Batches, run_gate, same_columns
 from expectations.measure_rows import (
     join_groups,
     join_keys,
@@ -18,6 +18,7 @@ from expectations.measure_rows import (
     join_shares,
     join_topics,
 )
+from expectations.reports import GateReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
@@ -50,12 +51,12 @@ def check_measured(
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    reports = run_gate(spark, "measures", run, list_batches(run, windows, verdicts))
+    reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts))
     raise_for_data_gate(reports)
     return reports
 
 
-def list_batches(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
+def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
     """The rows of each suite of the gate."""
     return {
         "broker_share_gate": join_shares(run, windows),
@@ -73,10 +74,10 @@ def list_batches(run: RunContext, windows: Sequence[TimeWindow], verdicts: Seque
     }
 
 
-def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
     measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
-    return Query(
+    return Asked(
         sql=f"""
         SELECT rules.window_start, rule, subject, value, p_value,
                CASE rule {measures} END AS measured_value
@@ -91,9 +92,9 @@ def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT advice.window_start, advice.subject, rank, action, title, share_ratio, actual_ratio, advice_count,
                predicted_ratio_low, predicted_ratio, predicted_ratio_high, moved_bytes
@@ -112,9 +113,9 @@ def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
 _RATIOS = "SELECT window_start, concat('broker ', broker_id) AS subject, share_ratio AS actual_ratio FROM {shares}"
 
 
-def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.promises` with the share ratio of their broker."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
                promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
@@ -128,9 +129,9 @@ def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
     )
 
 
-def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Query:
+def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Changes of incidents that earlier runs stored for the windows, with the verdicts they stored on them."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT incidents.window_start, incident_id, state, incidents.rule, incidents.subject, since, incidents.value,
                peak_value, verdict

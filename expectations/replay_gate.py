@@ -10,8 +10,9 @@ from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from expectations.gate import Batches, GateReport, Query, raise_for_data_gate, run_gate, same_columns
+from expectations.gate import Asked, Batches, run_gate, same_columns
 from expectations.gates import load_named
+from expectations.reports import GateReport, raise_for_data_gate
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -41,12 +42,12 @@ def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWind
     """
     if not windows:
         return ()
-    reports = run_gate(spark, "replay", run, list_batches(run, windows))
+    reports = run_gate(spark, "replay", run, list_replayed(run, windows))
     raise_for_data_gate(reports)
     return reports
 
 
-def list_batches(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
+def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
     """The rows of each suite of the gate."""
     return {
         "replay_results_gate": load_named(REPLAY_RESULTS, windows),
@@ -60,9 +61,9 @@ def list_batches(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
     }
 
 
-def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
+def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT comparison.window_start, comparison.topic, comparison.topic_id, comparison.candidate,
                comparison.is_baseline, comparison.partitioner, comparison.record_count, comparison.size_bytes,
@@ -145,9 +146,9 @@ def _count_uneven_brokers() -> str:
     """
 
 
-def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
+def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.replay_brokers` with the sums of their topics' partitions, and with what the log says of each leader."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT brokers.window_start, brokers.topic, brokers.topic_id, brokers.candidate, brokers.is_baseline, broker_id,
                placement, size_bytes_low, size_bytes, size_bytes_high, recorded_size_bytes, recorded_record_count,
@@ -183,9 +184,9 @@ def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
     )
 
 
-def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
+def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Data records and batches of each topic and window, as its producer sessions have them and as its traffic does."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT window_start, topic, topic_id, session_record_count, session_batch_count, record_count, batch_count
         FROM (
@@ -204,9 +205,9 @@ def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
     )
 
 
-def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
+def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.hash_verdicts` with the records of their topic, and the extremes of the counts in their maps."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT verdicts.window_start, verdicts.topic, verdicts.topic_id, verdict, verdicts.record_count,
                unjudged_record_count, key_count, explained_ratio, chance_ratio, partition_count, explained_key_counts,
@@ -223,9 +224,9 @@ def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
     )
 
 
-def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Query:
+def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.back_tests` with their history, and with what the replay of the current setup says beside them."""
-    return Query(
+    return Asked(
         sql=f"""
         SELECT tests.window_start, tests.topic, tests.topic_id, replayed_trust, comparison_count, log_share AS replayed_share,
                recorded_log_share AS recorded_share, range_points

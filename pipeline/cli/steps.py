@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from expectations import gates
-from expectations.gate import GateReport
 from expectations.health_gate import check_health, describe_health
 from expectations.measures_gate import check_measured
 from expectations.replay_gate import check_replayed
+from expectations.reports import GateReport
 from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (

@@ -248,7 +248,7 @@ FOUND_BY = {
         "stale window": ("back_tests_gate", "trust_is_the_replays"),
     },
 }
-"""Suite and check that find each defect; None where nothing does, as docs/questions/gates.md says. A defect that the rows do not allow is left out."""
+"""Suite and check that find each defect; None where nothing does, as docs/GATES.md says. A defect that the rows do not allow is left out."""
 
 
 def plant(defect, table, rows):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from expectations.checkpoints import run_checkpoint
-from expectations.gate import GateReport, list_reports, select_named
+from expectations.gate import select_named
+from expectations.reports import GateReport, make_reports
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -79,5 +80,5 @@ def gate_run(folder: Path, *, name: str = "lab", **cluster: Any) -> RunContext:
 def run_suite(suite: str, rows: Any, parameters: dict[str, Any] | None = None) -> GateReport:
     """Report of a suite over rows, as a gate runs it."""
     given = {suite: select_named(suite, rows)}
-    (report,) = list_reports(run_checkpoint("test", given, parameters or {}), given)
+    (report,) = make_reports(run_checkpoint("test", given, parameters or {}), given)
     return report

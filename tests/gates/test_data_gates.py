@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from expectations.gate import raise_for_data_gate
 from expectations.replay_gate import add_extremes
+from expectations.reports import raise_for_data_gate
 from expectations.suite_files import SUITES, read_suite
 from expectations.suspects import ask_for_suspects
 from pipeline.errors import DataGateError, GateBrokenError

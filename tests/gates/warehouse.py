@@ -5,7 +5,8 @@ from deltalake import write_deltalake
 
 from expectations import gates, measures_gate, replay_gate
 from expectations.checkpoints import run_checkpoint
-from expectations.gate import fetch_rows, list_reports
+from expectations.gate import fetch_rows
+from expectations.reports import make_reports
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import milliseconds_of
@@ -41,9 +42,9 @@ def list_batches(run):
     """The rows of every suite of the three data gates; verdicts are those that are stored."""
     verdicts = run.values(Verdict, VERDICTS, run.windows)
     return {
-        **gates.list_batches(run),
-        **replay_gate.list_batches(run, run.windows),
-        **measures_gate.list_batches(run, run.windows, verdicts),
+        **gates.list_ingested(run),
+        **replay_gate.list_replayed(run, run.windows),
+        **measures_gate.list_measured(run, run.windows, verdicts),
     }
 
 
@@ -55,7 +56,7 @@ def count_breaking(run, suites):
         "windows_ms": [window.start_ms for window in run.windows],
         "max_age_ms": milliseconds_of(run.cluster.freshness),
     }
-    reports = list_reports(run_checkpoint("planted", rows, parameters), rows)
+    reports = make_reports(run_checkpoint("planted", rows, parameters), rows)
     return {
         (report.suite, check.name): check.observed for report in reports for check in report.checks if not check.success
     }

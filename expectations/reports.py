@@ -1,0 +1,125 @@
+"""What a gate found: a report for each suite, with a result for each expectation.
+
+Light to import, like `expectations.gate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from expectations.suite_files import read_suite
+from pipeline.errors import DataGateError, GateBrokenError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from great_expectations.checkpoint import CheckpointResult
+
+SHOWN_ROWS = 5  # rows per failed check in an error's text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """Result of one expectation, named by `meta.check`: the number of breaking rows and the first of them."""
+
+    name: str
+    severity: str
+    description: str
+    success: bool
+    observed: int
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+    def describe(self) -> str:
+        """The failure in text: description, what was observed, the first rows."""
+        lines = [f"{self.name}: {self.description} Found {self.observed}."]
+        rows = ("    " + ", ".join(f"{name} {value}" for name, value in row.items()) for row in self.rows[:SHOWN_ROWS])
+        return "\n".join([*lines, *rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """Result of a suite: one result per expectation, in the suite's order.
+
+    `result`: Great Expectations' own.
+    """
+
+    suite: str
+    checks: tuple[CheckResult, ...] = ()
+    result: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def success(self) -> bool:
+        """No critical check failed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[CheckResult, ...]:
+        """Critical checks that failed."""
+        return tuple(check for check in self.checks if not check.success and check.severity == "critical")
+
+    @property
+    def warnings(self) -> tuple[CheckResult, ...]:
+        """Checks below critical that failed: worth a line, no reason to stop."""
+        return tuple(check for check in self.checks if not check.success and check.severity != "critical")
+
+    def describe_failures(self) -> str:
+        """Every failed critical check with its first rows."""
+        found = "\n".join(f"  {check.describe()}" for check in self.failures)
+        return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
+
+
+def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
+    """Stops the run where a table is not to be trusted; after all suites, so that each had its turn.
+
+    Raises:
+        DataGateError: naming every failed critical check with its first rows.
+    """
+    failed = [report.describe_failures() for report in reports if not report.success]
+    if failed:
+        raise DataGateError("\n".join(failed))
+
+
+def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[GateReport, ...]:
+    """A report for each suite of a Checkpoint.
+
+    Raises:
+        GateBrokenError: if a check raised.
+    """
+    return tuple(
+        _make_report(validated.suite_name, validated, rows[validated.suite_name])
+        for validated in result.run_results.values()
+    )
+
+
+def _make_report(suite: str, validated: Any, rows: pa.Table) -> GateReport:  # noqa: ANN401
+    by_name = {one.expectation_config.meta["check"]: one for one in validated.results}
+    entries = read_suite(suite)["expectations"]
+    checks = tuple(_check_result(suite, entry, by_name[entry["meta"]["check"]], rows) for entry in entries)
+    return GateReport(suite=suite, checks=checks, result=validated)
+
+
+def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Table) -> CheckResult:  # noqa: ANN401
+    from expectations.checkpoints import list_unexpected
+
+    name = entry["meta"]["check"]
+    raised = list(_exceptions(result.exception_info))
+    if raised:
+        raise GateBrokenError(f"{suite}: {name} could not be evaluated: {raised[0]}")
+    given, shown = result.result, read_suite(suite)["meta"].get("shown", rows.column_names)
+    columns = [column for column in entry["kwargs"].get("shown", shown) if column in rows.column_names]
+    return CheckResult(
+        name=name,
+        severity=entry["severity"],
+        description=entry["description"],
+        success=result.success,
+        observed=given.get("unexpected_count", given.get("observed_value")),
+        rows=tuple(list_unexpected(result, rows, columns)),
+    )
+
+
+def _exceptions(info: Mapping[str, Any] | None) -> Iterable[str]:
+    """Messages of what was raised: GX nests them under metric ids when a metric raised, not when a check did."""
+    for part in (info, *(info or {}).values()):
+        if isinstance(part, dict) and part.get("raised_exception"):
+            yield str(part.get("exception_message"))
