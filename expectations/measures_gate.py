@@ -62,7 +62,7 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
         "broker_share_gate": join_shares(run, windows),
         "partition_health_gate": join_partitions(run, windows),
         "topic_health_gate": join_topics(run, windows),
-        "hot_keys_gate": join_keys(run, windows),
+        "hot_keys_gate": join_keys(run, run.split_by_rows(windows)[0]),  # others' keys are dropped (`sums_only`)
         "latency_gate": join_nodes(run, windows),
         "group_balance_gate": join_groups(run, windows),
         "rule_measures_gate": join_rules(run, windows),
