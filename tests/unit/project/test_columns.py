@@ -13,8 +13,8 @@ from pipeline.tables import TABLES
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("pipeline", "dags", "expectations")
-OTHERS = {"recorded_until_ms", "msg", "assigned_partitions"}
-"""Of documents that others write: a capture's manifest, pydantic's errors, kafka-python's groups."""
+OTHERS = {"recorded_until_ms", "msg", "assigned_partitions", "kwargs", "column_list", "value_set"}
+"""Of documents that others write: a capture's manifest, pydantic's errors, kafka-python's groups, suites' files."""
 _DERIVED = re.compile(r"_(max|count|increase)$")
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
