@@ -11,6 +11,7 @@ ingest of it, its replay, or a changed configuration. A range of windows in one 
 |---|---|---|
 | `health_verdict` alone | a broker carries more than its share: the mail says which, since when, why and by which topics | it is the cluster that needs care, not this DAG; `SELECT * FROM gold.broker_share ORDER BY share_ratio DESC` |
 | `deliver_alerts` | the mail server refused; messages stay in `gold.alert_outbox` and go out with the next try or run | check the connection `smtp_default` or `mail.smtp` of the configuration |
+| `score_health`: `DataGateError` | measures, verdicts or incidents do not follow from the traffic; incidents were queued before, do not trust them | the rows in the log; GATES.md says what each check compares |
 | `score_health`: `GateBrokenError` | a check itself raised; nothing is known about the cluster | the suite named in the log and the table's columns |
 | `score_health`: other | infrastructure: retried five times within half an hour | Spark's error is in the log; clear the task to rerun |
 

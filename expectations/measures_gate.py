@@ -45,7 +45,9 @@ _RULE_COLUMNS = {
 def check_measured(
     spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]
 ) -> tuple[GateReport, ...]:
-    """The data gate of `health`, over the windows that were measured: may incidents be made of these verdicts?
+    """The data gate of `health`, over the windows that were judged: do measures, verdicts and incidents follow from the traffic?
+
+    Incidents are queued before, so that measures that do not add up silence none of them; the step fails after that.
 
     Raises:
         DataGateError: if a critical check failed; all suites had their turn before.
@@ -130,7 +132,7 @@ def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
 
 
 def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
-    """Changes of incidents that earlier runs stored for the windows, with the verdicts they stored on them."""
+    """Changes of incidents of the windows, with the verdicts on them."""
     return Asked(
         sql=f"""
         SELECT incidents.window_start, incident_id, state, incidents.rule, incidents.subject, since, incidents.value,

@@ -91,19 +91,19 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
     if score_health.judged_windows(run, inputs) == {*windows}:
-        return _repeat_verdict(run, windows)
+        return _repeat_verdict(spark, run, windows)
     reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
     reports += [measure_rules.run(run, windows), recommend.run(run, windows)]
     verdicts = judge_health.run(run, windows)
-    checked = check_measured(spark, run, windows, verdicts)
     health = check_health(run, verdicts, lambda: reports.append(raise_incidents.run(run, verdicts, inputs)))
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
+    checked = check_measured(spark, run, windows, verdicts)  # last: measures that do not add up silence no incident
     held = score_health.digest_inputs(run, keep_sums.held_windows(run))
     reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
     return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
 
 
-def _repeat_verdict(run: RunContext, windows: tuple[TimeWindow, ...]) -> StepReport:
+def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> StepReport:
     """The verdict on windows that another run judged from the same inputs; writes no table."""
     said = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
     _log.info("cluster %s: %s", run.cluster_name, said)
@@ -111,7 +111,8 @@ def _repeat_verdict(run: RunContext, windows: tuple[TimeWindow, ...]) -> StepRep
     health = check_health(run, verdicts)
     written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists() and not list_missing(run)
     reports = [JobReport(notes=(said, *(() if written else write_reports(run, windows))))]
-    return _report(run, reports, (), is_healthy=health.success, verdict=describe_health(verdicts, run))
+    checked = check_measured(spark, run, windows, verdicts)
+    return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
 
 
 STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)

@@ -40,6 +40,7 @@ def answers(tmp_path_factory, spark):
     report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)
     answers = read_answers(read_page(render_report([report], now_ms=end_ms, command="sql")))
     asked = " ".join(sql for sql, _, _ in answers.values())
+    asked += QUESTIONS
     register_tables(spark, folder / "warehouse", [table for table in TABLES if table.name in asked])
     return answers
 
