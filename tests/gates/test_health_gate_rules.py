@@ -3,7 +3,9 @@
 import pytest
 
 from expectations.health_gate import check_health
+from expectations.measures_gate import check_measured
 from pipeline.config.rules import RuleSettings, fill_rules
+from pipeline.errors import DataGateError
 from pipeline.jobs.judge_health import judge_further_rules
 from pipeline.rules.rule import RuleMeasure
 from pipeline.tables.health import RULE_MEASURES
@@ -67,9 +69,10 @@ def test_a_window_that_is_skipped_fails_no_rule_about_traffic(stored, rule, verd
     assert report.success == (verdict != "fail")
 
 
-def test_two_rows_of_one_subject_in_one_window_fail_the_gate(stored):
-    report, _ = check(stored([0, 0], step=0))
-    assert [one.name for one in report.failures] == ["key_unique"]
+def test_two_measures_of_one_subject_in_one_window_fail_the_gate_of_measures(stored, spark):
+    run = stored([0, 0], step=0)
+    with pytest.raises(DataGateError, match="key_unique: The declared key is unique. Found 2"):
+        check_measured(spark, run, run.windows, ())
 
 
 def test_overrides_by_topic_have_a_severity_of_their_own(stored):
