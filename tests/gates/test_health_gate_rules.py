@@ -71,7 +71,7 @@ def test_a_window_that_is_skipped_fails_no_rule_about_traffic(stored, rule, verd
 
 def test_two_measures_of_one_subject_in_one_window_fail_the_gate_of_measures(stored, spark):
     run = stored([0, 0], step=0)
-    with pytest.raises(DataGateError, match="key_unique: The declared key is unique. Found 2"):
+    with pytest.raises(DataGateError, match=r"key_unique: The declared key is unique\. Found 2"):
         check_measured(spark, run, run.windows, ())
 
 
