@@ -15,7 +15,10 @@ settings.register_profile(  # no test has a clock: machines differ, and kernels 
 )
 settings.load_profile("project")
 
-collect_ignore = ["lab/bench/kafka_utils_plan.py", "lab/bench/forecast_peers.py"]  # interpreters with the peers run them
+collect_ignore = [
+    "lab/bench/kafka_utils_plan.py",
+    "lab/bench/forecast_peers.py",
+]  # interpreters with the peers run them
 ALLOWED = pytest.StashKey[tuple[str, ...]]()
 TOGETHER = (
     "tests/integration/test_killed_runs.py",
