@@ -38,13 +38,14 @@ from pipeline.config.yaml_file import read_yaml
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Codec
 from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName
 from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
 from tests.batches import compress, make_batch, make_marker, make_records, make_wrapper, write_message
 from tests.lab.archive import unpack_once
 from tests.lab.fuzz.corpus import load_cases
 from tests.lab.fuzz.guarded import GuardedArrays, GuardedBytes
 from tests.lab.fuzz.mutations import SECRET
+from tests.oracles.hashes import hash_key
 from tests.oracles.segment_reader import read_plainly
 
 if TYPE_CHECKING:
