@@ -54,7 +54,7 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
             topics.append(unpack_value(value))
         else:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
-    traffic = _load_traffic(run, {topic.where for topic in topics})
+    traffic = load_traffic(run, {topic.where for topic in topics})
     for topic in sorted(topics, key=lambda topic: topic.where):
         results = [
             (group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in packed[topic.where]
@@ -63,7 +63,8 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
         yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
 
-def _load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
+def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
+    """Rows of `silver.partition_traffic` of some topics in their windows."""
     found: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
         stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)
