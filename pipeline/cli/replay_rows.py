@@ -19,8 +19,6 @@ _RANGES = (
     "records_per_batch",
     "throughput_records_per_s",
     "latency_p50_ms",
-    "latency_p95_ms",
-    "latency_p99_ms",
     "peak_to_mean",
     "broker_peak_to_mean",
 )
@@ -33,9 +31,17 @@ _TESTED = (
     "settings",
     "observed_records_per_batch",
     "observed_latency_avg_ms",
-    "observed_latency_max_ms",
     "trust",
+    "batches_trust",
+    "latency_trust",
 )
+TRUSTS = {
+    "trust": "shares",
+    "direction_trust": "direction",
+    "batches_trust": "records per batch",
+    "latency_trust": "latency",
+}
+"""Columns of `gold.scenario_comparison` that say whether an answer is trusted, and to what it is the answer."""
 LOG_BYTES, RECORD_BYTES = "bytes in the log", "bytes of records"
 _SHARES = {LOG_BYTES: "log_share", RECORD_BYTES: "share"}
 _TOPIC = ("window_start", "topic", "topic_id")
@@ -103,11 +109,10 @@ def _describe(run: RunContext, row: Row, tested: Row, shares: Row) -> Row:
         "back_test_error": {
             "bytes_share_max_pp": tested.get("share_error_points"),
             "records_per_batch_ratio": tested.get("records_per_batch_ratio"),
-            "latency_p99_ratio": tested.get("latency_p99_ratio"),
             "latency_avg_ratio": tested.get("latency_avg_ratio"),
             "bytes_share_bar_pp": tested.get("share_bar_points"),
         },
-        "trust": row["trust"],
+        **{name: row[name] for name in TRUSTS},
         "assumptions": [text for text in row["assumptions"].split("; ") if text],
     }
 

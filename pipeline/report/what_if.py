@@ -147,7 +147,7 @@ def draw_replay(answer: Answer) -> TableChart | None:
         title="Observed, back-test, candidates",
         says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The current setup is predicted "
         f"as well: that back-test can be trusted for {trusted} of {count} topics.",
-        columns=("candidate", "highest broker", "keys moved", "p99 latency", "records per batch", "trust"),
+        columns=("candidate", "highest broker", "keys moved", "half within", "records per batch", "trust"),
         texts=frozenset({5}),
         rows=rows,
         legend=_RANGE_LEGEND,
@@ -169,8 +169,11 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
             "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
             with_range(row["peak"], row["peak_low"], row["peak_high"], format_ratio),
             known(row["keys_moved_ratio"], format_percent),
-            with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),
-            known(row["records_per_batch"], lambda count: f"{count:.1f}"),
+            _if_trusted(
+                row["latency_trust"],
+                with_range(row["latency_p50_ms"], row["latency_p50_ms_low"], row["latency_p50_ms_high"], format_ms),
+            ),
+            _if_trusted(row["batches_trust"], known(row["records_per_batch"], lambda count: f"{count:.1f}")),
             NONE if row["trust"] is None else "yes" if row["trust"] == _TRUSTED else "no",
         ),
         marks=tuple(marks),
@@ -179,6 +182,10 @@ def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
         group=group,
         note="" if row["trust"] in {None, _TRUSTED} or not row["is_baseline"] else row["trust"],
     )
+
+
+def _if_trusted(trust: str | None, text: str) -> str:
+    return text if trust in {None, _TRUSTED} else "unknown"
 
 
 def draw_back_tests(answer: Answer) -> TableChart | None:
