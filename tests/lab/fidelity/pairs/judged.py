@@ -13,7 +13,7 @@ from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS
 from tests.lab.fidelity.pairs.misses import BACK_TEST
 from tests.lab.fidelity.pairs.pair import COMMITTED as PAIRS
 from tests.lab.fidelity.pairs.predict import ingest_capture, read_predictions, replay_ingested
-from tests.lab.fidelity.pairs.tables import judge_recording, read_recordings, write_other_side
+from tests.lab.fidelity.pairs.tables import judge_recording, name_reading, read_recordings, write_other_side
 from tests.lab.fidelity.rows import HOLDS
 
 if TYPE_CHECKING:
@@ -142,5 +142,7 @@ def ingest_pairs(seeds: int, is_wanted: Callable[[str], bool] = lambda _name: Tr
                     secret.touch(mode=0o600)
                     secret.write_text(_SECRET)
                     candidates = write_other_side(Path(place) / "candidates.yaml", recording)
-                    run = ingest_capture(spark, recording.capture, candidates, seeds, Path(place))
+                    run = ingest_capture(
+                        spark, recording.capture, candidates, seeds, Path(place), **name_reading(recording)
+                    )
                     yield Ingested(name, recording, recordings.get((pair, recording.other_side)), spark, run)

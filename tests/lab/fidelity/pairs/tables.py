@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.zones import Zones
 from pipeline.model.trust import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, ENDING, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
+from tests.lab.fidelity.pairs.record import name_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    Replaying = Callable[[SparkSession, Path, Path, int, Path], dict[str, Any]]
+    from pipeline.config.pipeline_config import PipelineConfig
+    from tests.lab.fidelity.pairs.pair import Client
+
+    Replaying = Callable[..., dict[str, Any]]
 
 UNPACKED = Path(__file__).parents[4] / "build/pairs"
 
@@ -138,13 +144,34 @@ def predict(
     """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
     with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
         candidates = write_other_side(Path(folder) / "candidates.yaml", recording)
-        return read_predictions(replay(spark, recording.capture, candidates, seeds, Path(folder)))
+        found = replay(spark, recording.capture, candidates, seeds, Path(folder), **name_reading(recording))
+        return read_predictions(found)
+
+
+def name_reading(recording: Recording) -> dict[str, Any]:
+    """What a recording needs to be read besides its folder: of brokers in racks its own topic, and its producers' zones."""
+    pair = recording.pair
+    if not pair.racks:
+        return {}
+    return {"topics": [f"{pair.name}-{recording.side}"], "change": partial(name_zones, pair=pair)}
 
 
 def write_other_side(file: Path, recording: Recording) -> Path:
     """The candidates file that asks for the clients of a recording's other side, where one client stands for them."""
-    client, *others = recording.pair.clients(recording.other_side)
+    client, *others = (_without_rack(each) for each in recording.pair.clients(recording.other_side))
     if client.version == RDKAFKA or any(each != client for each in others):
         file.write_text("candidates: [{name: no-client, partitioner: java-builtin}]\n")
         return file
     return write_candidates(file, client)
+
+
+def _without_rack(client: Client) -> Client:
+    """The client without the one setting in which rack-aware producers of a pair differ."""
+    return replace(client, config={name: value for name, value in client.config.items() if name != "client.rack"})
+
+
+def name_zones(config: PipelineConfig, pair: Pair) -> PipelineConfig:
+    """The configuration with the zone of each producer, by its `client.id`."""
+    zones = Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
+    clusters = {name: cluster.model_copy(update={"zones": zones}) for name, cluster in config.clusters.items()}
+    return config.model_copy(update={"clusters": clusters})
