@@ -35,7 +35,7 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 	@touch $@
 
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="--engine sail": without Java)
-	@$(BIN)/python -m dags.run_once $(ARGS)
+	@$(BIN)/python -m tests.lab.demo $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/lab/fuzz tests/lab/worlds tests/golden $(ARGS)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_json_option
-from pipeline.cli.progress import Progress
 from pipeline.errors import ConfigError
+from pipeline.progress import Progress
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario_file import ScenarioFile

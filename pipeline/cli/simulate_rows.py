@@ -23,12 +23,10 @@ def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary
 
 def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
     scenario = summary.variant.scenario
-    more = {name: figure for name, figure in summary.run.items() if name not in RUN_FIGURES}
     return {
         "name": summary.variant.name,
         "clients": list(summary.variant.clients),
-        **_describe_figures({name: summary.run[name] for name in RUN_FIGURES}),
-        **_describe_figures(more),
+        **_describe_figures(summary.run),
         "brokers": [
             {"broker_id": broker.broker_id, **_describe_figures(figures), "fair_share": round(fair_share, 6)}
             for broker, figures, fair_share in zip(
