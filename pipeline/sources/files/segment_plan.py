@@ -22,7 +22,7 @@ from pipeline.model.log_tree import (
     TextPart,
 )
 from pipeline.model.window import TimeWindow
-from pipeline.sources.records.segment_scan import TOLERANCE_MS
+from pipeline.sources.records.event_time import TOLERANCE_MS
 
 _OPENING_BYTES = 4096  # what opening a file or range costs, in bytes that could be read instead
 

@@ -25,7 +25,7 @@ from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.state import LiveState
-from pipeline.sources.records.segment_scan import TOLERANCE_MS
+from pipeline.sources.records.event_time import TOLERANCE_MS
 
 RANGE_BYTES = 128 << 20
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""

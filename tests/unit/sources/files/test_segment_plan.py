@@ -10,7 +10,7 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind, LogTree, SegmentFile
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.segment_plan import choose_replicas, pack, plan_reads
-from pipeline.sources.records.segment_scan import TOLERANCE_MS
+from pipeline.sources.records.event_time import TOLERANCE_MS
 from tests.unit.sources.trees import log_directory, log_tree, partition_directory
 
 T0 = TopicPartition("t", 0)

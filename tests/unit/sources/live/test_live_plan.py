@@ -19,7 +19,7 @@ from pipeline.sources.live.plan import (
     sample_partitions,
     split,
 )
-from pipeline.sources.records.segment_scan import TOLERANCE_MS
+from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)
 SPAN = TimeWindow(1_000_000, 2_000_000)

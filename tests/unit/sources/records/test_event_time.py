@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from pipeline.sources.records.segment_scan import NEIGHBOURS, NO_TIMESTAMP, TOLERANCE_MS, assign_event_times
+from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, TOLERANCE_MS, assign_event_times
 
 HOUR_MS = 3_600_000
 NOW_H = 1000
