@@ -45,6 +45,7 @@ class GroupSession:
     is_keyed: bool
     baseline: Baseline
     compression: Compression | None
+    zone: str = ""  # where its producer is; "" where nothing says
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class SessionGroup:
     topics: tuple[GroupTopic, ...]
     services: Mapping[int, ServiceModel]
     racks: Mapping[int, str] = field(default_factory=dict)  # of the window's brokers; "" without one
+    # weight of each zone among producers whose zone is not known; all racks alike without any
+    zone_weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def record_count(self) -> int:
@@ -118,9 +121,8 @@ def make_groups(
             made = tuple(_make_session(found) for found in kept if found)
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
-                groups.append(
-                    SessionGroup(len(groups), start_ms, made, topics, models, recording.racks.get(start_ms, {}))
-                )
+                racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights
+                groups.append(SessionGroup(len(groups), start_ms, made, topics, models, racks, weights))
     return groups
 
 
@@ -179,6 +181,7 @@ def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
         is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
         baseline=surest.baseline,
         compression=surest.compression,
+        zone=next((topic.zone for topic in topics if topic.zone), ""),
     )
 
 
@@ -242,7 +245,7 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
             continue
         try:
             producers = tuple(
-                resolve_candidate(candidate, session.baseline, session.compression, group.racks)
+                resolve_candidate(candidate, session.baseline, session.compression, group.racks, zone=session.zone)
                 for session in group.sessions
             )
         except ConfigError as error:

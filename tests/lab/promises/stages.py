@@ -27,7 +27,6 @@ import yaml
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from pipeline.cli.steps import STEPS, take_steps
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, recommend
 from pipeline.model.number_text import format_clock, format_percent
@@ -35,6 +34,7 @@ from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.runs import RunContext, plan_runs
+from pipeline.steps import STEPS, take_steps
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.rows import load_rows
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS

@@ -12,7 +12,6 @@ from expectations.health_gate import check_health, describe_health
 from expectations.measures_gate import check_measured
 from expectations.replay_gate import check_replayed
 from expectations.reports import GateReport
-from pipeline.cli.progress import Progress
 from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (
     forecast,
@@ -28,6 +27,7 @@ from pipeline.jobs import (
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.model.number_text import format_slug
 from pipeline.model.window import TimeWindow, spanning
+from pipeline.progress import Progress
 from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import list_missing, write_reports
 from pipeline.runs import JobReport, RunContext
