@@ -23,17 +23,25 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
+from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.zones import ZONE_TRAFFIC
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
+from pipeline.transforms.zone_traffic import WindowZones, measure_zone_traffic
 
-_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY)
+_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
+_LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
+_SESSIONS = ("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source")
+_SENT = """
+    SELECT topic, topic_id, partition, leader_id, producer_id, producer_epoch, sum(size_bytes) AS size_bytes
+    FROM rows GROUP BY 1, 2, 3, 4, 5, 6"""
 _SLOTS = """
     SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
         AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
@@ -79,7 +87,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     notes = (unkept,) if unkept else ()
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))
-    ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
+    ensure_tables(run.warehouse, (GROUP_BALANCE, ZONE_TRAFFIC))  # an older warehouse lacks them
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
     measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
@@ -124,7 +132,26 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
+        ZONE_TRAFFIC.name: measure_zones(run, window, pl.DataFrame(state), brokers, pl.DataFrame(described)),
     }
+
+
+def measure_zones(
+    run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: pl.DataFrame, described: pl.DataFrame
+) -> pa.Table:
+    """Bytes between zones in a window; `described` are rows of `bronze.consumer_groups`, of the window before too."""
+    start = instant_of(window.start_ms)
+    last = described.filter((pl.col("window_start") == start) & pl.col("member_id").is_not_null()).sort("observed_at")
+    found = WindowZones(
+        traffic=pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,), _LOADS)),
+        sent=pl.DataFrame(run.query(_SENT, (window,), rows=RECORD_BATCHES)),
+        sessions=pl.DataFrame(run.load(PRODUCER_SESSIONS, (window,), _SESSIONS)),
+        state=state,
+        brokers=brokers.to_dicts(),
+        members=last.unique(["group_id", "topic", "partition"], keep="last", maintain_order=True).to_dicts(),
+        zones=run.cluster.zones,
+    )
+    return measure_zone_traffic(found, start, run.window_ms)
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
