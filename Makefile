@@ -35,7 +35,7 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 	@touch $@
 
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="--engine sail": without Java)
-	@$(BIN)/python -m dags.run_once $(ARGS)
+	@$(BIN)/python -m tests.lab.demo $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/lab/fuzz tests/lab/worlds tests/golden $(ARGS)
@@ -80,7 +80,7 @@ PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py locks.py size.
 check: $(READY) ## format, lint, types, import contracts, unused code, columns, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"python .ci/unused.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
+		"python .ci/unused.py" "python .ci/lines.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from aiosmtpd.controller import Controller
 
-from pipeline.cli.demo import prepare_demo
 from pipeline.config_file import CONFIG_VARIABLE, load_config
 from pipeline.model.window import TimeWindow
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.dags.airflow_process import AirflowHome
 from tests.dags.open_reports import DOCS, NAME
+from tests.lab.demo.recording import prepare_demo
 from tests.lab.process import free_ports
 
 MINUTE_MS = 60_000

@@ -73,14 +73,19 @@ class SessionGroup:
         return tuple(sorted(leaders | set(self.services)))
 
     @property
-    def healed(self) -> dict[int, ServiceModel]:
-        """The brokers that answer late, each with the service of the one in the middle (of two, the faster)."""
+    def middle(self) -> ServiceModel | None:
+        """The broker whose delay is in the middle (of two, the faster); None where none is known."""
         by_delay = sorted(self.services.values(), key=lambda one: (one.delay_ms.value, one.broker_id))
-        if not by_delay:
+        return by_delay[(len(by_delay) - 1) // 2] if by_delay else None
+
+    @property
+    def healed(self) -> dict[int, ServiceModel]:
+        """The brokers that answer late, each with the service of the one in the middle."""
+        middle = self.middle
+        if middle is None:
             return {}
-        middle = by_delay[(len(by_delay) - 1) // 2]
         late_ms = max(SLOW_RATIO * middle.delay_ms.value, middle.delay_ms.value + SLOWER_MS)
-        slow = [one.broker_id for one in by_delay if one.delay_ms.value >= late_ms]
+        slow = [one.broker_id for one in self.services.values() if one.delay_ms.value >= late_ms]
         return {broker_id: replace(middle, broker_id=broker_id) for broker_id in slow}
 
     @property

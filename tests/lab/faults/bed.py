@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expectations import gates
-from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
 from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
+from pipeline.steps import judge_windows, replay_windows
 from pipeline.storage.staging import FOLDER
 from tests.engines import sail
 from tests.lab.archive import unpack_once

@@ -25,12 +25,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.progress import Progress
+from pipeline.progress import Progress
 
 if TYPE_CHECKING:
-    from pipeline.cli.demo import Demo
+    from tests.lab.demo.recording import Demo
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "build/run"
 DAG_IDS = ("ingest", "replay", "health", "maintenance")
 SQL = (
@@ -101,7 +101,7 @@ def run_all(console: Console, engine: str) -> int:
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("Python's modules loaded"):  # the first time they are compiled
         from dags.airflow_home import use_airflow_home
-        from pipeline.cli.demo import prepare_demo
+        from tests.lab.demo.recording import prepare_demo
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER, engine=engine)
     use_airflow_home(ROOT / ".airflow", demo.config)
@@ -128,17 +128,28 @@ def run_all(console: Console, engine: str) -> int:
 def start_engine() -> None:
     """Starts the session that the tasks then find running in their process."""
     from pipeline.config_file import load_config
-    from pipeline.storage.engines import keep_engine  # loads pyspark, in this thread
 
-    keep_engine(load_config().spark, app_name="run_once")
+    config = load_config().spark
+    if config.engine == "sail":
+        from pipeline.engine import CONNECT_MODE
+        from pipeline.storage.engines import start_sail
+
+        os.environ[CONNECT_MODE] = "1"
+        start_sail()
+    else:
+        from pipeline.storage.session import create_session  # loads pyspark, in this thread
+
+        create_session(config, app_name="demo")
 
 
 def load_dags() -> Any:  # Airflow's DagBag
     """The DAGs of this checkout, in a database of the version installed."""
-    from dags.airflow_home import DAGS_FOLDER, migrate_database
-
-    migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
+    from airflow.utils.db import upgradedb
+
+    from dags.airflow_home import DAGS_FOLDER
+
+    upgradedb()  # 5 s when new, under one when not
 
     bag = DagBag(str(DAGS_FOLDER))
     if bag.import_errors:
@@ -167,10 +178,10 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
-    from dags.spark_events import list_work
-    from pipeline.cli.replay_summary import describe_keys, describe_shares
     from pipeline.config_file import load_config
     from pipeline.storage.tables_on_disk import count_rows
+    from tests.lab.demo.replay_summary import describe_keys, describe_shares
+    from tests.lab.demo.spark_events import list_work
 
     config = load_config()
     counts = [f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]
