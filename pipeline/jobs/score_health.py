@@ -4,6 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
+from pipeline.measures.zone_loads import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.stages import map_tasks
@@ -32,13 +34,16 @@ from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
-from pipeline.transforms.zone_traffic import WindowZones, measure_zone_traffic
+from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
 _LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
-_SESSIONS = ("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source")
+_SESSIONS = (
+    *("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source"),
+    *("record_count", "keyless_record_count"),
+)
 _SENT = """
     SELECT topic, topic_id, partition, leader_id, producer_id, producer_epoch, sum(size_bytes) AS size_bytes
     FROM rows GROUP BY 1, 2, 3, 4, 5, 6"""
@@ -132,26 +137,45 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
-        ZONE_TRAFFIC.name: measure_zones(run, window, pl.DataFrame(state), brokers, pl.DataFrame(described)),
+        ZONE_TRAFFIC.name: measure_zone_traffic(
+            load_window_zones(run, window, pl.DataFrame(state), brokers.to_dicts(), pl.DataFrame(described)),
+            start,
+            run.window_ms,
+        ),
     }
 
 
-def measure_zones(
-    run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: pl.DataFrame, described: pl.DataFrame
-) -> pa.Table:
-    """Bytes between zones in a window; `described` are rows of `bronze.consumer_groups`, of the window before too."""
-    start = instant_of(window.start_ms)
-    last = described.filter((pl.col("window_start") == start) & pl.col("member_id").is_not_null()).sort("observed_at")
-    found = WindowZones(
+def load_window_zones(
+    run: RunContext,
+    window: TimeWindow,
+    state: pl.DataFrame,
+    brokers: Sequence[Mapping[str, Any]],
+    described: pl.DataFrame,
+) -> WindowZones:
+    """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
+
+    Of several descriptions of a group the last one within the window counts.
+    """
+    zones, is_own = run.cluster.zones, pl.col("window_start") == instant_of(window.start_ms)
+    last = described.filter(is_own & pl.col("member_id").is_not_null()).sort("observed_at")
+    return WindowZones(
         traffic=pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,), _LOADS)),
         sent=pl.DataFrame(run.query(_SENT, (window,), rows=RECORD_BATCHES)),
         sessions=pl.DataFrame(run.load(PRODUCER_SESSIONS, (window,), _SESSIONS)),
         state=state,
-        brokers=brokers.to_dicts(),
+        brokers=brokers,
         members=last.unique(["group_id", "topic", "partition"], keep="last", maintain_order=True).to_dicts(),
-        zones=run.cluster.zones,
+        find_zone=zones.find,
+        broker_zones=zones.brokers,
+        weights=zones.weights,
+        price_per_gb=zones.price_per_gb,
     )
-    return measure_zone_traffic(found, start, run.window_ms)
+
+
+def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
+    """Bytes of each partition of a window by its producers' zone."""
+    state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
+    return list_zone_loads(load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ()))))
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:

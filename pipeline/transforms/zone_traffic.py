@@ -3,7 +3,8 @@
 Sums reconcile to the byte: what a topic's zones produce is what its partitions got, whatever part of it is known by whom.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from pipeline.config.zones import Zones
+from pipeline.measures.zone_loads import ZoneLoads
 from pipeline.model.window import HOUR_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.zones import ZONE_TRAFFIC
@@ -38,7 +39,11 @@ class WindowZones:
     state: pl.DataFrame  # replicas of `bronze.cluster_state`
     brokers: Sequence[Mapping[str, Any]]  # `bronze.brokers`
     members: Sequence[Mapping[str, Any]]  # a row for each group and partition that has a member
-    zones: Zones  # what the configuration says
+    # of the configuration's section `zones`
+    find_zone: Callable[..., str]  # zone of a client by its `client.id` and address, "" where nothing says
+    broker_zones: Mapping[int, str]
+    weights: Mapping[str, float]
+    price_per_gb: float | None
 
     @property
     def led(self) -> pl.DataFrame:
@@ -48,7 +53,7 @@ class WindowZones:
     @property
     def racks(self) -> dict[int, str]:
         """Zone by broker id, "" where it is not known."""
-        return {row["broker_id"]: self.zones.brokers.get(row["broker_id"], row["rack"] or "") for row in self.brokers}
+        return {row["broker_id"]: self.broker_zones.get(row["broker_id"], row["rack"] or "") for row in self.brokers}
 
     @property
     def nearest(self) -> set[int]:
@@ -70,7 +75,7 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
     )
     rows = whole.group_by(*_TOPIC, "kind", *_ENDS).agg(pl.col("size_bytes").sum()).filter(pl.col("size_bytes") > 0)
     rows = rows.sort(*_TOPIC, "kind", *_ENDS).with_columns(window_start=pl.lit(start, pl.Datetime("us", "UTC")))
-    return _with_cost(rows, window.zones.price_per_gb, window_ms).to_arrow()
+    return _with_cost(rows, window.price_per_gb, window_ms).to_arrow()
 
 
 def sum_produce(window: WindowZones) -> pl.DataFrame:
@@ -84,20 +89,54 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
     parts = _split_exactly(window.led, known)
     parts = parts.with_columns(from_zone=pl.col("zone").fill_null(""), to_zone=_rack_of("leader_id", racks))
     sums = parts.group_by(*_TOPIC, *_ENDS).agg(pl.col("size_bytes").sum())
-    return _assume(sums, sorted({rack for rack in racks.values() if rack}), window.zones.weights)
+    return _assume(sums, _weigh_zones(window))
+
+
+def list_zone_loads(window: WindowZones) -> ZoneLoads:
+    """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
+
+    Of a session's bytes those without a key are as many as of its records; of bytes without a session all.
+    """
+    known = _with_sessions(window.sent, window.sessions)
+    keyless = (pl.col("size_bytes") * pl.col("keyless_ratio").fill_null(1.0)).sum()
+    parts = _split_exactly(
+        window.led,
+        known.group_by(*_LED, "zone", "zone_source").agg(keyless.alias("keyless_bytes"), pl.col("size_bytes").sum()),
+    )
+    weights = _weigh_zones(window)
+    total = sum(weights.values())
+    sent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    unkeyed: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for row in parts.iter_rows(named=True):
+        place = row["topic"], row["partition"]
+        ratio = 1.0 if row["keyless_bytes"] is None else row["keyless_bytes"] / row["read_bytes"]
+        spread = {row["zone"]: 1.0} if row["zone"] else {zone: weight / total for zone, weight in weights.items()}
+        for zone, part in (spread or {"": 1.0}).items():
+            sent[place][zone] += row["size_bytes"] * part
+            unkeyed[place][zone] += row["size_bytes"] * part * ratio
+    return ZoneLoads(sent, unkeyed)
+
+
+def _weigh_zones(window: WindowZones) -> dict[str, float]:
+    """Weights of the zones that unknown producers are spread over; none where zones are too many."""
+    weights = dict(window.weights) or dict.fromkeys(sorted({*window.racks.values()} - {""}), 1.0)
+    return weights if len(weights) <= MOST_ASSUMED_ZONES else {}
 
 
 def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Each producer's zone: of its session with that epoch, else of the one that stands for all epochs."""
-    of_epoch = sessions.select(*_SESSION, "producer_epoch", "zone", "zone_source")
+    ratio = pl.col("keyless_record_count") / pl.col("record_count")
+    of_epoch = sessions.select(*_SESSION, "producer_epoch", "zone", "zone_source", keyless_ratio=ratio)
     of_all = of_epoch.filter(pl.col("producer_epoch") == -1).drop("producer_epoch")
     joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left").join(
         of_all, on=_SESSION, how="left", suffix="_of_all"
     )
-    zone = pl.coalesce("zone", "zone_of_all")
+    zone, keyless = pl.coalesce("zone", "zone_of_all"), pl.coalesce("keyless_ratio", "keyless_ratio_of_all")
     source = pl.when(pl.col("zone").is_not_null()).then("zone_source").otherwise("zone_source_of_all")
     return joined.with_columns(
-        zone=zone, zone_source=pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN))
+        zone=zone,
+        keyless_ratio=keyless,
+        zone_source=pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN)),
     )
 
 
@@ -115,10 +154,9 @@ def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _assume(sums: pl.DataFrame, racks: Sequence[str], weights: Mapping[str, float]) -> pl.DataFrame:
-    """What is known, and the rest spread over zones by their weights; over too many zones it stays unknown."""
-    chosen = dict(weights) or dict.fromkeys(racks, 1.0)
-    if len(chosen) > MOST_ASSUMED_ZONES:
+def _assume(sums: pl.DataFrame, chosen: Mapping[str, float]) -> pl.DataFrame:
+    """What is known, and the rest spread over zones by their weights; it stays unknown without any."""
+    if not chosen:
         return sums
     is_open, total = pl.col("from_zone") == "", sum(chosen.values())
     ends = pl.DataFrame(
@@ -156,7 +194,7 @@ def sum_fetch(window: WindowZones) -> pl.DataFrame:
     rows = []
     for member in window.members:
         place = member["topic"], member["partition"]
-        zone = window.zones.find(member["client_id"] or "", (member["client_host"] or "").lstrip("/"))
+        zone = window.find_zone(member["client_id"] or "", (member["client_host"] or "").lstrip("/"))
         for topic_id, leader_id, size in loads.get(place, ()) if zone else ():
             is_near = leader_id in nearest and zone in replicas.get(place, ())
             rows.append((place[0], topic_id, zone if is_near else racks.get(leader_id, ""), zone, CONFIGURED, size))

@@ -187,7 +187,7 @@ FOUND_BY = {
         "wrong owner": ("zone_traffic_gate", "zones_differ"),
         "wrong scale": ("zone_traffic_gate", "produce_is_the_traffic"),
         "missing part": ("zone_traffic_gate", "produce_is_the_traffic"),
-        "swapped pair": ("zone_traffic_gate", "produce_is_the_traffic"),
+        "swapped pair": None,
         "stale window": ("zone_traffic_gate", "produce_is_the_traffic"),
     },
     "gold.rule_measures": {

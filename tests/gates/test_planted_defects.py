@@ -344,7 +344,7 @@ PLANTED = {
         "source_known": changed(ZONES, zone_source="a guess"),
         "bytes_positive": changed(ZONES, size_bytes=0),
         "cost_is_between_zones": changed(ZONES, lambda row: row["from_zone"] == row["to_zone"], cost=1.0),
-        "replication_is_the_followers": changed(ZONES, of(kind="replication"), size_bytes=more("size_bytes")),
+        "replication_is_the_followers": changed(ZONES, of(kind="produce"), kind="replication"),
         "topics_are_there": lambda run: rewrite(run, ZONES, lambda rows: [r for r in rows if r["topic"] != "clicks"]),
     },
     "rule_measures_gate": {"chance_is_probability": changed("gold.rule_measures", p_value=1.5)},

@@ -23,6 +23,8 @@ SESSIONS = {
     "producer_epoch": NUMBER,
     "zone": TEXT,
     "zone_source": TEXT,
+    "record_count": NUMBER,
+    "keyless_record_count": NUMBER,
 }
 STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUMBER}
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -30,17 +32,21 @@ RACKS = {1: "a", 2: "b", 3: "c"}
 
 def measure(led, *, sent=(), sessions=(), replicas=(), racks=RACKS, members=(), selector="", **zones):
     """Rows as (kind, from, to, source, bytes); `led`: (partition, leader, bytes) of one topic."""
+    given = Zones(**zones)
     window = WindowZones(
         traffic=pl.DataFrame([("t", "", *row) for row in led], {**LED, "size_bytes": NUMBER}, orient="row"),
         sent=pl.DataFrame([("t", "", *row) for row in sent], SENT, orient="row"),
-        sessions=pl.DataFrame([("t", "", *row) for row in sessions], SESSIONS, orient="row"),
+        sessions=pl.DataFrame([("t", "", *row, 10, 10) for row in sessions], SESSIONS, orient="row"),
         state=pl.DataFrame([("t", "", *row) for row in replicas], STATE, orient="row"),
         brokers=[
             {"broker_id": broker_id, "rack": rack, "configs": [("replica.selector.class", selector)]}
             for broker_id, rack in racks.items()
         ],
         members=members,
-        zones=Zones(**zones),
+        find_zone=given.find,
+        broker_zones=given.brokers,
+        weights=given.weights,
+        price_per_gb=given.price_per_gb,
     )
     rows = measure_zone_traffic(window, START, HOUR_MS).to_pylist()
     assert all(row["size_bytes"] > 0 and row["window_start"] == START for row in rows)
