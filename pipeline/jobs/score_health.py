@@ -15,6 +15,7 @@ from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
 from pipeline.measures.zone_loads import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
@@ -32,6 +33,7 @@ from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
+from pipeline.transforms.rack_awareness import sum_rack_aware_bytes
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic
@@ -42,7 +44,7 @@ _OF_GROUPS = ("topic", "partition", "size_bytes")
 _LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
 _SESSIONS = (
     *("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source"),
-    *("record_count", "keyless_record_count"),
+    *("record_count", "keyless_record_count", "strategy", "settings"),
 )
 _SENT = """
     SELECT topic, topic_id, partition, leader_id, producer_id, producer_epoch, sum(size_bytes) AS size_bytes
@@ -131,17 +133,14 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         consumer_groups=pl.DataFrame(described).filter(pl.col("window_start") == start),
         cluster=run.cluster_name,
     )
+    zones = load_window_zones(run, window, pl.DataFrame(state), brokers.to_dicts(), pl.DataFrame(described))
     return {
         PARTITION_HEALTH.name: partitions,
-        BROKER_SHARE.name: shares if broker_ids else shares.slice(0, 0),
+        BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
-        ZONE_TRAFFIC.name: measure_zone_traffic(
-            load_window_zones(run, window, pl.DataFrame(state), brokers.to_dicts(), pl.DataFrame(described)),
-            start,
-            run.window_ms,
-        ),
+        ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
 
 
@@ -176,6 +175,19 @@ def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
     """Bytes of each partition of a window by its producers' zone."""
     state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
     return list_zone_loads(load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ()))))
+
+
+def with_rack_aware_term(shares: pa.Table, window: WindowZones) -> pa.Table:
+    """Rows of `gold.broker_share` with what rack-aware producers add to each broker; NULL where no session is known."""
+    total = sum(shares["size_bytes"].to_pylist())
+    leaders = window.state.filter("is_leader").select("topic", "topic_id", "leader_id").rows()
+    aware = window.sessions.filter(pl.col("strategy") == RACK_AWARE).to_dicts()
+    # a client sees `broker.rack`, not the zones of the configuration
+    racks = {row["broker_id"]: row["rack"] or "" for row in window.brokers}
+    added = sum_rack_aware_bytes(window.sent, aware, leaders, racks)
+    is_known = bool(total) and window.sessions.height > 0
+    terms = [added.get(one, 0.0) / total if is_known else None for one in shares["broker_id"].to_pylist()]
+    return shares.append_column("rack_aware_term", pa.array(terms, pa.float64()))
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
