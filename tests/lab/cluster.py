@@ -28,7 +28,7 @@ from tests.lab.artifacts import (
     resolve_jars,
     tool_artifacts,
 )
-from tests.lab.node_settings import CONTROLLER_ID, broker_settings, controller_settings, format_properties
+from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
     FRUGAL,
     PATIENCE_S,
@@ -112,7 +112,6 @@ class Cluster:
     options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
     classes: Path | None = None
-    left: Path | None = None
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -185,7 +184,6 @@ def start_cluster(
     with_exporter: bool = False,
     exported: Sequence[str] = (),
     classes: Path | None = None,
-    left: Path | None = None,
     heap_mb: int = 300,
     is_brief: bool = False,
 ) -> Iterator[Cluster]:
@@ -204,7 +202,6 @@ def start_cluster(
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         classes: a folder of classes that the nodes' settings name, such as a reporter.
-        left: folders of brokers 0, 1, … that a cluster left, such as a capture's; this one goes on with copies of them.
         heap_mb: of each JVM.
         is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
     """
@@ -224,7 +221,7 @@ def start_cluster(
     )
     cluster = Cluster(
         root,
-        _draw_id() if left is None else _read_properties(left / "0")["cluster.id"],
+        _draw_id(),
         root / "controller",
         brokers,
         dict(settings or {}),
@@ -237,7 +234,6 @@ def start_cluster(
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
         classes=classes,
-        left=left,
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
@@ -308,35 +304,11 @@ def _write_exporter_rules(cluster: Cluster) -> Path:
 
 def _format_storage(cluster: Cluster, controller_config: Path) -> None:
     """Formats the controller's folder by the tool, and each broker's without a JVM of 1.3 CPU-s: the same files, two ids."""
-    if cluster.left is not None:
-        _take_over(cluster, cluster.left)
-        return
     arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(controller_config))
     run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
     for broker in cluster.brokers:
         shutil.copytree(cluster.controller_directory, broker.log_directory)
-        _write_properties(broker.log_directory, broker.node_id)
-
-
-def _take_over(cluster: Cluster, left: Path) -> None:
-    """Copies what brokers left; the controller goes on with the metadata log that each of them followed."""
-    for broker in cluster.brokers:
-        shutil.copytree(left / str(broker.node_id), broker.log_directory)
-    metadata = left / "0" / "__cluster_metadata-0"
-    forget = shutil.ignore_patterns("quorum-state")  # whom a follower knew as leader
-    shutil.copytree(metadata, cluster.controller_directory / metadata.name, ignore=forget)
-    for name in ("meta.properties", "bootstrap.checkpoint"):
-        shutil.copy2(left / "0" / name, cluster.controller_directory / name)
-    _write_properties(cluster.controller_directory, CONTROLLER_ID)
-
-
-def _read_properties(folder: Path) -> dict[str, str]:
-    lines = (folder / "meta.properties").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-def _write_properties(folder: Path, node_id: int) -> None:
-    """Makes a copied folder another node's."""
-    kept = {name: value for name, value in _read_properties(folder).items() if name in {"version", "cluster.id"}}
-    kept |= {"node.id": str(node_id), "directory.id": _draw_id()}
-    (folder / "meta.properties").write_text(format_properties(kept))
+        properties = broker.log_directory / "meta.properties"
+        kept = [line for line in properties.read_text().splitlines() if line.startswith(("version=", "cluster.id="))]
+        lines = (*kept, f"node.id={broker.node_id}", f"directory.id={_draw_id()}")
+        properties.write_text("".join(f"{line}\n" for line in lines))
