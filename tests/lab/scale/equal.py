@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +68,7 @@ DISKS, COLLECTED, LIVE = "log_directories", "collected", "live_cluster"
 INPUTS = ((RECORDED, DISKS), (RECORDED, COLLECTED), (TRAFFIC, DISKS), (TRAFFIC, COLLECTED), (TRAFFIC, LIVE))
 CLASSIC, WORKERS, CONNECT, ON_SAIL = ENGINES = ("classic Spark", "two workers", "Spark Connect", "Sail")
 BASE = "another version"
+_SOURCE = re.compile(rf"\b({DISKS}|{COLLECTED}|{LIVE})\b")
 
 REASONS: dict[tuple[str, str], str] = {}
 """Why columns differ: by the source, or the engine, and the column, or the table for its rows."""
@@ -164,6 +168,7 @@ def run_command(project: Path, *command: str | Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        start_new_session=True,
     )
     if done.returncode not in {0, 4}:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr[-4000:]}")
@@ -202,7 +207,7 @@ def list_columns(warehouse: Path, table: Table) -> tuple[list[tuple], dict[str, 
         return [], {}
     rows = DeltaTable(path).to_pyarrow_table()  # as stored: another version has fewer columns
     values = {
-        name: [_without_date(comparable_value(value, rows[name].type)) for value in rows[name].to_pylist()]
+        name: [_plain(comparable_value(value, rows[name].type)) for value in rows[name].to_pylist()]
         for name in rows.column_names
     }
     keys = list(zip(*(values[name] for name in table.key), strict=True))
@@ -211,8 +216,10 @@ def list_columns(warehouse: Path, table: Table) -> tuple[list[tuple], dict[str, 
     return [keys[place] for place in order], {name: [values[name][place] for place in order] for name in kept}
 
 
-def _without_date(value: object) -> object:
-    """A decoded mail without its header `Date`, which is the clock; other values as they are."""
+def _plain(value: object) -> object:
+    """A source's name as `source`; a decoded mail without its header `Date`, which is the clock; other values as they are."""
+    if isinstance(value, str):
+        return _SOURCE.sub("source", value)
     is_mail = isinstance(value, tuple) and any(str(part).startswith("('Message-ID'") for part in value)
     return tuple(part for part in value if not str(part).startswith("('Date'")) if is_mail else value
 
@@ -248,11 +255,9 @@ def main() -> int:
         folder = options.keep or Path(name)
         given = stack.enter_context(prepared(folder))
         warehouses = {}
-        for engine in options.only:
-            place = folder / engine.replace(" ", "-")
-            with running(engine, place) as spark:
-                warehouses |= run_engine(given, engine, place, spark)
-            sys.stderr.write(f"{engine}: done\n")
+        with ThreadPoolExecutor(len(options.only)) as pool:  # each waits for a process
+            for found in pool.map(partial(run_engine, given, folder=folder), options.only):
+                warehouses |= found
         if options.base:
             warehouses[BASE, RECORDED, DISKS] = run_other(options.base.resolve(), given, folder / "other")
         found = {
@@ -269,17 +274,17 @@ def main() -> int:
     return int(bool(unknown))
 
 
-def run_engine(
-    given: Given, engine: str, folder: Path, spark: Mapping[str, object]
-) -> dict[tuple[str, str, str], Path]:
+def run_engine(given: Given, engine: str, *, folder: Path) -> dict[tuple[str, str, str], Path]:
     """All inputs in one session of an engine; their warehouses."""
-    plans, warehouses = [], {}
-    for name, source in INPUTS:
-        config = given.write_config(folder / name / source, name, source, spark)
-        span = given.spans[name]
-        plans.append((str(config), span.start_ms, span.end_ms, given.clock_ms(name)))
-        warehouses[engine, name, source] = config.parent / "warehouse"
-    run_command(ROOT, "-m", "tests.lab.scale.equal", "--take", json.dumps(plans))
+    place, plans, warehouses = folder / engine.replace(" ", "-"), [], {}
+    with running(engine, place) as spark:
+        for name, source in INPUTS:
+            config = given.write_config(place / name / source, name, source, spark)
+            span = given.spans[name]
+            plans.append((str(config), span.start_ms, span.end_ms, given.clock_ms(name)))
+            warehouses[engine, name, source] = config.parent / "warehouse"
+        run_command(ROOT, "-m", "tests.lab.scale.equal", "--take", json.dumps(plans))
+    sys.stderr.write(f"{engine}: done\n")
     return warehouses
 
 
