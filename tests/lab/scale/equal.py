@@ -70,8 +70,34 @@ CLASSIC, WORKERS, CONNECT, ON_SAIL = ENGINES = ("classic Spark", "two workers", 
 BASE = "another version"
 _SOURCE = re.compile(rf"\b({DISKS}|{COLLECTED}|{LIVE})\b")
 
-REASONS: dict[tuple[str, str], str] = {}
-"""Why columns differ: by the source, or the engine, and the column, or the table for its rows."""
+_ROOT = "a collector names log directories from its own root"
+_GROWS = "`__cluster_metadata` grows while brokers run, and was read at another time"
+_NOW = "brokers tell of now: who leads, is in sync and fenced, and their settings; disks tell how it was"
+_IDLE = "of a topic without records brokers tell that it is there now, not that it was in windows before"
+REASONS = {
+    (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
+    (COLLECTED, "bronze.log_segments"): _ROOT,
+    (COLLECTED, "bronze.log_segments.path"): _ROOT,
+    (COLLECTED, "bronze.log_segments.size_bytes"): _GROWS,
+    (LIVE, "bronze.brokers.*"): _NOW,
+    (LIVE, "bronze.cluster_state.*"): _NOW,
+    (LIVE, "bronze.log_segments"): "brokers show no segments",
+    **{
+        (LIVE, name): _IDLE
+        for name in (
+            *("gold.broker_share.leader_count", "gold.broker_share.leaders_term", "gold.broker_share.topic_mix_term"),
+            *("gold.partition_health", "gold.topic_health", "gold.rule_measures", "gold.scenario_comparison"),
+            "gold.back_tests",
+        )
+    },
+    (BASE, "bronze.metric_samples"): "names of more exporters are read since",
+    (BASE, "bronze.window_status.row_count"): "samples are more",
+    (BASE, "silver.producer_sessions.version_range"): "says since what else sends like these versions",
+    (BASE, "gold.hash_verdicts.strategies"): "more strategies are known",
+    (BASE, "gold.recommendations.*"): "a slow broker's own advice comes first since",
+    (BASE, "gold.promises.*"): "follow the advice",
+}
+"""Why rows (by the table), columns, or both (`table.*`) differ, by the source or the engine."""
 
 
 @dataclass(frozen=True)
@@ -217,11 +243,15 @@ def list_columns(warehouse: Path, table: Table) -> tuple[list[tuple], dict[str, 
 
 
 def _plain(value: object) -> object:
-    """A source's name as `source`; a decoded mail without its header `Date`, which is the clock; other values as they are."""
+    """A source's name as `source`; a decoded mail without its `Date`, which is the clock, and without the line breaks that
+    its paths move; other values as they are.
+    """
     if isinstance(value, str):
         return _SOURCE.sub("source", value)
     is_mail = isinstance(value, tuple) and any(str(part).startswith("('Message-ID'") for part in value)
-    return tuple(part for part in value if not str(part).startswith("('Date'")) if is_mail else value
+    if not is_mail:
+        return value
+    return tuple(" ".join(str(part).split()) for part in value if not str(part).startswith("('Date'"))
 
 
 def find_differences(left: Path, right: Path) -> dict[str, str]:
@@ -301,8 +331,8 @@ def run_other(project: Path, given: Given, folder: Path) -> Path:
 
 def find_reason(key: tuple[str, str, str], name: str) -> str:
     """Why a column differs in a run; nothing where no reason is known."""
-    table, column = ".".join(name.split(".")[:2]), name.rpartition(".")[2]
-    places = [(where, one) for where in (key[0], key[2]) for one in (name, table, column)]
+    whole = ".".join((*name.split(".")[:2], "*"))
+    places = [(where, one) for where in (key[0], key[2]) for one in (name, whole)]
     return next((REASONS[place] for place in places if place in REASONS), "")
 
 
