@@ -56,8 +56,8 @@ class ScenarioFile:
 
 def list_built_ins() -> tuple[str, ...]:
     """Names of the scenarios that come with the package."""
-    found = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
-    return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
+    entries = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in entries if path.name.endswith(".yaml")))
 
 
 def load_scenario(name: str) -> ScenarioFile:
