@@ -177,10 +177,10 @@ def ran(described, capture_slice, inbox, tmp_path_factory):
     span = str(capture_slice.span)
     steps = [
         ("set", {CONFIG_VARIABLE: str(configs["empty"]), SMTP: json.dumps(connection)}),
-        ("run", "ingest"),
+        ("run", "partition_health_ingest"),
         ("set", {CONFIG_VARIABLE: str(configs["ranged"]), SMTP: None}),
-        *(("run", dag_id, span) for dag_id in ("ingest", "replay", "health")),
-        ("run", "maintenance"),
+        *(("run", f"partition_health_{name}", span) for name in ("ingest", "replay", "health")),
+        ("run", "partition_health_maintenance"),
         ("set", {CONFIG_VARIABLE: str(configs["hostile"])}),
         ("ask", "2026-11-21T09:00:00Z/PT1H", HOSTILE, HOSTILE),
     ]
