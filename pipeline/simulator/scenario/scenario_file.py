@@ -15,10 +15,9 @@ from pipeline.errors import ConfigError
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.racks import describe_racks
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
-from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
+from pipeline.simulator.scenario.scenario_section import Evidence, ProducerSection, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"  # name of the only variant of a file without variants
