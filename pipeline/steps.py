@@ -1,0 +1,189 @@
+"""The steps of a run, in order: the command `run` takes all of them, each DAG takes one."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from expectations import gates
+from expectations.health_gate import check_health, describe_health
+from expectations.measures_gate import check_measured
+from expectations.replay_gate import check_replayed
+from expectations.reports import GateReport
+from pipeline.errors import PipelineError, RowsNotKeptError
+from pipeline.jobs import (
+    forecast,
+    ingest,
+    judge_health,
+    keep_sums,
+    measure_rules,
+    raise_incidents,
+    recommend,
+    replay,
+    score_health,
+)
+from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.model.number_text import format_slug
+from pipeline.model.window import TimeWindow, spanning
+from pipeline.progress import Progress
+from pipeline.report.metrics import publish_metrics
+from pipeline.report.writing import list_missing, write_reports
+from pipeline.runs import JobReport, RunContext
+from pipeline.stages import count_tasks
+from pipeline.storage.engines import running_engine
+from pipeline.storage.locks import holding
+from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.tables_on_disk import count_added_rows
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """Result of a step for one cluster: tables written, a line per note and failed warning, the health gate's verdict."""
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+    added_rows: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_healthy: bool = True
+    verdict: str = ""
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """A line per table written."""
+        return tuple(f"{name} at version {version}" for name, version in self.versions.items())
+
+
+Step = Callable[[SparkSession, RunContext], StepReport]
+
+
+def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
+    report = ingest.run(spark, run)
+    return _report(run, (report,), gates.check_ingested(spark, run))
+
+
+def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    """Replays trusted windows through every candidate."""
+    windows, unkept = run.split_by_rows(replay.pending_windows(run))
+    if unkept and not windows:
+        raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
+    report = replay.run(spark, run, windows)
+    checked = check_replayed(spark, run, windows)
+    return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
+
+
+def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    """Measures trusted windows, judges them, and queues messages about incidents.
+
+    One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
+    other's would make two incidents of one.
+    """
+    with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait=True):
+        return _judge_windows(spark, run)
+
+
+def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
+    inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
+    windows = tuple(inputs)
+    if not windows:
+        return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
+    if score_health.judged_windows(run, inputs) == {*windows}:
+        return _repeat_verdict(spark, run, windows)
+    reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
+    reports += [
+        measure_rules.run(run, windows),
+        recommend.run(run, windows, lambda window: WindowReplay(spark, run, window).replay),
+    ]
+    verdicts = judge_health.run(run, windows)
+    health = check_health(run, verdicts, lambda: reports.append(raise_incidents.run(run, verdicts, inputs)))
+    reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
+    checked = check_measured(spark, run, windows, verdicts)  # last: measures that do not add up silence no incident
+    held = score_health.digest_inputs(run, keep_sums.held_windows(run))
+    reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
+    return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
+
+
+def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> StepReport:
+    """The verdict on windows that another run judged from the same inputs; writes no table."""
+    said = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
+    _log.info("cluster %s: %s", run.cluster_name, said)
+    verdicts = judge_health.run(run, windows)
+    health = check_health(run, verdicts)
+    written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists() and not list_missing(run)
+    reports = [JobReport(notes=(said, *(() if written else write_reports(run, windows))))]
+    checked = check_measured(spark, run, windows, verdicts)
+    return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
+
+
+STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
+
+
+def _report(
+    run: RunContext,
+    reports: Iterable[JobReport],
+    checked: Iterable[GateReport],
+    *,
+    is_healthy: bool = True,
+    verdict: str = "",
+) -> StepReport:
+    done = tuple(reports)
+    versions = {name: version for job in done for name, version in job.table_versions.items()}
+    return StepReport(
+        versions=versions,
+        added_rows=count_added_rows(run.warehouse, versions),
+        notes=tuple(note for job in done for note in job.notes),
+        warnings=tuple(check.describe() for gate in checked for check in gate.warnings),
+        is_healthy=is_healthy,
+        verdict=verdict,
+    )
+
+
+def take_steps(
+    runs: tuple[RunContext, ...],
+    steps: tuple[Step, ...],
+    on_error: Callable[[RunContext, Step, PipelineError], None],
+    *,
+    progress: Progress | None = None,
+    session: SparkSession | None = None,
+) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
+    """Takes steps for one cluster after the other, in one session of Spark.
+
+    No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
+
+    `steps`: some of `STEPS`, in order.
+    `on_error`: called with every error when it occurs.
+    `progress`: where people see how far it is; stderr by default.
+    `session`: one that outlasts the steps; else theirs ends with them.
+
+    Returns:
+        Reports of clusters that came to the last step, and the errors.
+
+    Raises:
+        ConfigError: before Spark starts, if a candidate cannot be replayed.
+    """
+    done: dict[str, list[StepReport]] = {}
+    errors: list[PipelineError] = []
+    if replay_windows in steps:
+        replay.check(runs[0].config)
+    progress = progress or Progress()
+    own = nullcontext(session) if session else running_engine(runs[0].config.spark, app_name=runs[0].run_id)
+    with own as spark:
+        for run in runs:
+            reports = []
+            for step in steps:
+                try:
+                    doing = f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"
+                    with progress.step(doing, count_tasks), SparkErrors():
+                        reports.append(step(spark, run))
+                except PipelineError as error:
+                    on_error(run, step, error)
+                    errors.append(error)
+                    if step is not replay_windows:
+                        break
+            else:
+                done[run.cluster_name] = reports
+    return done, errors

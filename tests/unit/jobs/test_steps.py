@@ -1,0 +1,83 @@
+"""A cluster that fails, beside others and beside messages that wait. Oracle: what is done all the same."""
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import AnalysisException
+
+from pipeline.cli import main
+from pipeline.cli.run import _sum_up
+from pipeline.config_file import load_config
+from pipeline.errors import NothingUsableError, SparkFailedError, StorageError
+from pipeline.runs import plan_runs
+from pipeline.steps import StepReport, take_steps
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.incidents import ALERT_OUTBOX
+from tests.config_files import write_configuration
+from tests.unit.alerting.examples import new_evidence
+from tests.unit.alerting.test_deliver_alerts import message_for, queue
+from tests.unit.jobs.test_pending_windows import FIRST
+
+CLUSTERS = ("one", "two", "three")
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Three clusters without a file to read."""
+    sources = [{"kind": "log_directories", "paths": [str(tmp_path / "nowhere")]}]
+    return write_configuration(tmp_path, {name: {"sources": sources} for name in CLUSTERS})
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (Py4JNetworkError("Answer from Java side is empty"), SparkFailedError),  # the JVM was killed
+        (AnalysisException("long overflow"), SparkFailedError),
+        (StorageError("no space left"), StorageError),
+    ],
+)
+def test_a_cluster_that_fails_stops_no_other(config, raised, kind):
+    def fail_in_two(_spark, run):
+        if run.cluster_name == "two":
+            raise raised
+        return StepReport(verdict=run.cluster_name)
+
+    told = []
+    runs = plan_runs(load_config(config), FIRST, run_id="r", now_ms=FIRST.end_ms)
+    done, errors = take_steps(runs, (fail_in_two,), lambda run, _, error: told.append((run.cluster_name, type(error))))
+    assert {name: report.verdict for name, (report,) in done.items()} == {"one": "one", "three": "three"}
+    assert [type(error) for error in errors] == [kind]
+    assert told == [("two", kind)]
+
+
+def test_messages_that_wait_leave_though_every_cluster_fails(config, capsys):
+    loaded = load_config(config)
+    ensure_tables(loaded.warehouse)
+    queue(loaded, message_for(new_evidence(), ["ops@x.org"]))
+    window = ("--window", str(FIRST), "--config", str(config))
+    assert main(["run", *window]) == NothingUsableError.exit_code
+    assert [path.suffix for path in loaded.outbox.iterdir()] == [".eml"]
+    said = capsys.readouterr().err
+    assert [name for name in CLUSTERS if f"cluster {name}: " in said] == [*CLUSTERS]
+    assert said.splitlines()[-1].endswith(": 3 of 3 clusters failed: one, two, three; see their errors above")
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        (["b", "c"], "2 of 3 clusters failed: b, c; see their errors above"),
+        ([], "a replay failed; see its error above"),
+    ],
+)
+def test_errors_of_several_clusters_are_one_with_the_exit_code_of_the_first(missing, text):
+    error = _sum_up([NothingUsableError("x"), StorageError("y")], missing, 3)
+    assert (str(error), error.exit_code) == (text, NothingUsableError.exit_code)
+
+
+def test_a_command_over_a_damaged_table_ends_with_one_line_and_its_exit_code(config, capsys):
+    loaded = load_config(config)
+    ensure_tables(loaded.warehouse)
+    log = table_path(loaded.warehouse, ALERT_OUTBOX) / "_delta_log"
+    max(log.glob("*.json")).write_bytes(b"")
+    assert main(["outbox", "--config", str(config)]) == StorageError.exit_code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "delete that file" in line
