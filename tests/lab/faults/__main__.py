@@ -12,13 +12,16 @@ from pathlib import Path
 
 from tests.lab.faults.bed import JOBS, ROOT, Bed, Outcome
 from tests.lab.faults.disks import fill_disks, forbid_writing, may_mount
-from tests.lab.faults.kills import kill_runs
+from tests.lab.faults.kills import PLACES, kill_around_action, kill_runs
 from tests.lab.faults.power import cut_power
 from tests.lab.faults.rivals import jump_clocks, run_side_by_side
 from tests.lab.faults.spark import VICTIMS, kill_spark
 from tests.paper_rows import read_rows, with_rows
 
 PAPER = ROOT / "docs/evidence/reliability.md"
+AROUND = "SIGKILL around `QueueIncidents`"
+LABELS = {"SIGKILL": "SIGKILL in {job}", AROUND: "{fault}, {job}"}
+"""Rows of faults that hit several places."""
 HEAD = "| fault | tries | lost | doubled | repeated once | longest recovery |\n|---|---|---|---|---|---|\n"
 
 
@@ -52,6 +55,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
     few, seed = max(2, options.tries // 4), options.seed
     faults = {
         "SIGKILL": lambda: kill_runs(bed, options.kills, seed),
+        AROUND: lambda: kill_around_action(bed, max(1, options.kills // 7), seed),
         "disk full": lambda: fill_disks(bed, options.tries, seed),
         "read-only warehouse": lambda: forbid_writing(bed),
         "power cut": lambda: cut_power(bed, options.tries, seed),
@@ -68,9 +72,8 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
             sys.stdout.write(f"{fault}: left out, file systems may not be mounted here\n")
             continue
         for number, (what, outcome) in enumerate(tries(), start=1):
-            jobs = what if fault == "SIGKILL" else ("",)
-            for job in jobs:  # a try counts for each job that died in it
-                found[f"{fault} in {job}" if job else fault].append(outcome)
+            for job in what if fault in LABELS else ("",):  # a try counts for each job that died in it
+                found[LABELS.get(fault, "{fault}").format(fault=fault, job=job)].append(outcome)
             write_rows(found, before)  # what is done counts, should the command be stopped
             if outcome.lost or outcome.doubled:
                 sys.stdout.write(f"{fault}, try {number} ({what}): {outcome}\n")
@@ -81,7 +84,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
 def write_rows(found: dict[str, list[Outcome]], before: dict[str, str]) -> dict[str, str]:
     """Writes the rows of some faults into the paper, jobs in their order."""
     rows = {fault: format_row(fault, tries, before.get(fault)) for fault, tries in found.items()}
-    text, order = PAPER.read_text(), [f"SIGKILL in {job}" for job in JOBS]
+    text, order = PAPER.read_text(), [f"SIGKILL in {job}" for job in JOBS] + [f"{AROUND}, {place}" for place in PLACES]
     PAPER.write_text(with_rows(text, HEAD, read_rows(text, HEAD) | rows, order))
     return rows
 
