@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.summary import RUN_FIGURES, Range, VariantSummary
+from pipeline.simulator.summary import Range, VariantSummary
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
