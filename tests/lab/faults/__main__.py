@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.engines import SAIL
-from tests.lab.faults.action import FAULT, kill_around_action
+from tests.lab.faults.action import FAULT, PLACES, kill_around_action
 from tests.lab.faults.bed import JOBS, ROOT, Bed, Outcome
 from tests.lab.faults.disks import fill_disks, forbid_writing, may_mount
 from tests.lab.faults.kills import kill_runs, kill_whole_runs

@@ -129,8 +129,8 @@ def try_features(folder):
             table = DeltaTable(path)
             protocol = table.protocol()
 
-            def merge(table=table):
-                merger = table.merge(rows, "s.a = t.a", source_alias="s", target_alias="t")
+            def merge(path=path):
+                merger = DeltaTable(path).merge(rows, "s.a = t.a", source_alias="s", target_alias="t")
                 merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
             does = [
