@@ -1,7 +1,7 @@
 """Gold tables of the replay and its back-tests: recorded traffic under other strategies and settings, beside what was recorded."""
 
 from pipeline.tables.columns import bigint, bigint_range, boolean, double, double_range, string
-from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Column, Table
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Column, Table
 
 CANDIDATE = string("candidate", "Name in the configuration; `in-use` is the current setup, replayed like any other.")
 IS_BASELINE = boolean("is_baseline", "The candidate is the current setup: its rows test the replay.")
@@ -73,6 +73,11 @@ BACK_TESTS = Table(
     grain="topic x window",
     schema_version=3,
     key=("cluster", "window_start", "topic", "topic_id"),
+    checks=(
+        Check("confidence", least=0, most=1),
+        Check("observed_share", least=0, most=1),
+        Check("predicted_share", least=0, most=1),
+    ),
     columns=(
         *WINDOW,
         *TOPIC_COLUMNS,
