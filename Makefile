@@ -101,7 +101,7 @@ fidelity: $(READY) ## simulated and replayed against real producers (20 minutes 
 draw: $(READY) ## pairs that no code has met, recorded and judged on first sight (ARGS="--minutes 25")
 	@$(BIN)/python -m tests.lab.fidelity.pairs.draw $(ARGS)
 
-promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
+promises: $(READY) ## advice carried out on real clusters, promised beside what came (ten minutes; ARGS=walk: three ways from a clone to a resolved incident, an hour, quiet)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)
 
 clients: $(READY) ## keyless producers of thirteen clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)
