@@ -59,7 +59,9 @@ def run(
     """
     if not windows:
         return JobReport()
-    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))  # an older warehouse lacks columns of them
+    ensure_tables(
+        run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX)
+    )  # an older warehouse lacks columns of them
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
         gate = _gate_of(run, row)
