@@ -15,22 +15,25 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_RANGES = (
-    "records_per_batch throughput_records_per_s latency_p50_ms latency_p95_ms latency_p99_ms peak_to_mean "
-    "broker_peak_to_mean lost_record_count"
-)
+_RANGES = "records_per_batch throughput_records_per_s latency_p50_ms peak_to_mean broker_peak_to_mean lost_record_count"
 _COPIED = (
     "topic candidate is_baseline partitioner record_count baseline_records_per_batch keys_moved_ratio bytes_moved_ratio "
-    "trust"
+    "trust direction_trust batches_trust latency_trust"
 )
+TRUSTS = {
+    "trust": "shares",
+    "direction_trust": "direction",
+    "batches_trust": "records per batch",
+    "latency_trust": "latency",
+}
+"""Fields that say whether an answer is trusted, and to what it is the answer."""
 _TESTED = (
     "partitioner partitioner_source client confidence runner_up observed_records_per_batch observed_latency_avg_ms "
-    "observed_latency_max_ms trust"
+    "trust batches_trust latency_trust"
 )
 _ERRORS = {
     "bytes_share_max_pp": "share_error_points",
     "records_per_batch_ratio": "records_per_batch_ratio",
-    "latency_p99_ratio": "latency_p99_ratio",
     "latency_avg_ratio": "latency_avg_ratio",
     "bytes_share_bar_pp": "share_bar_points",
 }

@@ -139,6 +139,7 @@ def back_tested(topic: str, **others):
     shares |= dict.fromkeys(
         ("replayed_share", "recorded_share", "range_points", "records_per_batch_ratio", "replayed_trust")
     )
+    shares |= dict.fromkeys(("latency_avg_ratio", "batches_trust", "latency_trust"))
     shares |= {"judged_on": None, "seed_count": 5}
     errors = {"share_error_points": 1.0, "share_bar_points": 1.5, "is_trusted": True, "trust": "trusted"}
     errors["history_share_error_points"] = None
@@ -399,6 +400,11 @@ FAILING = {
         ],
         "shares_within_bar": [doubted("e", share_error_points=1.6, observed_share=0.684)],
         "error_not_rising": [doubted("f", share_error_points=1.4, observed_share=0.686, history_share_error_points=0)],
+        "trust_is_earned": [
+            back_tested("g", range_points=9.0),
+            back_tested("h", batches_trust="trusted", records_per_batch_ratio=0.5),
+            back_tested("i", latency_trust="trusted", latency_avg_ratio=1.5),
+        ],
     },
     "broker_metrics_gate": {
         "key_unique": [of_broker("a:1")],

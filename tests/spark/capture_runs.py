@@ -69,7 +69,9 @@ class Capture:
             _link(self.folder / name, target / name)
         return replace(self, folder=target)
 
-    def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, **document):
+    def write_config(
+        self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, zones=None, **document
+    ):
         """A configuration whose tables and mails lie in `folder`."""
         at = self.folder
         known = {
@@ -84,6 +86,7 @@ class Capture:
             "as_of": format_instant(self.recorded_until_ms),
             "topics": list(topics),
             "gate": gate or {},
+            "zones": zones or {},
             "sources": [{"kind": kind, **known[kind]} for kind in sources],
         }
         settings = {"window": "PT1M", "mail": {"to": ["kafka-platform@example.org"]}, "replay": {"seeds": 2}}
@@ -228,13 +231,14 @@ def compare(left, right):
 def _comparable(rows: pa.Table):
     """Rows as a multiset; maps as sorted text."""
     columns = [
-        [_hashable(value, column.type) for value in column.to_pylist()]
+        [comparable_value(value, column.type) for value in column.to_pylist()]
         for column in (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in rows.columns)
     ]
     return Counter(zip(*columns, strict=True))
 
 
-def _hashable(value, kind):
+def comparable_value(value, kind):
+    """A cell as a value that can be compared: maps as sorted text, mails decoded."""
     if value is None:
         return None
     if pa.types.is_binary(kind):
