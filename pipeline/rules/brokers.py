@@ -120,6 +120,8 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
     """Since when a broker was away, for how long of a window, and behind a semicolon how that is known and when it was back."""
     asked = f"away when asked at {format_clock(outage.asked_ms)}"
+    if outage.by_samples:
+        asked = f"its metrics stayed away up to {format_clock(outage.last_ms)} at least"
     said = f"away since {format_clock(outage.since_ms)}" if outage.is_dated else asked
     said += f" ({format_span(max(1, round(away_ms / 1000)) * 1000)} of the window)"
     if outage.is_dated:

@@ -17,7 +17,8 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.source import ClusterReading
 from pipeline.storage.outages import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.broker_metrics import BROKER_METRICS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import RECORD_BATCHES
@@ -138,6 +139,58 @@ def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path, spa
         outages = load_outages(run.warehouse, "lab", (one,), MINUTE_MS)
         stood |= {(one.start_ms - START_MS) // MINUTE_MS: sum_known_ms(outages, one.start_ms, one.end_ms)}
     assert stood == {0: {}, 1: {}, 2: {2: 38_000}, 3: {2: 60_000}, 4: {2: 5_000}, 5: {}}
+
+
+def write_samples(run, windows, *, down=True):
+    """Both brokers are scraped every ten seconds; broker 2 answers nothing while it is away."""
+    for one in windows:
+        counts, samples = {}, []
+        for broker_id in (1, 2):
+            times = [
+                at_ms + 3_000 + 2_000 * (broker_id - 1)
+                for at_ms in range(one.start_ms, one.end_ms, 10_000)
+                if broker_id == 1 or not down or not DOWN_MS <= at_ms + 5_000 < UP_MS
+            ]
+            counts[broker_id] = len(times)
+            named = {"source": "prometheus", "instance": f"host-{broker_id}"}
+            samples += [
+                zero_row(METRIC_SAMPLES, one.start_ms, name=f"kafka_server_{name}", observed_at=instant_of(at), **named)
+                for at in times
+                for name in ("app_info_id", "brokertopicmetrics_bytesin")
+            ]
+        rows = [
+            zero_row(
+                BROKER_METRICS,
+                one.start_ms,
+                source="prometheus",
+                instance=f"host-{of}",
+                broker_id=of,
+                sample_count=count,
+            )
+            for of, count in counts.items()
+            if count
+        ]
+        run.replace(BROKER_METRICS, rows, (one,))
+        run.replace(METRIC_SAMPLES, samples, (one,))
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, down):
+    """The cluster is asked at 9:00 alone, broker 2 back since 4:52; without the gap others merely lead its partitions."""
+    at_ms = START_MS + 9 * MINUTE_MS
+    run = plan(tmp_path, 0, 6, at_ms)
+    ensure_tables(run.warehouse)
+    write_cluster(run, ask(run, at_ms, window(6)), {})
+    write_batches(run, run.windows)
+    write_samples(run, run.windows, down=down)
+    measure_rules(run, run.windows)
+    rows = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "broker_away" and row["value"]]
+    assert minutes(rows, "value") == ({2: 38.0, 3: 60.0, 4: 55.0} if down else {})  # up to the next sample
+    if down:
+        assert min(rows, key=lambda row: row["window_start"])["detail"] == (
+            "away since 2026-11-21 09:02:22 UTC (38 s of the window); others lead its partitions since then, "
+            "its metrics stayed away up to 2026-11-21 09:04:53 UTC at least"
+        )
 
 
 @pytest.mark.parametrize("late_ms", [0, 60_000])
