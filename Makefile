@@ -22,7 +22,7 @@ ARGS ?=
 PROCESSES ?= 3
 INTEGRATION_PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw pairs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,7 +35,7 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 	@touch $@
 
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="--engine sail": without Java)
-	@$(BIN)/python -m dags.run_once $(ARGS)
+	@$(BIN)/python -m tests.lab.demo $(ARGS)
 
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties tests/lab/fuzz tests/lab/worlds tests/golden $(ARGS)
@@ -83,7 +83,7 @@ PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py locks.py size.
 check: $(READY) ## format, lint, types, import contracts, unused code, columns, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"python .ci/unused.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
+		"python .ci/unused.py" "python .ci/lines.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \
@@ -103,6 +103,9 @@ fidelity: $(READY) ## simulated and replayed against real producers (20 minutes 
 
 draw: $(READY) ## pairs that no code has met, recorded and judged on first sight (ARGS="--minutes 25")
 	@$(BIN)/python -m tests.lab.fidelity.pairs.draw $(ARGS)
+
+pairs: $(READY) ## all committed pairs judged by the code as it is; fails where a figure that held no longer does
+	@$(BIN)/python -m tests.lab.fidelity.pairs.lane $(ARGS)
 
 promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)

@@ -32,10 +32,3 @@ def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] |
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(stat.S_IRWXU)  # it holds the database, the logs and a generated password
     os.environ.update(airflow_environment(home, config) | dict(overrides or {}))
-
-
-def migrate_database() -> None:
-    """Creates or upgrades the database of the home in use (5 s when new, under one when not)."""
-    from airflow.utils.db import upgradedb  # reads the environment when imported
-
-    upgradedb()

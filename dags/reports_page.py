@@ -1,4 +1,4 @@
-"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `health`.
+"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `partition_health_health`.
 
 It shows Great Expectations' Data Docs too. It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
 """
@@ -15,6 +15,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
 DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
 DAGS_OF_WINDOWS = ("ingest", "replay", "health")
+"""Without the configuration's prefix."""
 MOST_LISTED = 500
 EVER = TimeWindow(0, 2**53)
 _TITLE = re.compile(r"<title>([A-Z]+) ")
@@ -41,7 +42,11 @@ def make_app() -> Any:
     from fastapi.responses import HTMLResponse, RedirectResponse
     from sqlalchemy import select
 
-    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, "health"))
+    from pipeline.config_file import load_config
+
+    names = load_config().airflow
+    of_windows = {names.name(one) for one in DAGS_OF_WINDOWS}
+    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, names.name("health")))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/", dependencies=[may_look])
@@ -58,7 +63,7 @@ def make_app() -> Any:
 
         with create_session() as session:
             run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-            is_ours = dag_id in DAGS_OF_WINDOWS
+            is_ours = dag_id in of_windows
             span = span_of_run(run.partition_key, run.conf) if is_ours and run is not None else None
         listed = list_reports(reports_folder(), span)
         root = "../../"  # a slash in a run's id is encoded: the browser counts two folders

@@ -23,7 +23,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
-    from pipeline.cli.steps import Step, StepReport
+    from pipeline.steps import Step, StepReport
 
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def _plan(config: PipelineConfig, dag_run: Any, ti: Any, params: Mapping[str, An
 def take_step(
     name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any], *, take_up: bool = False
 ) -> StepReport:
-    """Takes a step of `pipeline.cli.steps`, named by its function, for the cluster whose turn it is.
+    """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
 
     `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
     `take_up`: Take it first for lost windows of the last day.
@@ -95,7 +95,7 @@ def leave(ti: Any, cluster: str, kind: str, value: object) -> None:
 
 
 def _take_step(name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, *, take_up: bool) -> StepReport:
-    from pipeline.cli import steps  # after the configuration: Spark comes with it
+    from pipeline import steps  # after the configuration: Spark comes with it
 
     errors: list[PipelineError] = []
 

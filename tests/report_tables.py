@@ -186,7 +186,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
     )
     ranges = {
         f"{name}{end}": pl.lit(unit * value)
-        for name, unit in (("broker_peak_to_mean", 1.0), ("latency_p99_ms", 110.0))
+        for name, unit in (("broker_peak_to_mean", 1.0), ("latency_p50_ms", 110.0))
         for end, value in (("", 1.2), ("_low", 1.1), ("_high", 1.3))
     }
     write_rows(

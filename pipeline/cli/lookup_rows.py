@@ -3,10 +3,15 @@
 from pathlib import Path
 
 from pipeline.cli.inspect_rows import Row, describe_problem
-from pipeline.cli.inspect_text import format_timestamp
+from pipeline.cli.text_table import fields_of, format_timestamp
 from pipeline.codec.log.lookup import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec
 from pipeline.sources.files.log_lookup import SegmentLookup
+
+_BATCH = (
+    "position size_bytes base_offset last_offset record_count max_timestamp_ms magic partition_leader_epoch producer_id "
+    "is_control"
+)
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:
@@ -15,8 +20,9 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
     Returns:
         Numbers, and `steps` in words.
     """
-    found = way.found
+    found, times = way.found, way.time_index
     batch = None if found is None else found.batch
+    index = _index_lookup(way)
     return {
         "broker_id": way.directory.broker_id,
         "topic": way.partition.topic or None,
@@ -24,31 +30,21 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
         "target": target,
         "path": None if way.segment is None else way.segment.path,
         "segments_passed": way.segments_passed,
-        "index_probes": _probes(way),
-        "time_index_probes": _time_probes(way),
+        "index_probes": [
+            {"slot": at, "offset": int(way.index.offset[at]), "position": int(way.index.position[at])}
+            for at in (index.probes if index else ())
+        ],
+        "time_index_probes": [
+            {"slot": at, "timestamp_ms": int(times.timestamp_ms[at]), "offset": int(times.offset[at])}
+            for at in (found.time_index.probes if isinstance(found, TimestampLookup) else ())
+        ],
         "start_position": None if found is None else found.start_position,
         "batches_passed": None if found is None else found.batches_passed,
-        "batch": None if batch is None else _batch_row(batch),
+        "batch": None if batch is None else fields_of(batch, _BATCH) | {"codec": _codec_name(batch)},
         "offset": found.offset if isinstance(found, TimestampLookup) else target.get("offset") if batch else None,
         "timestamp_ms": found.timestamp_ms if isinstance(found, TimestampLookup) else None,
         "problem": None if way.problem is None else describe_problem(way.problem),
-        "steps": list(_describe(way, target)),
-    }
-
-
-def _batch_row(batch: BatchHeader) -> Row:
-    return {
-        "position": batch.position,
-        "size_bytes": batch.size_bytes,
-        "base_offset": batch.base_offset,
-        "last_offset": batch.last_offset,
-        "record_count": batch.record_count,
-        "max_timestamp_ms": batch.max_timestamp_ms,
-        "codec": _codec_name(batch),
-        "magic": batch.magic,
-        "partition_leader_epoch": batch.partition_leader_epoch,
-        "producer_id": batch.producer_id,
-        "is_control": batch.is_control,
+        "steps": _describe(way, target),
     }
 
 
@@ -61,25 +57,6 @@ def _index_lookup(way: SegmentLookup) -> IndexLookup | None:
     if isinstance(way.found, OffsetLookup):
         return way.found.index
     return None if way.found is None else way.found.offset_index
-
-
-def _probes(way: SegmentLookup) -> list[Row]:
-    lookup = _index_lookup(way)
-    if lookup is None:
-        return []
-    return [
-        {"slot": i, "offset": int(way.index.offset[i]), "position": int(way.index.position[i])} for i in lookup.probes
-    ]
-
-
-def _time_probes(way: SegmentLookup) -> list[Row]:
-    if not isinstance(way.found, TimestampLookup):
-        return []
-    times = way.time_index
-    return [
-        {"slot": i, "timestamp_ms": int(times.timestamp_ms[i]), "offset": int(times.offset[i])}
-        for i in way.found.time_index.probes
-    ]
 
 
 def _describe(way: SegmentLookup, target: Row) -> list[str]:

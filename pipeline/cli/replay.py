@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     """Ingest and replay in a warehouse of their own."""
-    from pipeline.cli.progress import Progress
     from pipeline.cli.replay_rows import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
+    from pipeline.progress import Progress
     from pipeline.runs import plan_runs
     from pipeline.stages import count_tasks
     from pipeline.storage.engines import running_engine

@@ -15,27 +15,28 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_RANGES = (
-    "records_per_batch",
-    "throughput_records_per_s",
-    "latency_p50_ms",
-    "latency_p95_ms",
-    "latency_p99_ms",
-    "peak_to_mean",
-    "broker_peak_to_mean",
+_RANGES = "records_per_batch throughput_records_per_s latency_p50_ms peak_to_mean broker_peak_to_mean lost_record_count"
+_COPIED = (
+    "topic candidate is_baseline partitioner record_count baseline_records_per_batch keys_moved_ratio bytes_moved_ratio "
+    "trust direction_trust batches_trust latency_trust"
 )
+TRUSTS = {
+    "trust": "shares",
+    "direction_trust": "direction",
+    "batches_trust": "records per batch",
+    "latency_trust": "latency",
+}
+"""Fields that say whether an answer is trusted, and to what it is the answer."""
 _TESTED = (
-    "partitioner",
-    "partitioner_source",
-    "client",
-    "confidence",
-    "runner_up",
-    "settings",
-    "observed_records_per_batch",
-    "observed_latency_avg_ms",
-    "observed_latency_max_ms",
-    "trust",
+    "partitioner partitioner_source client confidence runner_up observed_records_per_batch observed_latency_avg_ms "
+    "trust batches_trust latency_trust"
 )
+_ERRORS = {
+    "bytes_share_max_pp": "share_error_points",
+    "records_per_batch_ratio": "records_per_batch_ratio",
+    "latency_avg_ratio": "latency_avg_ratio",
+    "bytes_share_bar_pp": "share_bar_points",
+}
 LOG_BYTES, RECORD_BYTES = "bytes in the log", "bytes of records"
 _SHARES = {LOG_BYTES: "log_share", RECORD_BYTES: "share"}
 _TOPIC = ("window_start", "topic", "topic_id")
@@ -85,49 +86,32 @@ def _choose_bytes(brokers: Mapping[tuple[Any, ...], Sequence[Row]]) -> dict[tupl
 def _describe(run: RunContext, row: Row, tested: Row, shares: Row) -> Row:
     start_ms = milliseconds_of(row["window_start"])
     return {
-        "topic": row["topic"],
-        "candidate": row["candidate"],
-        "is_baseline": row["is_baseline"],
+        **{name: row[name] for name in _COPIED.split()},
         "is_as_in_use": bool(row["is_as_in_use"]) or row["is_baseline"],
-        "partitioner": row["partitioner"],
         "window": str(TimeWindow(start_ms, start_ms + run.window_ms)),
         "seeds": row["seed_count"] or 0,
-        "record_count": row["record_count"],
         **shares,
-        **{name: _range(row, name) for name in _RANGES},
-        "baseline_records_per_batch": row["baseline_records_per_batch"],
-        "keys_moved_ratio": row["keys_moved_ratio"],
-        "bytes_moved_ratio": row["bytes_moved_ratio"],
-        "lost_record_count": _range(row, "lost_record_count"),
-        "back_test": {name: tested.get(name) for name in _TESTED} | {"settings": dict(tested.get("settings") or ())},
-        "back_test_error": {
-            "bytes_share_max_pp": tested.get("share_error_points"),
-            "records_per_batch_ratio": tested.get("records_per_batch_ratio"),
-            "latency_p99_ratio": tested.get("latency_p99_ratio"),
-            "latency_avg_ratio": tested.get("latency_avg_ratio"),
-            "bytes_share_bar_pp": tested.get("share_bar_points"),
-        },
-        "trust": row["trust"],
+        **{name: _range(row, name) for name in _RANGES.split()},
+        "back_test": {name: tested.get(name) for name in _TESTED.split()}
+        | {"settings": dict(tested.get("settings") or ())},
+        "back_test_error": {name: tested.get(column) for name, column in _ERRORS.items()},
         "assumptions": [text for text in row["assumptions"].split("; ") if text],
     }
 
 
 def _with_shares(partitions: Sequence[Row]) -> list[Row]:
     """Partitions with the parts of the topic's bytes that they had, and by keys would have."""
-    log_total = sum(one["recorded_log_size_bytes"] or 0 for one in partitions)
-    was_total = sum(one["recorded_size_bytes"] for one in partitions)
-    total = sum(one["size_bytes"] or 0 for one in partitions)
-    described = []
-    for one in partitions:
-        own = {
-            "recorded_log_share": (one["recorded_log_size_bytes"] or 0) / log_total if log_total else None,
-            "recorded_share": one["recorded_size_bytes"] / was_total if was_total else None,
-            "share": (one["size_bytes"] or 0) / total if total else None,
-            "share_low": (one["size_bytes_low"] or 0) / total if total else None,
-            "share_high": (one["size_bytes_high"] or 0) / total if total else None,
-        }
-        described.append({**one, **own})
-    return described
+
+    def parts(name: str, total_of: str) -> list[float | None]:
+        total = sum(row[total_of] or 0 for row in partitions)
+        return [(row[name] or 0) / total if total else None for row in partitions]
+
+    columns = {
+        "recorded_log_share": parts("recorded_log_size_bytes", "recorded_log_size_bytes"),
+        "recorded_share": parts("recorded_size_bytes", "recorded_size_bytes"),
+        **{f"share{end}": parts(f"size_bytes{end}", "size_bytes") for end in ("", "_low", "_high")},
+    }
+    return [row | {name: column[at] for name, column in columns.items()} for at, row in enumerate(partitions)]
 
 
 def _shares(row: Row, kind: str) -> Row:

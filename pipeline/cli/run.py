@@ -10,7 +10,6 @@ from typing import Any
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.side_by_side import Ended, take_steps_apart
-from pipeline.cli.steps import STEPS, Step, StepReport, replay_windows, take_steps
 from pipeline.cli.text_table import paint
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
@@ -20,6 +19,7 @@ from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.runs import RunContext, plan_runs
+from pipeline.steps import STEPS, Step, StepReport, replay_windows, take_steps
 from pipeline.storage.tables_on_disk import count_rows
 
 

@@ -16,15 +16,15 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pipeline.cli.progress import Progress
 from pipeline.environment import count_steps_at_once
 from pipeline.errors import PipelineError
+from pipeline.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.cli.steps import Step, StepReport
     from pipeline.runs import RunContext
+    from pipeline.steps import Step, StepReport
 
 Ended = tuple["RunContext", list["StepReport"] | None, list[tuple["Step", PipelineError]]]
 """A run, its reports where it came to the last step, and its errors with the step of each."""
@@ -65,7 +65,7 @@ class _Workers:
     def __init__(self, steps: tuple[Step, ...], most: int) -> None:
         self._steps, self._most = steps, most
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(["pipeline.cli.steps"])
+        self._context.set_forkserver_preload(["pipeline.steps"])
         self._idle: list[tuple[Connection, ForkServerProcess]] = []
         self._busy: dict[Connection, tuple[RunContext, ForkServerProcess]] = {}
 
@@ -130,7 +130,7 @@ def _error_of(text: str, exit_code: int) -> PipelineError:
 
 def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
     """In a process of its own: takes steps for each run that comes; answers with reports, and errors as plain values."""
-    from pipeline.cli.steps import take_steps
+    from pipeline.steps import take_steps
     from pipeline.storage.engines import running_engine
 
     spark: SparkSession | None = None

@@ -3,7 +3,8 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _STYLES = {
@@ -41,6 +42,45 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         + "\n"
         for line in lines
     )
+
+
+def fields_of(value: object, names: str) -> dict[str, Any]:
+    """A row of a document: fields of a value by their names, which stand between blanks."""
+    return {name: getattr(value, name) for name in names.split()}
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, indent: int = 0) -> str:
+    """Rows of a document as a table; `columns`: titles by field, whose unit says how it is written."""
+    cells = [[format_field(name, row[name]) for name in columns] for row in rows]
+    is_number = [all(isinstance(row[name], int | float | None) for row in rows) for name in columns]
+    right = frozenset(at for at, is_right in enumerate(is_number) if is_right)
+    return show_table(list(columns.values()), cells, right=right, indent=indent)
+
+
+def format_field(name: str, value: Any) -> str:  # noqa: ANN401 - of any field
+    """A value of a document's field.
+
+    >>> format_field("max_timestamp_ms", 1700000000123), format_field("size_bytes", 12), format_field("is_active", True)
+    ('2023-11-14T22:13:20.123Z', '12', 'yes')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("timestamp_ms"):
+        return format_timestamp(value)
+    if isinstance(value, list):
+        return ",".join(str(item) for item in value) or "-"
+    return str(value)
+
+
+def format_timestamp(at_ms: int) -> str:
+    """Milliseconds since the epoch as ISO 8601 in UTC; the number itself where a calendar does not reach."""
+    try:
+        text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return str(at_ms)
+    return text.replace("+00:00", "Z")
 
 
 def show_table(

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import pipeline
-from pipeline.cli.progress import Progress
+from pipeline.progress import Progress
 
 AT_ONCE = 2
 REPORT_EVERY_S = 3

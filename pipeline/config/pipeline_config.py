@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from pipeline.config.airflow_names import AirflowNames
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
 from pipeline.config.metrics import Metrics
@@ -23,6 +24,7 @@ from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting,
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.config.what_if import WhatIf
+from pipeline.config.zones import Zones
 from pipeline.model.window import instant_of
 
 
@@ -44,6 +46,7 @@ class Cluster(Section):
         disk_bytes: Capacity of a broker's disks by id, where no source reports it.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
+        zones: Zones of producers and consumers, and what traffic between zones costs.
         batch_size_bytes: `batch.size` of producers, where no source reports it.
         freshness: Age of a source's newest data from which a window is stale.
     """
@@ -64,6 +67,7 @@ class Cluster(Section):
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     what_ifs: dict[str, WhatIf] = Field(default_factory=dict)
+    zones: Zones = Zones()
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
 
@@ -152,6 +156,7 @@ class PipelineConfig(Section):
         replay: How the replay runs.
         mail: Who is notified of incidents.
         spark: Where Spark runs.
+        airflow: Names in Airflow.
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
         metrics: Where measures go as metrics for Prometheus.
@@ -177,6 +182,7 @@ class PipelineConfig(Section):
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
+    airflow: AirflowNames = AirflowNames()
     keys: KeySettings = KeySettings()
     report: Report = Report()
     metrics: Metrics = Metrics()

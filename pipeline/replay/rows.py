@@ -46,7 +46,6 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
         replayed.sessions,
         replayed.latency_avg_ms,
         replayed.concerns,
-        longest_ms=replayed.longest_ms,
     )
     found: dict[Table, list[Row]] = {
         PRODUCER_SESSIONS: [session_row(session) for session in topic.sessions],
@@ -78,6 +77,9 @@ def session_row(session: ProducerSession) -> Row:
         "keyless_record_count": session.keyless_count,
         "batch_count": session.batch_count,
         "traffic_pattern": session.pattern,
+        "client_id": session.client_id,
+        "zone": session.zone or None,
+        "zone_source": session.zone_source,
         **baseline_columns(session.baseline),
     }
 

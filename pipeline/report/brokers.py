@@ -1,6 +1,7 @@
 """Charts of brokers: shares, why one is hot, latency, room."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from pipeline.model.number_text import (
@@ -12,123 +13,114 @@ from pipeline.model.number_text import (
     format_points,
     format_ratio,
 )
-from pipeline.report.answers import Answer, AnswerRow
-from pipeline.report.marks import ChartRow, Legend, Mark, MarkKind, Scale, TableChart, scale_over
+from pipeline.report import queries
+from pipeline.report.answers import AnswerRow
+from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_words
 
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
-NONE = "\N{EN DASH}"
-_TERMS = (("leaders_term", "leaders"), ("topic_mix_term", "topic mix"), ("partition_skew_term", "partition skew"))
-_PARTS = (("heavy_keys_term", "heavy keys"), ("hash_luck_term", "hash luck"), ("remainder_term", "neither"))
+_TERMS = {"leaders": "leaders_term", "topic mix": "topic_mix_term", "partition skew": "partition_skew_term"}
+_PARTS = {"· heavy keys": "heavy_keys_term", "· hash luck": "hash_luck_term", "· neither": "remainder_term"}
+format_share = partial(format_percent, digits=1)
+BROKER = ChartColumn("broker", "broker_id", "broker {}".format)
 
 
-def known(value: float | None, write: Callable[[float], str]) -> str:
-    """A number as text, a dash where it is not known."""
-    return NONE if value is None else write(value)
+def is_above(row: AnswerRow) -> bool:
+    """Whether a broker's share ratio is at its limit or above."""
+    return bool(row["limit_value"]) and (row["share_ratio"] or 0.0) >= row["limit_value"]
 
 
-def draw_shares(answer: Answer) -> TableChart:
-    """Each broker's share with its fair share, its limit, and what chance reaches."""
-    rows = answer.rows[:_SHOWN_BROKERS]
-    scale = scale_over(
-        [row["share"] for row in rows] + [row["expected_share"] * (row["limit_value"] or 1.0) for row in rows]
-    )
-    above = [row for row in rows if row["limit_value"] and (row["share_ratio"] or 0.0) >= row["limit_value"]]
+def _say_shares(rows: Rows) -> str:
+    above = [row for row in rows if is_above(row)]
     failing = [row for row in rows if row["verdict"] == "fail"]
+    left_out = len(rows) - _SHOWN_BROKERS
+    rest = f" The {_SHOWN_BROKERS} highest are drawn; {left_out} more are in the numbers." if left_out > 0 else ""
     if failing:
-        says = f"{_names(failing)} above the limit, long enough to fail."
-    elif above:
-        says = f"{_names(above)} above the limit, not yet in enough windows to fail, or not beyond chance."
-    else:
-        says = "Every broker is below its limit."
-    return TableChart(
-        answer=answer,
-        title="Brokers' shares of the bytes",
-        says=says + _left_out(answer),
-        columns=("broker", "share", "ratio", "chance", "verdict", "bytes in"),
-        texts=frozenset({4}),
-        rows=[_share_row(row, scale, is_hot=row in above) for row in rows],
-        legend=(
-            Legend(kind="bar", text="share"),
-            Legend(kind="fair", text="fair share"),
-            Legend(kind="limit", text="limit"),
-            Legend(kind="band", text="what chance alone reaches once in 1,000 windows"),
-        ),
-    )
+        return f"{_names(failing)} above the limit, long enough to fail.{rest}"
+    if above:
+        return f"{_names(above)} above the limit, not yet in enough windows to fail, or not beyond chance.{rest}"
+    return f"Every broker is below its limit.{rest}"
 
 
-def _names(rows: list[AnswerRow]) -> str:
+def _names(rows: Rows) -> str:
     names = ", ".join(str(row["broker_id"]) for row in rows[:6]) + (" and others" if len(rows) > 6 else "")
     return f"Broker {names} is" if len(rows) == 1 else f"Brokers {names} are"
 
 
-def _left_out(answer: Answer) -> str:
-    rest = len(answer.rows) - _SHOWN_BROKERS
-    return f" The {_SHOWN_BROKERS} highest are drawn; {rest} more are in the numbers." if rest > 0 else ""
+def _fair_times(name: str, row: AnswerRow) -> float | None:
+    return None if row[name] is None else row["expected_share"] * row[name]
 
 
-def _share_row(row: AnswerRow, scale: Scale, *, is_hot: bool) -> ChartRow:
-    share, fair = row["share"], row["expected_share"]
-    marks = []
-    if row["chance_ratio"] is not None:
-        marks.append(
-            scale.area("band", fair, fair * row["chance_ratio"], f"chance reaches {format_ratio(row['chance_ratio'])}")
+SHARES = TableChart(
+    name="shares",
+    sql=queries.SHARES,
+    title="Brokers' shares of the bytes",
+    says=_say_shares,
+    most_rows=_SHOWN_BROKERS,
+    columns=(
+        BROKER,
+        ChartColumn("share", "share", format_share),
+        ChartColumn("ratio", "share_ratio", format_ratio),
+        ChartColumn("chance", "chance_ratio", format_ratio),
+        Words("verdict", "verdict", format_words),
+        ChartColumn("bytes in", "size_bytes", format_bytes),
+    ),
+    marks=(
+        Point("band", partial(_fair_times, "chance_ratio"), format_ratio, "chance reaches", "what chance alone reaches once in 1,000 windows", start="expected_share", shown="chance_ratio"),
+        Point(lambda row: "hot" if is_above(row) else "bar", "share", format_share, "share", start=0.0),
+        Point("fair", "expected_share", format_share, "fair share", legend="fair share"),
+        Point("limit", partial(_fair_times, "limit_value"), format_ratio, legend="limit", shown="limit_value"),
+    ),
+    legend=(("bar", "share"),),
+    is_marked=is_above,
+)  # fmt: skip  # a table: a mark a line
+
+
+def causes_of(broker: int) -> TableChart:
+    """How a broker comes from its fair share to its share, term by term."""
+
+    def steps_of(rows: Rows) -> Rows:
+        row = next((row for row in rows if row["broker_id"] == broker), None)
+        return () if row is None or row["leaders_term"] is None else tuple(_steps(row))
+
+    def say(rows: Rows) -> str:
+        *steps, share = (row["end"] for row in rows if row["kind"] != "part")
+        return (
+            f"{_sum_up(steps)} % of the bytes: an excess of {format_points(share - steps[0])} points, split exactly "
+            "into leaders, topic mix and partition skew."
         )
-    if share is not None:
-        marks.append(scale.area("hot" if is_hot else "bar", 0, share, f"share {format_percent(share, 1)}"))
-    marks.append(scale.point("fair", fair, f"fair share {format_percent(fair, 1)}"))
-    if row["limit_value"] is not None:
-        marks.append(scale.point("limit", fair * row["limit_value"], f"limit {format_ratio(row['limit_value'])}"))
-    return ChartRow(
-        cells=(
-            f"broker {row['broker_id']}",
-            known(share, lambda value: format_percent(value, 1)),
-            known(row["share_ratio"], format_ratio),
-            known(row["chance_ratio"], format_ratio),
-            (row["verdict"] or NONE).replace("_", " "),
-            format_bytes(row["size_bytes"]),
-        ),
-        marks=tuple(marks),
-        is_marked=is_hot,
-    )
 
-
-def draw_causes(answer: Answer, broker: int) -> TableChart | None:
-    """How a broker comes from its fair share to its share, term by term; None where it was not split."""
-    row = next((row for row in answer.rows if row["broker_id"] == broker), None)
-    if row is None or row["leaders_term"] is None:
-        return None
-    fair, share = row["expected_share"], row["share"]
-    steps = [fair]
-    for name, _ in _TERMS:
-        steps.append(steps[-1] + row[name])
-    parts = [steps[-2]]
-    for name, _ in _PARTS:
-        if row[name] is not None:
-            parts.append(parts[-1] + row[name])
-    scale = scale_over([*steps, *parts, share])
-    rows = [ChartRow(cells=("fair share", format_percent(fair, 1)), marks=(scale.area("bar", 0, fair),))]
-    for (name, label), start in zip(_TERMS, steps, strict=False):
-        rows.append(_step_row(label, row[name], start, scale))
-    if len(parts) == len(_PARTS) + 1:
-        for (name, label), start in zip(_PARTS, parts, strict=False):
-            rows.append(_step_row(f"· {label}", row[name], start, scale, is_part=True))
-    rows.append(
-        ChartRow(cells=("its share", format_percent(share, 1)), marks=(scale.area("bar", 0, share),), is_marked=True)
-    )
     return TableChart(
-        answer=answer,
-        title=f"Why broker {row['broker_id']} is {'above' if share >= fair else 'below'} its fair share",
-        says=f"{_sum_up(steps)} % of the bytes: an excess of {format_points(share - fair)} points, split exactly into "
-        "leaders, topic mix and partition skew.",
-        columns=("term", "points"),
-        rows=rows,
-        legend=(
-            Legend(kind="hot", text="adds"),
-            Legend(kind="minus", text="takes away"),
-            Legend(kind="part", text="part of partition skew"),
+        name="causes",
+        sql=queries.CAUSES,
+        title=lambda rows: (
+            f"Why broker {broker} is {'above' if rows[-1]['end'] >= rows[0]['end'] else 'below'} its fair share"
         ),
+        says=say,
+        select=steps_of,
+        columns=(Words("term", "term"), ChartColumn("points", "text")),
+        marks=(Point(lambda row: row["kind"], "end", start="start"),),
+        legend=(("hot", "adds"), ("minus", "takes away"), ("part", "part of partition skew")),
+        is_marked=lambda row: row["term"] == "its share",
     )
+
+
+def _steps(row: AnswerRow) -> Iterator[AnswerRow]:
+    """The fair share, what each term adds to it or takes away, and the share."""
+
+    def bar(term: str, share: float) -> AnswerRow:
+        return {"term": term, "text": format_share(share), "kind": "bar", "start": 0.0, "end": share}
+
+    yield bar("fair share", row["expected_share"])
+    end = row["expected_share"]
+    terms = _TERMS | (_PARTS if all(row[name] is not None for name in _PARTS.values()) else {})
+    for term, name in terms.items():
+        if term == next(iter(_PARTS)):  # the parts lead from where the last term begins
+            end -= row["partition_skew_term"]
+        start, end = end, end + row[name]
+        kind = "part" if term in _PARTS else "hot" if row[name] >= 0 else "minus"
+        yield {"term": term, "text": format_points(row[name]), "kind": kind, "start": start, "end": end}
+    yield bar("its share", row["share"])
 
 
 def _sum_up(steps: Sequence[float]) -> str:
@@ -143,75 +135,47 @@ def _sum_up(steps: Sequence[float]) -> str:
     return f"{shown[0] / 100:.2f}{written} = {shown[-1] / 100:.2f}"
 
 
-def _step_row(label: str, term: float, start: float, scale: Scale, *, is_part: bool = False) -> ChartRow:
-    kind: MarkKind = "part" if is_part else "hot" if term >= 0 else "minus"
-    return ChartRow(
-        cells=(label, format_points(term)),
-        marks=(scale.area(kind, start, start + term, f"{label} {format_points(term)} points"),),
-    )
-
-
-def draw_latency(answer: Answer) -> TableChart | None:
-    """How long producers wait for each broker, next to its peers and to its own history; None where nobody reports it."""
-    rows = [row for row in answer.rows if row["request_latency_avg_ms"] is not None][:_SHOWN_BROKERS]
-    if not rows:
-        return None
-    scale = scale_over([*(row["request_latency_avg_ms"] for row in rows), *(_over(row, "peers") for row in rows)])
+def _say_latency(rows: Rows) -> str:
     slowest = rows[0]
     says = f"Producers wait {format_ms(slowest['request_latency_avg_ms'])} on average for broker {slowest['broker_id']}"
-    if slowest["ratio_to_peers"]:
-        says += f", {format_ratio(slowest['ratio_to_peers'])} what they wait for its peers"
-    return TableChart(
-        answer=answer,
-        title="How long producers wait for each broker",
-        says=f"{says}.",
-        columns=("broker", "mean", "longest", "to peers", "to its history"),
-        rows=[_latency_row(row, scale) for row in rows],
-        legend=(
-            Legend(kind="bar", text="mean request latency"),
-            Legend(kind="peers", text="median of its peers"),
-            Legend(kind="history", text="its own windows before"),
-        ),
-    )
+    ratio = slowest["ratio_to_peers"]
+    return f"{says}, {format_ratio(ratio)} what they wait for its peers." if ratio else f"{says}."
 
 
-def _over(row: AnswerRow, what: str) -> float | None:
+def _mean_over(name: str, row: AnswerRow) -> float | None:
     """The latency that a broker's is compared with."""
-    ratio = row[f"ratio_to_{what}"]
-    return row["request_latency_avg_ms"] / ratio if ratio else None
+    return row["request_latency_avg_ms"] / row[name] if row[name] else None
 
 
-def _latency_row(row: AnswerRow, scale: Scale) -> ChartRow:
-    mean = row["request_latency_avg_ms"]
-    marks: list[Mark] = [scale.area("bar", 0, mean, f"mean {format_ms(mean)}")]
-    kinds: tuple[MarkKind, ...] = ("peers", "history")
-    for kind in kinds:
-        other = _over(row, kind)
-        if other is not None:
-            marks.append(scale.point(kind, other, f"{kind} {format_ms(other)}"))
-    return ChartRow(
-        cells=(
-            f"broker {row['broker_id']}",
-            format_ms(mean),
-            known(row["request_latency_max_ms"], format_ms),
-            known(row["ratio_to_peers"], format_ratio),
-            known(row["ratio_to_history"], format_ratio),
-        ),
-        marks=tuple(marks),
-    )
+LATENCY = TableChart(
+    name="latency",
+    sql=queries.LATENCY,
+    title="How long producers wait for each broker",
+    says=_say_latency,
+    select=lambda rows: [row for row in rows if row["request_latency_avg_ms"] is not None],
+    most_rows=_SHOWN_BROKERS,
+    columns=(
+        BROKER,
+        ChartColumn("mean", "request_latency_avg_ms", format_ms),
+        ChartColumn("longest", "request_latency_max_ms", format_ms),
+        ChartColumn("to peers", "ratio_to_peers", format_ratio),
+        ChartColumn("to its history", "ratio_to_history", format_ratio),
+    ),
+    marks=(
+        Point("bar", "request_latency_avg_ms", format_ms, "mean", legend="mean request latency", start=0.0),
+        Point("peers", partial(_mean_over, "ratio_to_peers"), format_ms, legend="median of its peers"),
+        Point("history", partial(_mean_over, "ratio_to_history"), format_ms, legend="its own windows before"),
+    ),
+)
 
 
-def draw_room(answer: Answer) -> TableChart | None:
-    """Draws each broker's spare capacity: the cluster's head-room, its handlers' time, its disk."""
-    rows = [row for row in answer.rows if row["share_ratio"]][:_SHOWN_BROKERS]
-    if not rows:
-        return None
-    carried = min(1.0, 1 / max(row["share_ratio"] for row in rows))
-    full = [row["hours_to_full"] for row in rows if row["hours_to_full"] is not None]
+def _say_room(rows: Rows) -> str:
+    fullest = max(row["share_ratio"] for row in rows)
     says = (
-        f"As the load is spread now, the cluster can carry {format_percent(carried)} of what its brokers could together; "
-        f"then broker {rows[0]['broker_id']} is full."
+        f"As the load is spread now, the cluster can carry {format_percent(min(1.0, 1 / fullest))} of what its brokers "
+        f"could together; then broker {rows[0]['broker_id']} is full."
     )
+    full = [row["hours_to_full"] for row in rows if row["hours_to_full"] is not None]
     if full:
         says += f" The first disk is full in {format_count(min(full))} h."
     ahead = [row for row in rows if row["highest_ratio"] is not None]
@@ -221,71 +185,64 @@ def draw_room(answer: Answer) -> TableChart | None:
             f" Of the next seven days' forecasts the highest is broker {highest['broker_id']} at "
             f"{format_ratio(highest['highest_ratio'])} its fair share."
         )
-    scale = scale_over([1.0])
-    return TableChart(
-        answer=answer,
-        title="Head-room",
-        says=says,
-        columns=(
-            "broker",
-            "can carry",
-            "busiest moment",
-            "handlers idle",
-            "network idle",
-            "disk full in",
-            "next 7 days",
-        ),
-        rows=[
-            ChartRow(
-                cells=(
-                    f"broker {row['broker_id']}",
-                    format_percent(min(1.0, 1 / row["share_ratio"])),
-                    known(row["peak_ratio"], format_ratio),
-                    known(row["request_handler_idle_ratio"], format_percent),
-                    known(row["network_processor_idle_ratio"], format_percent),
-                    known(row["hours_to_full"], lambda hours: f"{hours:,.0f} h"),
-                    known(row["highest_ratio"], format_ratio),
-                ),
-                marks=(scale.area("bar", 0, min(1.0, 1 / row["share_ratio"])), scale.point("fair", 1.0)),
-            )
-            for row in rows
-        ],
-        legend=(Legend(kind="bar", text="part of all brokers' capacity that is reached when this one is full"),),
-    )
+    return says
 
 
-def draw_waiting(answer: Answer) -> TableChart | None:
-    """Draws why producers wait: throttling, a full buffer, retries; None without producers' metrics."""
-    if not answer.rows:
-        return None
-    throttled = [row for row in answer.rows if row["throttle_time_ms"]]
-    blocked = [row for row in answer.rows if row["buffer_blocked_ratio"]]
-    says = f"{len(throttled)} producers are throttled by a quota, {len(blocked)} wait for buffer memory."
-    scale = scale_over([row["queue_time_ms"] for row in answer.rows])
-    return TableChart(
-        answer=answer,
-        title="What holds producers up",
-        says=says if throttled or blocked else "No producer is throttled, none waits for buffer memory.",
-        columns=("client", "in the queue", "throttled", "waits for memory", "retries", "errors"),
-        rows=[
-            ChartRow(
-                cells=(
-                    format_name(row["client_id"]),
-                    known(row["queue_time_ms"], _waiting_text),
-                    known(row["throttle_time_ms"], _waiting_text),
-                    known(row["buffer_blocked_ratio"], format_percent),
-                    known(row["retries_per_s"], lambda rate: f"{rate:.3g}/s"),
-                    known(row["errors_per_s"], lambda rate: f"{rate:.3g}/s"),
-                ),
-                marks=() if row["queue_time_ms"] is None else (scale.area("bar", 0, row["queue_time_ms"]),),
-                is_marked=bool(row["throttle_time_ms"] or row["buffer_blocked_ratio"]),
-                key=format_name(row["client_id"]),
-            )
-            for row in answer.rows
-        ],
-        legend=(Legend(kind="bar", text="mean time of a batch in the producer's queue"),),
-    )
+def _carried(row: AnswerRow) -> float:
+    """The part of all brokers' capacity that is reached when this one is full."""
+    return min(1.0, 1.0 / float(row["share_ratio"]))
 
 
-def _waiting_text(waited_ms: float) -> str:
+ROOM = TableChart(
+    name="room",
+    sql=queries.ROOM,
+    title="Head-room",
+    says=_say_room,
+    select=lambda rows: [row for row in rows if row["share_ratio"]],
+    most_rows=_SHOWN_BROKERS,
+    scale=lambda _: Scale(0.0, 1.04),
+    columns=(
+        BROKER,
+        ChartColumn("can carry", _carried, format_percent),
+        ChartColumn("busiest moment", "peak_ratio", format_ratio),
+        ChartColumn("handlers idle", "request_handler_idle_ratio", format_percent),
+        ChartColumn("network idle", "network_processor_idle_ratio", format_percent),
+        ChartColumn("disk full in", "hours_to_full", "{:,.0f} h".format),
+        ChartColumn("next 7 days", "highest_ratio", format_ratio),
+    ),
+    marks=(
+        Point("bar", _carried, legend="part of all brokers' capacity that is reached when this one is full", start=0.0),
+        Point("fair", 1.0),
+    ),
+)
+
+
+def _say_waiting(rows: Rows) -> str:
+    throttled = sum(bool(row["throttle_time_ms"]) for row in rows)
+    blocked = sum(bool(row["buffer_blocked_ratio"]) for row in rows)
+    if throttled or blocked:
+        return f"{throttled} producers are throttled by a quota, {blocked} wait for buffer memory."
+    return "No producer is throttled, none waits for buffer memory."
+
+
+def _format_wait(waited_ms: float) -> str:
     return format_ms(waited_ms) if waited_ms else "none"
+
+
+WAITING = TableChart(
+    name="waiting",
+    sql=queries.WAITING,
+    title="What holds producers up",
+    says=_say_waiting,
+    columns=(
+        Words("client", "client_id"),
+        ChartColumn("in the queue", "queue_time_ms", _format_wait),
+        ChartColumn("throttled", "throttle_time_ms", _format_wait),
+        ChartColumn("waits for memory", "buffer_blocked_ratio", format_percent),
+        ChartColumn("retries", "retries_per_s", "{:.3g}/s".format),
+        ChartColumn("errors", "errors_per_s", "{:.3g}/s".format),
+    ),
+    marks=(Point("bar", "queue_time_ms", legend="mean time of a batch in the producer's queue", start=0.0),),
+    is_marked=lambda row: row["throttle_time_ms"] or row["buffer_blocked_ratio"],
+    key=lambda row: format_name(row["client_id"]),
+)

@@ -16,17 +16,17 @@ import jinja2
 
 from pipeline.charts import palette
 from pipeline.errors import NothingUsableError
-from pipeline.model.number_text import escape_hidden, format_between, format_clock, format_ms, format_percent
+from pipeline.model.number_text import escape_hidden, format_between, format_clock
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import LINES_TOGETHER, STRIPS_SHOWN, Answer, Asker, pivot_columns
-from pipeline.report.brokers import draw_causes, draw_latency, draw_room, draw_shares, draw_waiting
-from pipeline.report.marks import TableChart
-from pipeline.report.quality import draw_abstentions, draw_judged, draw_quarantine, draw_sources
+from pipeline.report.answers import Asker
+from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
+from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
-from pipeline.report.timeline import LineChart, TimeStrip, draw_lines, draw_strip
-from pipeline.report.topics import HeatMap, draw_heat_map, draw_hot_keys, draw_topics
-from pipeline.report.what_if import draw_advice, draw_back_tests, draw_promises, draw_replay
+from pipeline.report.table_chart import DrawnTable, TableChart, cell_of
+from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, LineChart, TimeStrip, draw_strip
+from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, topics_of
+from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
@@ -40,7 +40,7 @@ class ReportSection:
 
     name: str
     title: str
-    rows: tuple[TableChart, ...] = ()
+    rows: tuple[DrawnTable, ...]
     lines: tuple[LineChart, ...] = ()
     heat: HeatMap | None = None
 
@@ -82,13 +82,10 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     verdicts = asker.ask("verdicts", queries.STRIP)
     first_ms = min((milliseconds_of(row["window_start"]) for row in verdicts.rows), default=window.start_ms)
     span = TimeWindow(first_ms, window.end_ms)
-    strip = draw_strip(verdicts, asker.ask("incidents", queries.INCIDENTS), span, run.window_ms)
     status = find_status(run, window)
-    shares = asker.ask("shares", queries.SHARES)
-    ranked = [row["broker_id"] for row in shares.rows]
+    strip = draw_strip(verdicts, asker.ask("incidents", queries.INCIDENTS), span, run.window_ms)
     data_docs = run.config.data_docs_index(run.cluster_name)
     folder = run.config.report_path(run.cluster_name, window.start_ms).parent
-    broker = status.broker if status.broker is not None else ranked[0] if ranked else 0
     return ClusterReport(
         cluster=escape_hidden(run.cluster_name),
         window_start_ms=window.start_ms,
@@ -96,135 +93,51 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         period=format_between(span.start_ms, span.end_ms),
         status=status,
         strip=strip,
-        sections=(
-            _brokers_section(asker, shares, strip, span, run, broker=broker),
-            _topics_section(asker, shares, broker),
-            _latency_section(asker, strip, span, run),
-            _replay_section(asker),
-            ReportSection(
-                name="quality",
-                title="What this rests on",
-                rows=(
-                    draw_sources(asker.ask("sources", queries.SOURCES)),
-                    draw_abstentions(asker.ask("abstentions", queries.ABSTENTIONS)),
-                    draw_quarantine(asker.ask("quarantine", queries.QUARANTINE)),
-                ),
-            ),
-        ),
+        sections=_draw_sections(asker, strip, status.broker),
         data_docs=data_docs.relative_to(folder).as_posix() if data_docs.exists() else "",
     )
 
 
-def _known(*charts: TableChart | None) -> tuple[TableChart, ...]:
-    return tuple(chart for chart in charts if chart is not None)
-
-
-def _brokers_section(
-    asker: Asker, shares: Answer, strip: TimeStrip, span: TimeWindow, run: RunContext, *, broker: int
-) -> ReportSection:
-    brokers = [row["broker_id"] for row in asker.ask("loudest", queries.LOUDEST).rows]
-    above = [
-        row["broker_id"]
-        for row in shares.rows
-        if row["limit_value"] and (row["share_ratio"] or 0) >= row["limit_value"]
-    ]
-    first = next((row for row in shares.rows if row["limit_value"]), None)
-    levels = []
-    if first is not None:
-        levels = [(first["expected_share"], "fair", ""), (first["expected_share"] * first["limit_value"], "limit", "")]
-    lines: tuple[LineChart, ...] = ()
-    if brokers:
-        columns = {"columns": pivot_columns(brokers, "share")}
-        lines = (
-            draw_lines(
-                asker.ask("share_lines", queries.SHARE_LINES, columns),
-                span,
-                run.window_ms,
-                title="Shares over the windows",
-                says=f"Tinted: incidents. Dashed: fair share; solid: limit.{_describe_strips(brokers, 'highest above their fair shares')}",
-                hot=[f"broker_{broker}" for broker in above],
-                levels=levels,
-                spans=strip.bars,
-                format_value=format_percent,
-            ),
-        )
-    return ReportSection(
-        name="brokers",
-        title="Who is hot, why, and what to do",
-        rows=_known(
-            draw_judged(asker.ask("judged", queries.JUDGED)),
-            draw_shares(shares),
-            draw_causes(asker.ask("causes", queries.CAUSES), broker),
-            draw_advice(asker.ask("advice", queries.ADVICE)),
-            draw_promises(asker.ask("promises", queries.PROMISES)),
-        ),
-        lines=lines,
-    )
-
-
-def _describe_strips(brokers: Sequence[int], how: str) -> str:
-    """Describes which brokers have strips, where there are too many for one plot."""
-    if len(brokers) <= LINES_TOGETHER:
-        return ""
-    which = (
-        f"the {STRIPS_SHOWN} of {len(brokers)} brokers that were {how}"
-        if len(brokers) > STRIPS_SHOWN
-        else "each broker"
-    )
-    return (
-        f" A strip for {which}: its newest value and its highest. Grey: from the lowest to the highest of all brokers."
-    )
-
-
-def _topics_section(asker: Asker, shares: Answer, broker: int) -> ReportSection:
+def _draw_sections(asker: Asker, strip: TimeStrip, hot_broker: int | None) -> tuple[ReportSection, ...]:
+    shares = asker.ask(SHARES.name, SHARES.sql)
+    ranked = [row["broker_id"] for row in shares.rows]
+    broker = hot_broker if hot_broker is not None else ranked[0] if ranked else 0
     fair = next((row["expected_share"] for row in shares.rows if row["broker_id"] == broker), 0.0)
-    topics = asker.ask("topics", queries.TOPICS, {"broker": f"{broker}", "expected_share": f"{fair!r}"})
-    return ReportSection(
-        name="topics",
-        title="Topics, partitions, keys",
-        rows=_known(draw_topics(topics, broker), draw_hot_keys(asker.ask("hot_keys", queries.HOT_KEYS))),
-        heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), topics, broker),
-    )
+    topics = topics_of(broker)
+    by_topic = asker.ask(topics.name, topics.sql, {"broker": f"{broker}", "expected_share": f"{fair!r}"})
+    asked = {SHARES.name: shares, topics.name: by_topic}
 
+    def draw(*charts: TableChart) -> tuple[DrawnTable, ...]:
+        drawn = (chart.draw(asked.get(chart.name) or asker.ask(chart.name, chart.sql)) for chart in charts)
+        return tuple(chart for chart in drawn if chart is not None)
 
-def _latency_section(asker: Asker, strip: TimeStrip, span: TimeWindow, run: RunContext) -> ReportSection:
-    latency = asker.ask("latency", queries.LATENCY)
-    brokers = [row["broker_id"] for row in asker.ask("slowest", queries.SLOWEST).rows]
-    lines: tuple[LineChart, ...] = ()
-    if brokers:
-        columns = {"columns": pivot_columns(brokers, "request_latency_avg_ms")}
-        lines = (
-            draw_lines(
-                asker.ask("latency_lines", queries.LATENCY_LINES, columns),
-                span,
-                run.window_ms,
-                title="Mean request latency over the windows",
-                says=f"Tinted: incidents.{_describe_strips(brokers, 'slowest')}",
-                hot=[],
-                spans=strip.bars,
-                format_value=format_ms,
-            ),
-        )
-    return ReportSection(
-        name="latency",
-        title="Latency and room",
-        rows=_known(
-            draw_latency(latency),
-            draw_room(asker.ask("room", queries.ROOM)),
-            draw_waiting(asker.ask("waiting", queries.WAITING)),
+    def draw_over_windows(chart: ChartOverWindows) -> tuple[LineChart, ...]:
+        drawn = chart.draw(asker, shares, strip)
+        return () if drawn is None else (drawn,)
+
+    return (
+        ReportSection(
+            name="brokers",
+            title="Who is hot, why, and what to do",
+            rows=draw(JUDGED, SHARES, causes_of(broker), ADVICE, KEPT_PROMISES),
+            lines=draw_over_windows(SHARE_LINES),
         ),
-        lines=lines,
-    )
-
-
-def _replay_section(asker: Asker) -> ReportSection:
-    return ReportSection(
-        name="replay",
-        title="What other clients and settings would change",
-        rows=_known(
-            draw_replay(asker.ask("replay", queries.REPLAY)),
-            draw_back_tests(asker.ask("back_tests", queries.BACK_TESTS)),
+        ReportSection(
+            name="topics",
+            title="Topics, partitions, keys",
+            rows=draw(topics, HOT_KEYS),
+            heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, broker),
         ),
+        ReportSection(
+            name="latency",
+            title="Latency and room",
+            rows=draw(LATENCY, ROOM, WAITING),
+            lines=draw_over_windows(LATENCY_LINES),
+        ),
+        ReportSection(
+            name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
+        ),
+        ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
     )
 
 
@@ -242,6 +155,7 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
         made_at=format_clock(now_ms),
         made_at_instant=format_instant(now_ms),
         command=command,
+        cell_of=cell_of,
     )
 
 

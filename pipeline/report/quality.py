@@ -4,126 +4,104 @@ from functools import partial
 
 from pipeline.model.number_text import format_count, format_name, format_percent, format_span
 from pipeline.model.window import milliseconds_of
-from pipeline.report.answers import Answer, AnswerRow
-from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, Scale, TableChart
+from pipeline.report import queries
+from pipeline.report.answers import AnswerRow
+from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_known, format_words
 from pipeline.rules import format_measure
 
-_NAME_LENGTH = 120
-_REASON_LENGTH = 400
+_name = partial(format_name, limit=120)
+_reason = partial(format_name, limit=400)
 
 
-def draw_sources(answer: Answer) -> TableChart:
-    """Draws each source's expected and received data."""
-    lacking = [row for row in answer.rows if row["missing"] or (row["expected_count"] or 0) > row["arrived_count"]]
-    scale = Scale(0.0, 1.0)
-    return TableChart(
-        answer=answer,
-        title="Sources",
-        says=f"{len(lacking)} of {len(answer.rows)} sources lack something."
-        if lacking
-        else "Everything expected arrived.",
-        columns=("source", "complete", "arrived", "expected", "age of newest", "problems", "data gate"),
-        texts=frozenset({6}),
-        rows=[_source_row(row, scale) for row in answer.rows],
-        legend=(Legend(kind="bar", text="part of what was expected that arrived"),),
-    )
+def _part_arrived(row: AnswerRow) -> float | None:
+    return min(1.0, row["arrived_count"] / row["expected_count"]) if row["expected_count"] else None
 
 
-def _source_row(row: AnswerRow, scale: Scale) -> ChartRow:
-    expected, arrived = row["expected_count"], row["arrived_count"]
-    part = None if not expected else min(1.0, arrived / expected)
-    age = None
-    if row["newest_at"] is not None and row["as_of"] is not None:
-        age = max(0, milliseconds_of(row["as_of"]) - milliseconds_of(row["newest_at"]))
-    return ChartRow(
-        cells=(
-            row["source"],
-            known(part, format_percent),
-            format_count(arrived),
-            known(expected, format_count),
-            NONE if age is None else format_span(age - age % 1000),
-            format_count(row["problem_count"]),
-            "passed" if row["is_trusted"] else "not passed",
-        ),
-        marks=() if part is None else (scale.area("bar", 0.0, part),),
-        is_marked=part is not None and part < 1.0,
-        note=format_name(row["missing"] or "", _REASON_LENGTH),
-    )
+def _age(row: AnswerRow) -> str | None:
+    if row["newest_at"] is None or row["as_of"] is None:
+        return None
+    age_ms = max(0, milliseconds_of(row["as_of"]) - milliseconds_of(row["newest_at"]))
+    return format_span(age_ms - age_ms % 1000)
 
 
-def draw_judged(answer: Answer) -> TableChart:
-    """Draws everything above a limit in the window: failing and warning."""
-    return TableChart(
-        answer=answer,
-        title="Above a limit in this window",
-        says="Failing first; a warning fails once it has lasted long enough."
-        if answer.rows
-        else "Nothing is above its limit.",
-        columns=("subject", "value", "limit", "verdict", "rule", "reason"),
-        texts=frozenset({3, 4, 5}),
-        rows=[
-            ChartRow(
-                cells=(
-                    format_name(row["subject"], _NAME_LENGTH),
-                    known(row["value"], partial(format_measure, row["rule"])),
-                    format_measure(row["rule"], row["limit_value"]),
-                    row["verdict"],
-                    row["rule"].replace("_", " "),
-                    format_name(row["reason"], _REASON_LENGTH),
-                ),
-                is_marked=row["verdict"] == "fail",
-            )
-            for row in answer.rows
-        ],
-    )
+def _say_sources(rows: Rows) -> str:
+    lacking = sum(bool(row["missing"]) or (row["expected_count"] or 0) > row["arrived_count"] for row in rows)
+    return f"{lacking} of {len(rows)} sources lack something." if lacking else "Everything expected arrived."
 
 
-def draw_quarantine(answer: Answer) -> TableChart:
-    """Input that was refused or is suspect, by reason."""
-    count = sum(row["place_count"] for row in answer.rows)
-    return TableChart(
-        answer=answer,
-        title="Quarantine",
-        says=f"{format_count(count)} places in the input were refused or are suspect."
-        if count
-        else "No input was refused.",
-        columns=("reason", "places", "source", "severity", "first file"),
-        texts=frozenset({2, 3, 4}),
-        rows=[
-            ChartRow(
-                cells=(
-                    format_name(row["reason"], _REASON_LENGTH),
-                    format_count(row["place_count"]),
-                    row["source"],
-                    row["severity"],
-                    format_name(row["first_path"], _NAME_LENGTH),
-                )
-            )
-            for row in answer.rows
-        ],
-    )
+def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
+    count = sum(row[name] for row in rows)
+    return f"{format_count(count)} {some}" if count else none
 
 
-def draw_abstentions(answer: Answer) -> TableChart:
-    """Draws the subjects that were not judged, and why."""
-    count = sum(row["subject_count"] for row in answer.rows)
-    return TableChart(
-        answer=answer,
-        title="Abstentions",
-        says=f"{format_count(count)} subjects were not judged." if count else "Every subject was judged.",
-        columns=("rule", "subjects", "verdict", "such as", "reason"),
-        texts=frozenset({2, 3, 4}),
-        rows=[
-            ChartRow(
-                cells=(
-                    row["rule"].replace("_", " "),
-                    format_count(row["subject_count"]),
-                    row["verdict"].replace("_", " "),
-                    format_name(row["first_subject"], _NAME_LENGTH),
-                    format_name(row["first_reason"], _REASON_LENGTH),
-                )
-            )
-            for row in answer.rows
-        ],
-    )
+SOURCES = TableChart(
+    name="sources",
+    sql=queries.SOURCES,
+    title="Sources",
+    says=_say_sources,
+    is_shown_empty=True,
+    scale=lambda _: Scale(0.0, 1.0),
+    columns=(
+        Words("source", "source", str),
+        ChartColumn("complete", _part_arrived, format_percent),
+        ChartColumn("arrived", "arrived_count", format_count),
+        ChartColumn("expected", "expected_count", format_count),
+        ChartColumn("age of newest", _age),
+        ChartColumn("problems", "problem_count", format_count),
+        Words("data gate", "is_trusted", lambda trusted: "passed" if trusted else "not passed"),
+    ),
+    marks=(Point("bar", _part_arrived, legend="part of what was expected that arrived", start=0.0),),
+    is_marked=lambda row: _part_arrived(row) not in {None, 1.0},
+    note=lambda row: _reason(row["missing"] or ""),
+)
+
+JUDGED = TableChart(
+    name="judged",
+    sql=queries.JUDGED,
+    title="Above a limit in this window",
+    says=lambda rows: (
+        "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit."
+    ),
+    is_shown_empty=True,
+    columns=(
+        Words("subject", "subject", _name),
+        ChartColumn("value", lambda row: format_known(row["value"], partial(format_measure, row["rule"]))),
+        ChartColumn("limit", lambda row: format_measure(row["rule"], row["limit_value"])),
+        Words("verdict", "verdict"),
+        Words("rule", "rule", format_words),
+        Words("reason", "reason", _reason),
+    ),
+    is_marked=lambda row: row["verdict"] == "fail",
+)
+
+QUARANTINE = TableChart(
+    name="quarantine",
+    sql=queries.QUARANTINE,
+    title="Quarantine",
+    says=partial(
+        _say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."
+    ),
+    is_shown_empty=True,
+    columns=(
+        Words("reason", "reason", _reason),
+        ChartColumn("places", "place_count", format_count),
+        Words("source", "source"),
+        Words("severity", "severity"),
+        Words("first file", "first_path", _name),
+    ),
+)
+
+ABSTENTIONS = TableChart(
+    name="abstentions",
+    sql=queries.ABSTENTIONS,
+    title="Abstentions",
+    says=partial(_say_count, "subject_count", "subjects were not judged.", "Every subject was judged."),
+    is_shown_empty=True,
+    columns=(
+        Words("rule", "rule", format_words),
+        ChartColumn("subjects", "subject_count", format_count),
+        Words("verdict", "verdict", format_words),
+        Words("such as", "first_subject", _name),
+        Words("reason", "first_reason", _reason),
+    ),
+)

@@ -147,7 +147,8 @@ REPLAY = f"""\
 SELECT c.topic, c.candidate, c.is_baseline, c.baseline_broker_peak_to_mean AS observed_peak,
        c.broker_peak_to_mean AS peak, c.broker_peak_to_mean_low AS peak_low, c.broker_peak_to_mean_high AS peak_high,
        c.keys_moved_ratio, c.bytes_moved_ratio, c.at_risk_key_count, c.records_per_batch, c.baseline_records_per_batch,
-       c.latency_p99_ms, c.latency_p99_ms_low, c.latency_p99_ms_high, c.trust, c.assumptions
+       c.latency_p50_ms, c.latency_p50_ms_low, c.latency_p50_ms_high, c.trust, c.direction_trust, c.batches_trust,
+       c.latency_trust, c.assumptions
 FROM (SELECT * FROM gold.scenario_comparison WHERE {_WINDOW}) c
 JOIN (
   SELECT topic, topic_id, row_number() OVER (ORDER BY size_bytes DESC, topic, topic_id) AS place
@@ -159,7 +160,7 @@ ORDER BY t.place, c.is_baseline DESC, c.candidate"""
 BACK_TESTS = f"""\
 SELECT topic, partitioner, partitioner_source, confidence, broker_id, observed_share, predicted_share,
        predicted_share_low, predicted_share_high, share_error_points, share_bar_points, records_per_batch_ratio,
-       latency_avg_ratio, is_trusted, trust
+       latency_avg_ratio, is_trusted, trust, batches_trust, latency_trust
 FROM gold.back_tests
 WHERE {_WINDOW}
 ORDER BY is_trusted DESC NULLS LAST, share_error_points DESC NULLS LAST, topic, topic_id

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pipeline.model.number_text import format_clock, format_name
+from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
-from pipeline.report.answers import BAND, Answer, AnswerRow
-from pipeline.report.marks import Scale
+from pipeline.report import queries
+from pipeline.report.answers import BAND, LINES_TOGETHER, STRIPS_SHOWN, Answer, AnswerRow, Asker, pivot_columns
+from pipeline.report.brokers import is_above
+from pipeline.report.table_chart import Scale
 from pipeline.rules import format_measure
 
 _MOST_TICKS = 4
@@ -40,6 +42,8 @@ class TimeStrip:
 
     answer: Answer
     incidents: Answer
+    axis: Scale
+    window_ms: int
     windows: tuple[Stretch, ...]
     bars: tuple[Stretch, ...]
     ticks: tuple[Stretch, ...]
@@ -81,6 +85,8 @@ def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms:
     return TimeStrip(
         answer=verdicts,
         incidents=incidents,
+        axis=axis,
+        window_ms=window_ms,
         windows=windows,
         bars=tuple(_incident(row, axis, span, window_ms) for row in incidents.rows),
         ticks=time_ticks(span),
@@ -131,53 +137,94 @@ def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
     )
 
 
-def draw_lines(
-    answer: Answer,
-    span: TimeWindow,
-    window_ms: int,
-    *,
-    title: str,
-    says: str,
-    hot: Iterable[str],
-    levels: Iterable[tuple[float, str, str]] = (),
-    spans: tuple[Stretch, ...] = (),
-    format_value: Callable[[float], str],
-) -> LineChart:
-    """Draws a line per broker, broken where windows are missing; `hot` columns stand out."""
-    names = [name for name in answer.columns[1:] if name not in BAND]
-    known = [row[name] for row in answer.rows for name in answer.columns[1:] if row[name] is not None]
-    levels = tuple(levels)
-    hot = set(hot)
-    has_strips = BAND[0] in answer.columns
-    top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
-    upright = Scale(min(known) if has_strips else 0.0, top)  # a strip is too low to spend half of it below all values
-    kinds = {
-        name: "hot" if name in hot else f"line{0 if has_strips else place}" for place, name in enumerate(sorted(names))
-    }
-    axis = Scale(span.start_ms, span.end_ms)
-    lines = tuple(
-        Line(
-            name=name.replace("_", " "),
-            kind=kinds[name],
-            path=_path(
-                [(milliseconds_of(row["window_start"]), row[name]) for row in answer.rows], axis, window_ms, upright
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartOverWindows:
+    """Lines of brokers over the windows, as data."""
+
+    name: str
+    sql: str
+    ranks: str  # the statement by which brokers are ordered
+    expression: str  # what a broker's line shows
+    title: str
+    says: str
+    order: str  # how the first brokers stand out
+    has_limit: bool  # the fair share and the limit are lines across, brokers above it stand out
+    write: Callable[[float], str]
+
+    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> LineChart | None:
+        """Draws a line per broker, broken where windows are missing; None where nobody is known."""
+        brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
+        if not brokers:
+            return None
+        answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
+        levels: list[tuple[float, str, str]] = []
+        hot: set[str] = set()
+        first = next((row for row in shares.rows if row["limit_value"]), None)
+        if self.has_limit and first is not None:
+            fair = first["expected_share"]
+            levels = [(fair, "fair", ""), (fair * first["limit_value"], "limit", "")]
+            hot = {f"broker_{row['broker_id']}" for row in shares.rows if is_above(row)}
+        values = {name: [row[name] for row in answer.rows] for name in answer.columns[1:]}
+        known = [value for line in values.values() for value in line if value is not None]
+        has_strips = BAND[0] in values
+        top = max([*known, *(value for value, _, _ in levels)], default=1.0) * 1.06 or 1.0
+        upright = Scale(min(known) if has_strips else 0.0, top)  # strips are too low to spend half on what is below all
+        grid = [(value, "grid", self.write(value)) for value in round_values(top)]
+        names = [name for name in values if name not in BAND]
+        kinds = {name: f"line{0 if has_strips else place}" for place, name in enumerate(sorted(names))}
+        starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
+        reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
+        return LineChart(
+            answer=answer,
+            title=self.title,
+            says=self.says + self._describe_strips(len(brokers)) + reach,
+            lines=tuple(
+                Line(
+                    name=name.replace("_", " "),
+                    kind="hot" if name in hot else kinds[name],
+                    path=_path(zip(starts, values[name], strict=True), strip, upright),
+                    says=_describe_line([value for value in values[name] if value is not None], self.write),
+                )
+                for name in names
             ),
-            says=_describe_line([row[name] for row in answer.rows if row[name] is not None], format_value),
+            band=_band(answer, strip, upright) if has_strips else "",
+            levels=tuple((round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in grid + levels),
+            spans=strip.bars,
+            ticks=strip.ticks,
         )
-        for name in names
-    )
-    grid = tuple((round(_HEIGHT - upright.at(value), 2), "grid", format_value(value)) for value in round_values(top))
-    drawn = tuple((round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in levels)
-    return LineChart(
-        answer=answer,
-        title=title,
-        says=f"{says} Strips reach from {format_value(upright.low)} to {format_value(top)}." if has_strips else says,
-        lines=lines,
-        band=_band(answer, axis, window_ms, upright) if has_strips else "",
-        levels=grid + drawn,
-        spans=spans,
-        ticks=time_ticks(span),
-    )
+
+    def _describe_strips(self, count: int) -> str:
+        if count <= LINES_TOGETHER:
+            return ""
+        most = f"the {STRIPS_SHOWN} of {count} brokers that were {self.order}"
+        return (
+            f" A strip for {most if count > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
+            "the lowest to the highest of all brokers."
+        )
+
+
+SHARE_LINES = ChartOverWindows(
+    name="share_lines",
+    sql=queries.SHARE_LINES,
+    ranks=queries.LOUDEST,
+    expression="share",
+    title="Shares over the windows",
+    says="Tinted: incidents. Dashed: fair share; solid: limit.",
+    order="highest above their fair shares",
+    has_limit=True,
+    write=format_percent,
+)
+LATENCY_LINES = ChartOverWindows(
+    name="latency_lines",
+    sql=queries.LATENCY_LINES,
+    ranks=queries.SLOWEST,
+    expression="request_latency_avg_ms",
+    title="Mean request latency over the windows",
+    says="Tinted: incidents.",
+    order="slowest",
+    has_limit=False,
+    write=format_ms,
+)
 
 
 def _describe_line(values: list[float], format_value: Callable[[float], str]) -> str:
@@ -195,26 +242,27 @@ def round_values(top: float) -> list[float]:
     return [step * count for count in range(1, int(top / step) + 1) if step * count < 0.97 * top]
 
 
-def _band(answer: Answer, axis: Scale, window_ms: int, upright: Scale) -> str:
+def _band(answer: Answer, strip: TimeStrip, upright: Scale) -> str:
     """Draws the area from the lowest to the highest broker, a step per window."""
     low, high = BAND
     return "".join(
-        f"M{10 * axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"
-        f"H{10 * axis.at(start_ms + window_ms):.1f}V{_HEIGHT - upright.at(row[low]):.2f}H{10 * axis.at(start_ms):.1f}Z"
+        f"M{10 * strip.axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"
+        f"H{10 * strip.axis.at(start_ms + strip.window_ms):.1f}V{_HEIGHT - upright.at(row[low]):.2f}"
+        f"H{10 * strip.axis.at(start_ms):.1f}Z"
         for row in answer.rows
         if row[low] is not None
         for start_ms in [milliseconds_of(row["window_start"])]
     )
 
 
-def _path(points: list[tuple[int, float | None]], axis: Scale, window_ms: int, upright: Scale) -> str:
+def _path(points: Iterable[tuple[int, float | None]], strip: TimeStrip, upright: Scale) -> str:
     parts, previous_ms = [], None
     for start_ms, value in points:
         if value is None:
             previous_ms = None
             continue
-        is_next = previous_ms is not None and start_ms - previous_ms <= window_ms
-        x, y = 10 * axis.at(start_ms + window_ms / 2), _HEIGHT - upright.at(value)
+        is_next = previous_ms is not None and start_ms - previous_ms <= strip.window_ms
+        x, y = 10 * strip.axis.at(start_ms + strip.window_ms / 2), _HEIGHT - upright.at(value)
         # a point alone is a line without length, which a round cap makes a dot
         parts.append(f"{'L' if is_next else f'M{x:.1f} {y:.2f}L'}{x:.1f} {y:.2f}")
         previous_ms = start_ms

@@ -3,15 +3,19 @@
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 
-from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
+from pipeline.model.number_text import format_bytes, format_name, format_points, format_ratio
+from pipeline.report import queries
 from pipeline.report.answers import Answer, AnswerRow
-from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, Scale, TableChart, scale_over
+from pipeline.report.brokers import format_share
+from pipeline.report.table_chart import NAME_LENGTH, UNKNOWN, ChartColumn, Point, Rows, TableChart, Words
 
-NAME_LENGTH = 60
 _STEPS = 8
 _SHOWN_TOPICS = 15
+
+
+TOPIC = Words("topic", "topic", partial(format_name, limit=NAME_LENGTH))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,36 +51,42 @@ class HeatMap:
     steps: tuple[str, ...]
 
 
-def draw_topics(answer: Answer, broker: int) -> TableChart | None:
-    """Draws what each topic adds to the broker's excess or takes from it; None without traffic."""
-    total = sum(row["size_bytes"] for row in answer.rows)
-    if not total:
-        return None
-    both = answer.rows if len(answer.rows) <= _SHOWN_TOPICS else (*answer.rows[: _SHOWN_TOPICS - 5], *answer.rows[-5:])
-    shares = [row["excess_bytes"] / total for row in both]
-    scale = Scale(min([*shares, 0.0]), max([*shares, 0.0]) * 1.04)
-    rows = [
-        ChartRow(
-            cells=(
-                format_name(row["topic"], NAME_LENGTH),
-                format_points(share),
-                format_bytes(row["own_bytes"]),
-                format_bytes(row["size_bytes"]),
-            ),
-            marks=(scale.area("hot" if share >= 0 else "minus", 0.0, share), scale.point("fair", 0.0)),
-            key=row["topic"],
+def topics_of(broker: int) -> TableChart:
+    """What each topic adds to a broker's excess or takes from it."""
+
+    def select(rows: Rows) -> Rows:
+        total = sum(row["size_bytes"] for row in rows)
+        return (
+            [row | {"points": row["excess_bytes"] / total, "place": place} for place, row in enumerate(rows)]
+            if total
+            else ()
         )
-        for row, share in zip(both, shares, strict=True)
-    ]
-    rest = len(answer.rows) - len(both)
+
+    def draw_ends(rows: Rows) -> Rows:
+        return rows if len(rows) <= _SHOWN_TOPICS else (*rows[: _SHOWN_TOPICS - 5], *rows[-5:])
+
+    def say(rows: Rows) -> str:
+        left_out = rows[-1]["place"] + 1 - len(rows)
+        return (
+            "What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes; over all topics "
+            "they sum to its excess." + (f" {left_out} topics in between are in the numbers." if left_out else "")
+        )
+
     return TableChart(
-        answer=answer,
+        name="topics",
+        sql=queries.TOPICS,
         title=f"Topics that make broker {broker} what it is",
-        says="What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes; over all topics "
-        "they sum to its excess." + (f" {rest} topics in between are in the numbers." if rest else ""),
-        columns=("topic", "points", "on this broker", "in the cluster"),
-        rows=rows,
-        legend=(Legend(kind="hot", text="adds"), Legend(kind="minus", text="takes away")),
+        says=say,
+        select=lambda rows: draw_ends(select(rows)),
+        columns=(
+            TOPIC,
+            ChartColumn("points", "points", format_points),
+            ChartColumn("on this broker", "own_bytes", format_bytes),
+            ChartColumn("in the cluster", "size_bytes", format_bytes),
+        ),
+        marks=(Point(lambda row: "hot" if row["points"] >= 0 else "minus", "points", start=0.0), Point("fair", 0.0)),
+        legend=(("hot", "adds"), ("minus", "takes away")),
+        key="topic",
     )
 
 
@@ -93,7 +103,7 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> HeatMap:
         HeatRow(
             topic=format_name(topic, NAME_LENGTH),
             key=topic,
-            points=format_points(excess.get(topic, 0.0) / total) if total else NONE,
+            points=format_points(excess.get(topic, 0.0) / total) if total else UNKNOWN,
             size=format_bytes(sum(row["size_bytes"] for row in by_topic[topic])),
             cells=tuple(_cell(row, largest, broker) for row in by_topic[topic]),
         )
@@ -125,37 +135,24 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> HeatCell:
     )
 
 
-def draw_hot_keys(answer: Answer) -> TableChart | None:
-    """The heaviest keys by their pseudonyms; None where keys were not read."""
-    if not answer.rows:
-        return None
-    heavy = [row for row in answer.rows if row["is_heavy"]]
-    scale = scale_over([row["topic_ratio"] for row in answer.rows])
-    return TableChart(
-        answer=answer,
-        title="Heaviest keys",
-        says=f"{len(heavy)} of them hold more than a partition's part of their topic: no hash spreads these."
-        if heavy
-        else "None of them holds more than a partition's part of its topic.",
-        columns=("key", "of its topic", "bytes", "partition", "leader"),
-        texts=frozenset({3}),
-        rows=[
-            ChartRow(
-                cells=(
-                    row["key"],
-                    format_percent(row["topic_ratio"], 1),
-                    format_bytes(row["size_bytes"]),
-                    f"{format_name(row['topic'], NAME_LENGTH)}-{row['partition']}",
-                    known(row["leader_id"], lambda leader: f"{leader}"),
-                ),
-                marks=(scale.area("hot" if row["is_heavy"] else "bar", 0, row["topic_ratio"]),),
-                is_marked=row["is_heavy"],
-                key=row["topic"],
-            )
-            for row in answer.rows
-        ],
-        legend=(
-            Legend(kind="hot", text="more than a partition's part: heavy"),
-            Legend(kind="bar", text="part of its topic's bytes"),
-        ),
-    )
+HOT_KEYS = TableChart(
+    name="hot_keys",
+    sql=queries.HOT_KEYS,
+    title="Heaviest keys",
+    says=lambda rows: (
+        f"{heavy} of them hold more than a partition's part of their topic: no hash spreads these."
+        if (heavy := sum(row["is_heavy"] for row in rows))
+        else "None of them holds more than a partition's part of its topic."
+    ),
+    columns=(
+        Words("key", "key", str),
+        ChartColumn("of its topic", "topic_ratio", format_share),
+        ChartColumn("bytes", "size_bytes", format_bytes),
+        Words("partition", lambda row: f"{format_name(row['topic'], NAME_LENGTH)}-{row['partition']}", str),
+        ChartColumn("leader", "leader_id"),
+    ),
+    marks=(Point(lambda row: "hot" if row["is_heavy"] else "bar", "topic_ratio", start=0.0),),
+    legend=(("hot", "more than a partition's part: heavy"), ("bar", "part of its topic's bytes")),
+    is_marked="is_heavy",
+    key="topic",
+)

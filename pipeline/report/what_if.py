@@ -2,221 +2,179 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_ratio
-from pipeline.report.answers import Answer, AnswerRow
-from pipeline.report.brokers import NONE, known
-from pipeline.report.marks import ChartRow, Legend, Mark, Scale, TableChart, scale_over
-from pipeline.report.topics import NAME_LENGTH
+from pipeline.model.trust import Trust
+from pipeline.report import queries
+from pipeline.report.answers import AnswerRow
+from pipeline.report.brokers import format_share
+from pipeline.report.table_chart import (
+    NAME_LENGTH,
+    ChartColumn,
+    Point,
+    Rows,
+    Scale,
+    TableChart,
+    Words,
+    format_known,
+    format_words,
+)
+from pipeline.report.topics import TOPIC
 
-_TRUSTED = "trusted"
 
+def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
+    """A column of predictions with their ranges, the range where it is wider than the digits shown."""
 
-def with_range(value: float | None, low: float | None, high: float | None, write: Callable[[float], str]) -> str:
-    """A prediction and its range, the range where it is wider than the digits shown; a line breaks only between them."""
-    if value is None:
-        return NONE
-    if low is None or high is None or write(low) == write(high):
-        return write(value)
-    return " ".join(
-        part.replace(" ", "\N{NO-BREAK SPACE}") for part in (write(value), f"[{write(low)} to {write(high)}]")
-    )
-
-
-def draw_advice(answer: Answer) -> TableChart | None:
-    """Draws recommendations with the predicted share ratio; None where there are none."""
-    if not answer.rows:
-        return None
-    values = [row[name] for row in answer.rows for name in ("share_ratio", "predicted_ratio_high")]
-    scale = scale_over(values)
-    rows, subject = [], ""
-    for row in answer.rows:
-        is_first, subject = row["subject"] != subject, row["subject"]
-        rows.append(
-            ChartRow(
-                cells=(
-                    f"{row['rank']}. {row['title'].replace('`', '')}",
-                    with_range(
-                        row["predicted_ratio"], row["predicted_ratio_low"], row["predicted_ratio_high"], format_ratio
-                    ),
-                    "yes" if row["is_enough"] else "no",
-                    format_bytes(row["moved_bytes"]) if row["moved_bytes"] else "nothing",
-                ),
-                marks=_ratio_marks(row, scale),
-                is_marked=bool(row["is_enough"]) and row["rank"] == 1,
-                key=row["topic"],
-                group=f"{subject}, now at {format_ratio(row['share_ratio'])}" if is_first else "",
-                note=row["text"].replace("`", ""),
-            )
+    def write_row(row: AnswerRow) -> str | None:
+        value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        if value is None or low is None or high is None or write(low) == write(high):
+            return None if value is None else write(value)
+        # a line breaks only between the two
+        return " ".join(
+            part.replace(" ", "\N{NO-BREAK SPACE}") for part in (write(value), f"[{write(low)} to {write(high)}]")
         )
-    return TableChart(
-        answer=answer,
-        title="What to do, and what each action would bring",
-        says="Share over fair share of the broker, had the window's traffic met the action; best first.",
-        columns=("action", "ratio after", "enough", "copies"),
-        texts=frozenset({2}),
-        rows=rows,
-        legend=_RANGE_LEGEND,
+
+    return ChartColumn(title, write_row)
+
+
+def _if_trusted(trust: str, column: ChartColumn) -> ChartColumn:
+    """The column with what is not trusted as unknown."""
+    return ChartColumn(
+        column.title, lambda row: column.text(row) if row[trust] in {None, Trust.TRUSTED} else "unknown", str
     )
 
 
-def draw_promises(answer: Answer) -> TableChart | None:
-    """Draws earlier advice: promised beside actual, and the score of its kind; None where there was none."""
-    if not answer.rows:
-        return None
-    names = ("share_ratio", "corrected_ratio_high", "without_ratio", "actual_ratio")
-    scale = scale_over([row[name] for row in answer.rows for name in names])
-    counts = Counter(row["outcome"] for row in answer.rows)
-    done = counts["kept"] + counts["broken"]
-    return TableChart(
-        answer=answer,
-        title="What became of earlier advice",
-        says=f"{counts['kept']} of {done} promises that can be judged were kept; {counts['not_carried_out']} were not carried "
-        "out. Promised: share over fair share on the traffic of the window that judges, volumes and other topics as they are.",
-        columns=("action", "promised", "without", "it is", "outcome", "its kind so far"),
-        texts=frozenset({4, 5}),
-        rows=[_promise_row(row, scale) for row in answer.rows],
-        legend=(*_RANGE_LEGEND, Legend(kind="limit", text="without the advice")),
+def _prediction(name: str, observed: str, write: Callable[[float], str]) -> tuple[Point, ...]:
+    """Marks of a prediction with its range, beside what was observed."""
+    return (
+        Point("range", f"{name}_high", legend="range: nine real runs of ten lie in it", start=f"{name}_low"),
+        Point("observed", observed, write, legend="observed"),
+        Point("dot", name, write, "predicted", legend="predicted"),
     )
 
 
-def _promise_row(row: AnswerRow, scale: Scale) -> ChartRow:
-    marks = [scale.point("fair", 1.0)]
-    if row["corrected_ratio"] is not None:
-        marks += [
-            scale.area("range", row["corrected_ratio_low"], row["corrected_ratio_high"]),
-            scale.point("limit", row["without_ratio"], f"without {format_ratio(row['without_ratio'])}"),
-            scale.point("observed", row["actual_ratio"], f"observed {format_ratio(row['actual_ratio'])}"),
-            scale.point("dot", row["corrected_ratio"], f"promised {format_ratio(row['corrected_ratio'])}"),
-        ]
-    low, high = row["corrected_ratio_low"], row["corrected_ratio_high"]
-    return ChartRow(
-        cells=(
-            f"{row['subject']}: {row['title'].replace('`', '')}",
-            with_range(row["corrected_ratio"], low, high, format_ratio),
-            known(row["without_ratio"], format_ratio),
-            known(row["actual_ratio"], format_ratio),
-            row["outcome"].replace("_", " "),
-            f"{row['kept_count']} kept, {row['broken_count']} broken",
-        ),
-        marks=tuple(marks),
-        is_marked=row["outcome"] == "broken",
-        key=row["topic"],
-        note=row["reason"],
-    )
+EVEN = Point("fair", 1.0, legend="even: 1.00x")
 
 
-_RANGE_LEGEND = (
-    Legend(kind="observed", text="observed"),
-    Legend(kind="dot", text="predicted"),
-    Legend(kind="range", text="range: nine real runs of ten lie in it"),
-    Legend(kind="fair", text="even: 1.00x"),
+def _plain(name: str, row: AnswerRow) -> str:
+    """A text without the marks of code."""
+    return str(row[name]).replace("`", "")
+
+
+def yes_or_no(value: object) -> str:
+    """A condition in a column of words."""
+    return "yes" if value else "no"
+
+
+ADVICE = TableChart(
+    name="advice",
+    sql=queries.ADVICE,
+    title="What to do, and what each action would bring",
+    says="Share over fair share of the broker, had the window's traffic met the action; best first.",
+    columns=(
+        Words("action", lambda row: f"{row['rank']}. {_plain('title', row)}", str),
+        ranged("ratio after", "predicted_ratio", format_ratio),
+        Words("enough", "is_enough", yes_or_no),
+        ChartColumn("copies", "moved_bytes", lambda moved: format_bytes(moved) if moved else "nothing"),
+    ),
+    marks=(EVEN, *_prediction("predicted_ratio", "share_ratio", format_ratio)),
+    is_marked=lambda row: row["is_enough"] and row["rank"] == 1,
+    key="topic",
+    group=lambda row: f"{row['subject']}, now at {format_ratio(row['share_ratio'])}",
+    note=partial(_plain, "text"),
 )
 
 
-def _ratio_marks(row: AnswerRow, scale: Scale) -> tuple[Mark, ...]:
-    if row["predicted_ratio"] is None:
-        observed = f"observed {format_ratio(row['share_ratio'])}"
-        return (scale.point("fair", 1.0), scale.point("observed", row["share_ratio"], observed))
+def _say_promises(rows: Rows) -> str:
+    counts = Counter(row["outcome"] for row in rows)
     return (
-        scale.point("fair", 1.0),
-        scale.area("range", row["predicted_ratio_low"], row["predicted_ratio_high"]),
-        scale.point("observed", row["share_ratio"], f"observed {format_ratio(row['share_ratio'])}"),
-        scale.point("dot", row["predicted_ratio"], f"predicted {format_ratio(row['predicted_ratio'])}"),
+        f"{counts['kept']} of {counts['kept'] + counts['broken']} promises that can be judged were kept; "
+        f"{counts['not_carried_out']} were not carried out. Promised: share over fair share on the traffic of the window "
+        "that judges, volumes and other topics as they are."
     )
 
 
-def draw_replay(answer: Answer) -> TableChart | None:
-    """Per topic what was observed, the back-test and each candidate; None where nothing was replayed."""
-    if not answer.rows:
-        return None
-    names = ("observed_peak", "peak_low", "peak_high")
-    highest = max((row[name] for row in answer.rows for name in names if row[name] is not None), default=1.0)
-    scale = Scale(1.0, max(highest * 1.02, 1.1))
-    rows, topic = [], None
-    for row in answer.rows:
-        is_first, topic = row["topic"] != topic, row["topic"]
-        group = ""
-        if is_first:
-            group = f"{format_name(topic, NAME_LENGTH)}: observed {known(row['observed_peak'], format_ratio)}"
-        rows.append(_candidate_row(row, scale, group))
-    trusted = sum(row["trust"] == _TRUSTED for row in answer.rows if row["is_baseline"])
-    count = sum(bool(row["is_baseline"]) for row in answer.rows)
-    return TableChart(
-        answer=answer,
-        title="Observed, back-test, candidates",
-        says=f"The topic's highest broker over the mean one, for the {count} topics with most bytes. The current setup is predicted "
-        f"as well: that back-test can be trusted for {trusted} of {count} topics.",
-        columns=("candidate", "highest broker", "keys moved", "p99 latency", "records per batch", "trust"),
-        texts=frozenset({5}),
-        rows=rows,
-        legend=_RANGE_LEGEND,
+KEPT_PROMISES = TableChart(
+    name="promises",
+    sql=queries.PROMISES,
+    title="What became of earlier advice",
+    says=_say_promises,
+    columns=(
+        Words("action", lambda row: f"{row['subject']}: {_plain('title', row)}", str),
+        ranged("promised", "corrected_ratio", format_ratio),
+        ChartColumn("without", "without_ratio", format_ratio),
+        ChartColumn("it is", "actual_ratio", format_ratio),
+        Words("outcome", "outcome", format_words),
+        Words("its kind so far", lambda row: f"{row['kept_count']} kept, {row['broken_count']} broken"),
+    ),
+    marks=(
+        EVEN,
+        *_prediction("corrected_ratio", "actual_ratio", format_ratio),
+        Point("limit", "without_ratio", format_ratio, "without", legend="without the advice"),
+    ),
+    is_marked=lambda row: row["outcome"] == "broken",
+    key="topic",
+    note="reason",
+)
+
+
+def _say_replay(rows: Rows) -> str:
+    baselines = [row for row in rows if row["is_baseline"]]
+    return (
+        f"The topic's highest broker over the mean one, for the {len(baselines)} topics with most bytes. The current setup is "
+        f"predicted as well: that back-test can be trusted for {sum(row['trust'] == Trust.TRUSTED for row in baselines)} of "
+        f"{len(baselines)} topics."
     )
 
 
-def _candidate_row(row: AnswerRow, scale: Scale, group: str) -> ChartRow:
-    marks = []
-    if row["peak"] is not None:
-        low, high = (row["peak"] if row[name] is None else row[name] for name in ("peak_low", "peak_high"))
-        marks = [
-            scale.area("range", low, high),
-            scale.point("dot", row["peak"], f"predicted {format_ratio(row['peak'])}"),
-        ]
-    if row["observed_peak"] is not None:
-        marks.insert(0, scale.point("observed", row["observed_peak"], f"observed {format_ratio(row['observed_peak'])}"))
-    return ChartRow(
-        cells=(
-            "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH),
-            with_range(row["peak"], row["peak_low"], row["peak_high"], format_ratio),
-            known(row["keys_moved_ratio"], format_percent),
-            with_range(row["latency_p99_ms"], row["latency_p99_ms_low"], row["latency_p99_ms_high"], format_ms),
-            known(row["records_per_batch"], lambda count: f"{count:.1f}"),
-            NONE if row["trust"] is None else "yes" if row["trust"] == _TRUSTED else "no",
+REPLAY = TableChart(
+    name="replay",
+    sql=queries.REPLAY,
+    title="Observed, back-test, candidates",
+    says=_say_replay,
+    scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
+    columns=(
+        Words(
+            "candidate", lambda row: "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH)
         ),
-        marks=tuple(marks),
-        is_marked=bool(row["is_baseline"]),
-        key=row["topic"],
-        group=group,
-        note="" if row["trust"] in {None, _TRUSTED} or not row["is_baseline"] else row["trust"],
-    )
+        ranged("highest broker", "peak", format_ratio),
+        ChartColumn("keys moved", "keys_moved_ratio", format_percent),
+        _if_trusted("latency_trust", ranged("half within", "latency_p50_ms", format_ms)),
+        _if_trusted("batches_trust", ChartColumn("records per batch", "records_per_batch", "{:.1f}".format)),
+        Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
+    ),
+    marks=(*_prediction("peak", "observed_peak", format_ratio),),
+    is_marked="is_baseline",
+    key="topic",
+    group=lambda row: (
+        f"{format_name(row['topic'], NAME_LENGTH)}: observed {format_known(row['observed_peak'], format_ratio)}"
+    ),
+    note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
+)
 
 
-def draw_back_tests(answer: Answer) -> TableChart | None:
-    """The current setup: predicted beside observed, for each topic; None where nothing was predicted."""
-    rows = [row for row in answer.rows if row["observed_share"] is not None and row["predicted_share"] is not None]
-    if not rows:
-        return None
-    scale = scale_over([row[name] for row in rows for name in ("observed_share", "predicted_share_high")])
-    trusted = sum(bool(row["is_trusted"]) for row in rows)
-    return TableChart(
-        answer=answer,
-        title="Can these predictions be trusted?",
-        says=f"Back-tests of {trusted} of {len(rows)} topics hold: the share of the broker predicted worst is within its bar.",
-        columns=("topic", "predicted", "observed", "error, points", "may be", "current partitioner", "trusted"),
-        texts=frozenset({5, 6}),
-        rows=[_back_test_row(row, scale) for row in rows],
-        legend=_RANGE_LEGEND[:3],
-    )
-
-
-def _back_test_row(row: AnswerRow, scale: Scale) -> ChartRow:
-    low, high = row["predicted_share_low"], row["predicted_share_high"]
-    predicted, observed = row["predicted_share"], row["observed_share"]
-    marks = [scale.point("observed", observed, f"observed {format_percent(observed, 1)}")]
-    if low is not None and high is not None:
-        marks.append(scale.area("range", low, high))
-    marks.append(scale.point("dot", predicted, f"predicted {format_percent(predicted, 1)}"))
-    return ChartRow(
-        cells=(
-            format_name(row["topic"], NAME_LENGTH),
-            with_range(predicted, low, high, lambda share: format_percent(share, 1)),
-            format_percent(observed, 1),
-            known(row["share_error_points"], lambda points: f"{points:.1f}"),
-            known(row["share_bar_points"], lambda points: f"{points:.1f}"),
-            f"{row['partitioner'] or 'unknown'} ({row['partitioner_source']})",
-            "yes" if row["is_trusted"] else "no",
-        ),
-        marks=tuple(marks),
-        key=row["topic"],
-        note="" if row["is_trusted"] else row["trust"] or "",
-    )
+BACK_TESTS = TableChart(
+    name="back_tests",
+    sql=queries.BACK_TESTS,
+    title="Can these predictions be trusted?",
+    says=lambda rows: (
+        f"Back-tests of {sum(bool(row['is_trusted']) for row in rows)} of {len(rows)} topics hold: the share of the broker "
+        "predicted worst is within its bar."
+    ),
+    select=lambda rows: [
+        row for row in rows if row["observed_share"] is not None and row["predicted_share"] is not None
+    ],
+    columns=(
+        TOPIC,
+        ranged("predicted", "predicted_share", format_share),
+        ChartColumn("observed", "observed_share", format_share),
+        ChartColumn("error, points", "share_error_points", "{:.1f}".format),
+        ChartColumn("may be", "share_bar_points", "{:.1f}".format),
+        Words("current partitioner", lambda row: f"{row['partitioner'] or 'unknown'} ({row['partitioner_source']})"),
+        Words("trusted", "is_trusted", yes_or_no),
+    ),
+    marks=_prediction("predicted_share", "observed_share", format_share),
+    key="topic",
+    note=lambda row: None if row["is_trusted"] else row["trust"],
+)

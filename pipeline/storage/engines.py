@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from pipeline.engine import CONNECT_MODE, connect_mode, note_sail
+from pipeline.engine import connect_mode, note_sail
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,17 +54,6 @@ def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
 
         with connect_mode(is_on=False), running_session(config, app_name=app_name) as session:
             yield session
-
-
-def keep_engine(config: Spark, *, app_name: str) -> None:
-    """Starts the engine for all that this process does after; it ends with the process."""
-    if config.engine == "sail":
-        os.environ[CONNECT_MODE] = "1"
-        start_sail()
-    elif config.remote is None:
-        from pipeline.storage.session import create_session  # noqa: PLC0415 - a JVM's client, and Delta's jars
-
-        create_session(config, app_name=app_name)
 
 
 def start_sail() -> SparkSession:

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from aiosmtpd.controller import Controller
 
-from pipeline.cli.demo import prepare_demo
 from pipeline.config_file import CONFIG_VARIABLE, load_config
 from pipeline.model.window import TimeWindow
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.dags.airflow_process import AirflowHome
 from tests.dags.open_reports import DOCS, NAME
+from tests.lab.demo.recording import prepare_demo
 from tests.lab.process import free_ports
 
 MINUTE_MS = 60_000
@@ -178,10 +178,10 @@ def ran(described, capture_slice, inbox, tmp_path_factory):
     span = str(capture_slice.span)
     steps = [
         ("set", {CONFIG_VARIABLE: str(configs["empty"]), SMTP: json.dumps(connection)}),
-        ("run", "ingest"),
+        ("run", "partition_health_ingest"),
         ("set", {CONFIG_VARIABLE: str(configs["ranged"]), SMTP: None}),
-        *(("run", dag_id, span) for dag_id in ("ingest", "replay", "health")),
-        ("run", "maintenance"),
+        *(("run", f"partition_health_{name}", span) for name in ("ingest", "replay", "health")),
+        ("run", "partition_health_maintenance"),
         ("set", {CONFIG_VARIABLE: str(configs["hostile"])}),
         ("ask", "2026-11-21T09:00:00Z/PT1H", HOSTILE, HOSTILE),
     ]

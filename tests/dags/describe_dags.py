@@ -6,7 +6,7 @@ Arguments: `WINDOW+GRACE` of schedules whose runs are printed, too.
 import json
 import sys
 
-from dags.airflow_home import DAGS_FOLDER, migrate_database
+from dags.airflow_home import DAGS_FOLDER
 from pipeline.errors import ConfigError, DataGateError, DeliveryError, SparkFailedError, StorageConflictError
 
 ERRORS = {
@@ -30,7 +30,9 @@ def _listed(callbacks):
 
 
 def main() -> None:
-    migrate_database()
+    from airflow.utils.db import upgradedb  # noqa: PLC0415  # reads the environment
+
+    upgradedb()
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415  # needs the database
 
     before = set(sys.modules)

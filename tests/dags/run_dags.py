@@ -47,7 +47,7 @@ def by_name(instances):
 
 def run(bag, dag_id: str, window: str | None = None) -> dict[str, object]:
     conf = {"window": window} if window else None
-    bag.dags[dag_id].deadline = None  # see dags/run_once.py
+    bag.dags[dag_id].deadline = None  # see tests/lab/demo/__main__.py
     dag_run = bag.dags[dag_id].test(logical_date=None, run_conf=conf)
     return {
         "state": dag_run.state,

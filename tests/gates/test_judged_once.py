@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from pipeline.cli.steps import judge_windows
+from pipeline.steps import judge_windows
 from pipeline.storage.durability import find_version
 from pipeline.storage.locks import holding
 from pipeline.storage.tables_on_disk import table_path

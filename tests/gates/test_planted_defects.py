@@ -20,6 +20,7 @@ from pipeline.errors import StorageError
 from pipeline.jobs import ingest
 from pipeline.model.trust import Trust
 from pipeline.model.verdict import Verdict
+from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.rows import broker_rows, partition_rows
 from pipeline.replay.simulated.runs import CELL_RECORDS
@@ -166,7 +167,7 @@ def lossy(kept, lost_count, *, ending=0):
                 one, cells=cells, refused_count=lost_count, done_count=one.done_count - lost_count - ending
             )
         topic, outcome = outcome_of(SimulatedTopic(recorded, runs))
-        columns = comparison_row(topic, outcome, {"trust": Trust.TRUSTED})
+        columns = comparison_row(topic, outcome, dict.fromkeys(TRUSTS, Trust.TRUSTED) | {"share_error_points": None})
         named = {"topic": "orders", "candidate": "in-use"}
 
         def change_comparison(rows):
@@ -290,7 +291,7 @@ PLANTED = {
     "back_tests_gate": {
         "trust_follows": changed(TESTED, of(topic="orders", is_trusted=True), share_error_points=30.0),
         "trust_is_the_replays": changed(TESTED, run_in_vain, is_trusted=True, trust="trusted"),
-        "trust_is_earned": changed(TESTED, of(is_trusted=True), records_per_batch_ratio=0.5),
+        "trust_is_earned": changed(TESTED, of(batches_trust="trusted"), records_per_batch_ratio=0.5),
         "shares_within_bar": changed(
             TESTED, of(is_trusted=True), share_error_points=30.0, is_trusted=False, trust="not trustworthy: far off"
         ),

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.cli.steps import STEPS
 from pipeline.config_file import load_config
 from pipeline.environment import cache_directory
+from pipeline.steps import STEPS
 from pipeline.storage.jars import find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.tables.replay import REPLAY

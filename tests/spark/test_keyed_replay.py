@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 import pytest
 
 from expectations.replay_gate import check_replayed
-from pipeline.cli.replay_summary import describe_keys
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate
 from pipeline.errors import ConfigError, DataGateError
 from pipeline.jobs import replay
@@ -20,6 +19,7 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.tables.replay import REPLAY, REPLAY_RESULTS
+from tests.lab.demo.replay_summary import describe_keys
 from tests.spark.capture_runs import stable_columns, stored
 from tests.spark.conftest import STRATEGY
 from tests.spark.key_strategies import by_number

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from pipeline.cli.steps import STEPS, take_steps
 from pipeline.config.retention import SUMMED_UP
 from pipeline.errors import RowsNotKeptError
 from pipeline.model.window import milliseconds_of
+from pipeline.steps import STEPS, take_steps
 from pipeline.storage.rows import load_rows
 from pipeline.tables.keys import EXPIRING
 from tests.spark.capture_runs import SCRAPES, differences, plan

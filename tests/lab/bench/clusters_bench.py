@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from pipeline.cli.demo import CLUSTER, prepare_demo
 from pipeline.model.window import TimeWindow
 from tests.lab.bench.processes import CpuTime, PeakMemory
+from tests.lab.demo.recording import CLUSTER, prepare_demo
 from tests.lab.process import free_ports
 from tests.paper_rows import read_rows, with_rows
 

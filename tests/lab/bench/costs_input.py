@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from pipeline.cli.demo import prepare_demo
 from pipeline.model.window import TimeWindow, format_instant
 from tests.batches import START_MS, make_batch, make_records
 from tests.lab.bench.scan_bench import write_index, write_segment
+from tests.lab.demo.recording import prepare_demo
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 RECORDS_PER_BATCH = 100

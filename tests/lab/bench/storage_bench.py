@@ -16,12 +16,11 @@ import polars as pl
 import yaml
 from deltalake import DeltaTable, write_deltalake
 
-from pipeline.cli.demo import prepare_demo
-from pipeline.cli.steps import STEPS, take_steps
 from pipeline.config.retention import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs
+from pipeline.steps import STEPS, take_steps
 from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -32,6 +31,7 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.batches import START_MS
 from tests.lab.bench.collected_bench import write_log
 from tests.lab.bench.figures import best_of, write_between
+from tests.lab.demo.recording import prepare_demo
 
 CASES = ((100, 16), (1_000, 160), (10_000, 10))
 """Bytes of a value, records of a batch."""

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from pipeline.cli.demo import prepare_demo
 from pipeline.tables import TABLES
 from tests.lab.bench.figures import write_between
+from tests.lab.demo.recording import prepare_demo
 
 ROOT = Path(__file__).resolve().parents[3]
 MADE = Path("build/run")

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 import psutil
 
 from expectations import gates
-from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
 from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
+from pipeline.steps import judge_windows, replay_windows
 from pipeline.storage.engines import running_engine
 from pipeline.storage.spark_errors import SparkErrors
 from pipeline.storage.staging import FOLDER

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from pipeline.cli.demo import CLUSTER, prepare_demo
 from pipeline.config_file import load_config
 from pipeline.model.window import format_instant
 from tests.integration.object_store import ObjectStore
 from tests.integration.standalone_cluster import ROOT, StandaloneCluster, standalone_cluster
+from tests.lab.demo.recording import CLUSTER, prepare_demo
 from tests.lab.faults.bed import LEFT_OUT, Outcome, Post
 from tests.paper_rows import read_rows, with_rows
 from tests.spark.capture_runs import FEW_CANDIDATES, compare, list_rows, make_secret

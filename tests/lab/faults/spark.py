@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from pipeline.cli.steps import STEPS, take_steps
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
+from pipeline.steps import STEPS, take_steps
 from tests.integration.standalone_cluster import standalone_cluster
 from tests.lab.faults.bed import CONFIG, Child
 from tests.spark.capture_runs import plan

@@ -11,11 +11,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline.cli.steps import STEPS
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.model.window import HOUR_MS
 from pipeline.runs import plan_runs
+from pipeline.steps import STEPS
 from pipeline.storage.session import create_session, stop_session
 from tests.integration.standalone_cluster import CONF
 from tests.lab.bench.processes import list_descendants

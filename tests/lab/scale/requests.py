@@ -8,8 +8,8 @@ import sys
 from collections import Counter
 from itertools import pairwise
 
-from pipeline.cli.steps import STEPS as JOBS
 from pipeline.model.window import HOUR_MS
+from pipeline.steps import STEPS as JOBS
 from tests.integration.object_store import ObjectStore
 from tests.integration.standalone_cluster import ROOT, standalone_cluster
 from tests.lab.bench.scan_bench import write_index

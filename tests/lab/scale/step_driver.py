@@ -6,11 +6,11 @@
 import sys
 from pathlib import Path
 
-from pipeline.cli.steps import STEPS
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs
+from pipeline.steps import STEPS
 from pipeline.storage.session import create_session, stop_session
 from tests.integration.standalone_cluster import CONF
 from tests.lab.scale.driver import DRIVER_MEMORY

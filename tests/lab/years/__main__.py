@@ -16,12 +16,12 @@ from collections import defaultdict
 from pathlib import Path
 
 from expectations import gates
-from pipeline.cli.steps import judge_windows, replay_windows
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.model.window import HOUR_MS, TimeWindow, format_instant
 from pipeline.report import queries
 from pipeline.report.answers import Asker, pivot_columns
+from pipeline.steps import judge_windows, replay_windows
 from tests.engines import sail
 from tests.lab.archive import unpack_once
 from tests.lab.years.history import History

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pipeline.cli.progress import Progress
+from pipeline.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -29,7 +29,7 @@ def test_a_pipe_stays_silent_and_a_log_gets_a_line(caplog):
             logged.set()
 
     handler = Heard()
-    logger = logging.getLogger("pipeline.cli.progress")
+    logger = logging.getLogger("pipeline.progress")
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, logger.name), Progress(pipe, every_s=0.001).step("reading"):

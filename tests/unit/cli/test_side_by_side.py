@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.side_by_side import count_at_once, take_steps_apart
-from pipeline.cli.steps import StepReport
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.environment import count_cores, count_steps_at_once
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
+from pipeline.steps import StepReport
 from tests.config_files import write_configuration
 from tests.unit.jobs.test_pending_windows import FIRST
 

@@ -75,7 +75,7 @@ DRAWN = {
     "replay": {
         "highest broker": ranged("peak"),
         "keys moved": of("keys_moved_ratio"),
-        "p99 latency": ranged("latency_p99_ms"),
+        "half within": ranged("latency_p50_ms"),
         "records per batch": of("records_per_batch"),
     },
     "back_tests": {

@@ -6,10 +6,10 @@ from pyspark.errors import AnalysisException
 
 from pipeline.cli import main
 from pipeline.cli.run import _sum_up
-from pipeline.cli.steps import StepReport, take_steps
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError, SparkFailedError, StorageError
 from pipeline.runs import plan_runs
+from pipeline.steps import StepReport, take_steps
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.config_files import write_configuration

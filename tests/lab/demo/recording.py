@@ -1,6 +1,6 @@
 """The committed capture as input: unpacked, with a configuration that reads it.
 
-`python -m pipeline.cli.demo FOLDER` unpacks it and prints its windows.
+`python -m tests.lab.demo.recording FOLDER` unpacks it and prints its windows.
 """
 
 import json
@@ -15,7 +15,7 @@ import zstandard
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, format_instant
 
-CAPTURE_ARCHIVE = Path(__file__).resolve().parents[2] / "tests/data/capture.tar.zst"
+CAPTURE_ARCHIVE = Path(__file__).resolve().parents[2] / "data/capture.tar.zst"
 CLUSTER = "demo"
 # What a client upgrade would change: each version with its own defaults.
 DEMO_CANDIDATES = (
@@ -81,7 +81,7 @@ def unpack_capture(archive: Path, folder: Path) -> None:
             tarfile.open(fileobj=stream, mode="r|") as tar,
         ):
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2, as in Debian 12, has none
-            tar.extractall(folder)  # noqa: S202  (filtered by the line above)
+            tar.extractall(folder)
     except (OSError, tarfile.TarError, zstandard.ZstdError) as error:
         raise ConfigError(f"{archive} cannot be unpacked as a capture: {error}") from error
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from pipeline.cli.replay_summary import describe_keys, describe_shares, format_keys, format_shares
+from tests.lab.demo.replay_summary import describe_keys, describe_shares, format_keys, format_shares
 
 START = dt.datetime(2026, 11, 21, 9, 41, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)

@@ -1,6 +1,6 @@
 """What Spark did, from its event log: which query made which table, with how many tasks.
 
-`python -m dags.spark_events FOLDER` prints it as a table of Markdown, as docs/evidence/performance.md has it.
+`python -m tests.lab.demo.spark_events FOLDER` prints it as a table of Markdown, as docs/evidence/performance.md has it.
 """
 
 import json
@@ -64,9 +64,9 @@ def _read_events(folder: Path) -> Iterable[dict[str, Any]]:
 
 def main() -> None:
     """Prints the work below a folder."""
-    print("| query | queries | tasks |\n|---|---|---|")  # noqa: T201 - a command
+    print("| query | queries | tasks |\n|---|---|---|")
     for work in read_work(Path(sys.argv[1])):
-        print(f"| {work.doing} | {work.query_count} | {work.task_count} |")  # noqa: T201 - a command
+        print(f"| {work.doing} | {work.query_count} | {work.task_count} |")
 
 
 if __name__ == "__main__":

@@ -25,14 +25,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.progress import Progress
+from pipeline.config.airflow_names import AirflowNames
+from pipeline.progress import Progress
 
 if TYPE_CHECKING:
-    from pipeline.cli.demo import Demo
+    from tests.lab.demo.recording import Demo
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "build/run"
-DAG_IDS = ("ingest", "replay", "health", "maintenance")
+DAGS = ("ingest", "replay", "health", "maintenance")
+"""Without the configuration's prefix, which the demonstration leaves as it is."""
 SQL = (
     "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
 )
@@ -101,7 +103,7 @@ def run_all(console: Console, engine: str) -> int:
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("Python's modules loaded"):  # the first time they are compiled
         from dags.airflow_home import use_airflow_home
-        from pipeline.cli.demo import prepare_demo
+        from tests.lab.demo.recording import prepare_demo
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER, engine=engine)
     use_airflow_home(ROOT / ".airflow", demo.config)
@@ -114,9 +116,10 @@ def run_all(console: Console, engine: str) -> int:
     from pipeline.stages import count_tasks  # pyspark: that thread loads it first
 
     states: dict[str, dict[str, str]] = {}
-    for dag_id in DAG_IDS:
-        with console.phase(f"DAG {dag_id}", count_tasks):
-            states[dag_id] = run_dag(bag.dags[dag_id], demo)
+    for name in DAGS:
+        dag = bag.dags[AirflowNames().name(name)]
+        with console.phase(f"DAG {name}", count_tasks):
+            states[name] = run_dag(dag, demo)
     report(console, demo, states)
     if wrong := unexpected(states):
         console.say(f"\nFailed: {', '.join(wrong)}")
@@ -128,17 +131,28 @@ def run_all(console: Console, engine: str) -> int:
 def start_engine() -> None:
     """Starts the session that the tasks then find running in their process."""
     from pipeline.config_file import load_config
-    from pipeline.storage.engines import keep_engine  # loads pyspark, in this thread
 
-    keep_engine(load_config().spark, app_name="run_once")
+    config = load_config().spark
+    if config.engine == "sail":
+        from pipeline.engine import CONNECT_MODE
+        from pipeline.storage.engines import start_sail
+
+        os.environ[CONNECT_MODE] = "1"
+        start_sail()
+    else:
+        from pipeline.storage.session import create_session  # loads pyspark, in this thread
+
+        create_session(config, app_name="demo")
 
 
 def load_dags() -> Any:  # Airflow's DagBag
     """The DAGs of this checkout, in a database of the version installed."""
-    from dags.airflow_home import DAGS_FOLDER, migrate_database
-
-    migrate_database()
     from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
+    from airflow.utils.db import upgradedb
+
+    from dags.airflow_home import DAGS_FOLDER
+
+    upgradedb()  # 5 s when new, under one when not
 
     bag = DagBag(str(DAGS_FOLDER))
     if bag.import_errors:
@@ -167,10 +181,10 @@ def unexpected(states: dict[str, dict[str, str]]) -> list[str]:
 
 def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> None:
     """Tables with their rows, verdict, what the replay says, mails, a line of SQL to try."""
-    from dags.spark_events import list_work
-    from pipeline.cli.replay_summary import describe_keys, describe_shares
     from pipeline.config_file import load_config
     from pipeline.storage.tables_on_disk import count_rows
+    from tests.lab.demo.replay_summary import describe_keys, describe_shares
+    from tests.lab.demo.spark_events import list_work
 
     config = load_config()
     counts = [f"{name:<28} {count:>9,}" for name, count in count_rows(config.warehouse).items()]
