@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 from deltalake import DeltaTable
-
 from pipeline.cli.steps import STEPS, take_steps
+
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.tables_on_disk import table_path
