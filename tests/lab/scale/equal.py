@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 from deltalake import DeltaTable
+from pipeline.cli import main as run_cli
 from pipeline.cli.steps import STEPS, take_steps
 
 from pipeline.config_file import load_config
@@ -152,9 +153,8 @@ class Given:
             now = self.capture.recorded_until_ms if given == RECORDED else self.clock_ms(given)
             for host in self.list_disks(given):
                 to = ("--to", str(self.landing / given), "--host", host.name, "--rate", "1000")
-                run_command(
-                    ROOT, "-m", "pipeline", "collect", host, *to, "--config", config, "--as-of", format_instant(now)
-                )
+                code = run_cli(["collect", str(host), *to, "--config", str(config), "--as-of", format_instant(now)])
+                assert code == 0, f"collect {host}: exit code {code}"
 
 
 @contextmanager
