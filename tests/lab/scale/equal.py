@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 
 import yaml
 from deltalake import DeltaTable
-from pipeline.cli import main as run_cli
-from pipeline.cli.steps import STEPS, take_steps
 
+from pipeline.cli import main as run_cli
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow, format_instant
+from pipeline.steps import STEPS, take_steps
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
 from tests.config_files import write_configuration
