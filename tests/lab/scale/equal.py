@@ -106,7 +106,7 @@ class Given:
     """What is read: the part of the capture, the running brokers, and what hosts collected of both, by input."""
 
     capture: Capture
-    cluster: Cluster
+    cluster: Cluster | None
     spans: dict[str, TimeWindow]
     landing: Path
 
@@ -130,9 +130,11 @@ class Given:
             path = write_configuration(folder, named, mail={"to": ["kafka-platform@example.org"]}, **more)
             make_secret(folder)
             document = yaml.safe_load(path.read_text())
-        first = {COLLECTED: {"path": str(self.landing / given)}, LIVE: {"bootstrap_servers": self.cluster.bootstrap}}
-        if source in first:
-            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, **first[source]}
+        if source == COLLECTED:
+            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, "path": str(self.landing / given)}
+        elif source == LIVE:
+            servers = self.cluster.bootstrap if self.cluster else ""
+            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, "bootstrap_servers": servers}
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path
 
@@ -140,7 +142,7 @@ class Given:
         """Log directories by host."""
         if given == RECORDED:
             return sorted((self.capture.folder / "brokers").iterdir())
-        return [broker.log_directory for broker in self.cluster.brokers]
+        return [broker.log_directory for broker in self.cluster.brokers] if self.cluster else []
 
     def clock_ms(self, given: str) -> int:
         """The clock of a run: windows and what they allow for lateness are over."""
@@ -148,7 +150,7 @@ class Given:
 
     def collect(self, folder: Path) -> None:
         """Collects what there is, host by host."""
-        for given in (RECORDED, TRAFFIC):
+        for given in self.spans:
             config = self.write_config(folder / given, given, COLLECTED, SAIL)
             now = self.capture.recorded_until_ms if given == RECORDED else self.clock_ms(given)
             for host in self.list_disks(given):
@@ -158,7 +160,7 @@ class Given:
 
 
 @contextmanager
-def prepared(folder: Path) -> Iterator[Given]:
+def prepared(folder: Path, wanted: Sequence[str]) -> Iterator[Given]:
     """What is read; the brokers run for as long as the block."""
     whole_folder = unpack_once(ROOT / "tests/data/capture.tar.zst", ROOT / "build")
     manifest = json.loads((whole_folder / "manifest.json").read_text())
@@ -166,15 +168,16 @@ def prepared(folder: Path) -> Iterator[Given]:
     whole = Capture(whole_folder, clock["start_ms"], clock["end_ms"], clock["recorded_until_ms"])
     capture = whole.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
     well_again = whole.minute_of(manifest["slow"]["to_ms"])
-    with start_cluster(folder / "live", 3, is_brief=True) as cluster:
-        create_topics(cluster)
-        start_ms = coming_minutes()
-        produce(cluster.bootstrap, start_ms)
-        wait_for_checkpoints(cluster)
-        spans = {
-            RECORDED: whole.span(well_again - 2, well_again + 1),
-            TRAFFIC: TimeWindow(start_ms, start_ms + MINUTES * MINUTE_MS),
-        }
+    spans = {RECORDED: whole.span(well_again - 2, well_again + 1)}
+    with ExitStack() as stack:
+        cluster = None
+        if TRAFFIC in wanted:
+            cluster = stack.enter_context(start_cluster(folder / "live", 3, is_brief=True))
+            create_topics(cluster)
+            start_ms = coming_minutes()
+            produce(cluster.bootstrap, start_ms)
+            wait_for_checkpoints(cluster)
+            spans[TRAFFIC] = TimeWindow(start_ms, start_ms + MINUTES * MINUTE_MS)
         found = Given(capture, cluster, spans, folder / "landing")
         found.collect(folder / "collecting")
         yield found
@@ -277,13 +280,14 @@ def main() -> int:
     parser.add_argument("--base", type=Path, help="a checkout of another version, with a .venv")
     parser.add_argument("--keep", type=Path, help="a folder for all that is made; else it goes")
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--given", nargs="+", choices=(RECORDED, TRAFFIC), default=(RECORDED, TRAFFIC))
     parser.add_argument("--take", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.take:
         return take_all(options.take)
     with tempfile.TemporaryDirectory(prefix="equal-") as name, ExitStack() as stack:
         folder = options.keep or Path(name)
-        given = stack.enter_context(prepared(folder))
+        given = stack.enter_context(prepared(folder, options.given))
         warehouses = {}
         with ThreadPoolExecutor(len(options.only)) as pool:  # each waits for a process
             for found in pool.map(partial(run_engine, given, folder=folder), options.only):
@@ -308,7 +312,7 @@ def run_engine(given: Given, engine: str, *, folder: Path) -> dict[tuple[str, st
     """All inputs in one session of an engine; their warehouses."""
     place, plans, warehouses = folder / engine.replace(" ", "-"), [], {}
     with running(engine, place) as spark:
-        for name, source in INPUTS:
+        for name, source in (one for one in INPUTS if one[0] in given.spans):
             config = given.write_config(place / name / source, name, source, spark)
             span = given.spans[name]
             plans.append((str(config), span.start_ms, span.end_ms, given.clock_ms(name)))
