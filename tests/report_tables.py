@@ -127,6 +127,9 @@ def write_warehouse(
             }
         ),
     )
+    zones = {"kind": "produce", "from_zone": ["a", "b"], "to_zone": "b", "zone_source": "client", "topic": topics[0]}
+    moved = {"size_bytes": [9_000_000, 5_000_000], "is_between_zones": [True, False], "cost_per_month": [131.4, 0.0]}
+    write_rows(warehouse, "gold.zone_traffic", pl.DataFrame({"window_start": newest, **zones, **moved}))
     per_topic = pl.DataFrame({"partition": range(partitions)})
     places = all_topics.join(per_topic, how="cross").with_columns(
         leader_id=(pl.col("partition") + pl.col("topic_place")) % brokers,

@@ -20,6 +20,7 @@ from pipeline.advice.what_ifs import (
     foresee,
     pin_following,
 )
+from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, as_text, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
@@ -64,6 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_size,
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
+    what_if_zones.add_options(parser)
     parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
 
@@ -96,8 +98,11 @@ def run(args: argparse.Namespace) -> int:
     window_ms = milliseconds_of(config.window)
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
-    window, now, follows = _load_newest(run)
     target = run.cluster.gate.resolves_at
+    if args.zones is not None:
+        zoned = find_newest(run)
+        return what_if_zones.run(run, zoned, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
+    window, now, follows = _load_newest(run)
     max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
 
     following = Following(keyed=find_keyed(run, window), replay=partial(_replay, run, window)) if follows else None
@@ -133,14 +138,22 @@ def _replay(
         return WindowReplay(spark, run, window).replay(leaders, doubts.errors, racks)
 
 
-def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int, ...]]:
-    """The newest judged window, its cluster, and the brokers above their share that load follows."""
+def find_newest(run: RunContext) -> TimeWindow:
+    """The newest judged window.
+
+    Raises:
+        NothingUsableError: there is none.
+    """
     every = TimeWindow(0, run.now_ms)
-    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every)
-    start_ms = asker.find_newest()
+    start_ms = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every).find_newest()
     if start_ms is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
-    window = run.window_at(start_ms)
+    return run.window_at(start_ms)
+
+
+def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int, ...]]:
+    """The newest judged window, its cluster, and the brokers above their share that load follows."""
+    window = find_newest(run)
     partitions, brokers = load_placement(run, window)
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
     follows = tuple(

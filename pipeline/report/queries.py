@@ -81,10 +81,19 @@ ORDER BY window_start"""
 
 CAUSES = f"""\
 SELECT broker_id, share - expected_share AS excess, leaders_term, topic_mix_term, partition_skew_term,
-       heavy_keys_term, hash_luck_term, remainder_term, share, expected_share
+       heavy_keys_term, hash_luck_term, remainder_term - coalesce(rack_aware_term, 0) AS remainder_term,
+       coalesce(rack_aware_term, 0) AS rack_aware_term, share, expected_share
 FROM gold.broker_share
 WHERE {_WINDOW}
 ORDER BY excess DESC NULLS LAST, broker_id"""
+
+ZONES = f"""\
+SELECT kind, from_zone, to_zone, zone_source, is_between_zones, sum(size_bytes) AS size_bytes,
+       sum(cost_per_month) AS cost_per_month
+FROM gold.zone_traffic
+WHERE {_WINDOW}
+GROUP BY kind, from_zone, to_zone, zone_source, is_between_zones
+ORDER BY size_bytes DESC, kind, from_zone, to_zone, zone_source"""
 
 TOPICS = f"""\
 SELECT topic, sum(size_bytes) AS size_bytes, sum(own_bytes) AS own_bytes,

@@ -10,7 +10,7 @@ BROKER_SHARE = Table(
     name="gold.broker_share",
     grain="broker x window",
     key=("cluster", "window_start", "broker_id"),
-    schema_version=3,
+    schema_version=4,
     checks=(
         Check("broker_id", least=-1),
         *not_negative("size_bytes", "record_count", "batch_count", "leader_count", "capacity", "share_ratio"),
@@ -41,6 +41,7 @@ BROKER_SHARE = Table(
         double("unit_inflation", "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.", "batches"),
         double("peak_ratio", "Largest load in a slot (window / 60, at least 5 s) over its fair part of the mean slot."),
         string("excess_topic", "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.", nullable=True),
+        double("rack_aware_term", "Part of `remainder_term` from rack-aware producers (KIP-1123): what their zones' leaders get more, or less, than if all leaders got it; NULL where no session is known.", "share"),
         RUN_ID,
     ),
 )

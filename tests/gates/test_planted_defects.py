@@ -205,6 +205,7 @@ BATCHES, RESULTS, COMPARED = "silver.record_batches", "gold.replay_results", "go
 BROKER, TIMES, TESTED = "silver.broker_metrics", "silver.broker_request_times", "gold.back_tests"
 NODES, SEGMENTS, SHARES = "silver.producer_nodes", "bronze.log_segments", "gold.replay_brokers"
 SHARE, PARTS, TOPIC, ADVICE = "gold.broker_share", "gold.partition_health", "gold.topic_health", "gold.recommendations"
+ZONES = "gold.zone_traffic"
 LOGS, OTHERS = of(source="log_directories"), of(source="producer_metrics")
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
@@ -338,6 +339,14 @@ PLANTED = {
     "group_balance_gate": {
         "partitions_are_the_topics": changed("gold.group_balance", partition_count=more("partition_count")),
         "idle_not_negative": changed("gold.group_balance", idle_member_count=-1),
+    },
+    "zone_traffic_gate": {
+        "kind_known": changed(ZONES, kind="nobody"),
+        "source_known": changed(ZONES, zone_source="a guess"),
+        "bytes_positive": changed(ZONES, size_bytes=0),
+        "cost_is_between_zones": changed(ZONES, lambda row: row["from_zone"] == row["to_zone"], cost=1.0),
+        "replication_is_the_followers": changed(ZONES, of(kind="produce"), kind="replication"),
+        "topics_are_there": lambda run: rewrite(run, ZONES, lambda rows: [r for r in rows if r["topic"] != "clicks"]),
     },
     "rule_measures_gate": {"chance_is_probability": changed("gold.rule_measures", p_value=1.5)},
     "recommendations_gate": {

@@ -152,8 +152,7 @@ class Cluster:
         name = f"broker-{node_id}"
         self.processes.remove(self._process_of(node_id))
         (self.root / "output" / f"{name}.log").rename(self.root / "output" / f"{name}-before.log")
-        exporter_port = next(one.exporter_port for one in self.brokers if one.node_id == node_id)
-        process = _start_node(self, name, self.root / "config" / f"{name}.properties", exporter_port)
+        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None)
         self.processes.append(process)
         _wait_for_registration(self, [process])
 
@@ -247,9 +246,7 @@ def _start_nodes(cluster: Cluster, controller_port: int) -> None:
     (cluster.root / "config").mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         file.write_text(format_properties(settings[name]))
-    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(files["controller"]))
-    run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
-    copy_formatted(cluster)
+    _format_storage(cluster, files["controller"])
     exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
     for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
         cluster.processes.append(_start_node(cluster, name, file, exporter_port))
@@ -285,3 +282,10 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     arguments = [*levels, *agent, "-cp", path, "kafka.Kafka", str(config)]
     output = cluster.root / "output" / f"{name}.log"
     return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
+
+
+def _format_storage(cluster: Cluster, controller_config: Path) -> None:
+    """Formats the controller's folder by the tool, and each broker's without a JVM of 1.3 CPU-s: the same files, two ids."""
+    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(controller_config))
+    run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
+    copy_formatted(cluster)

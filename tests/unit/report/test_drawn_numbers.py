@@ -38,6 +38,7 @@ DRAWN = {
         "chance": of("chance_ratio"),
         "bytes in": of("size_bytes"),
     },
+    "zones": {"bytes": of("size_bytes"), "a month": of("cost_per_month")},
     "causes": {"points": None},  # one row is drawn over several lines: has its own test
     "advice": {"ratio after": ranged("predicted_ratio"), "copies": lambda row: [row["moved_bytes"]] if row["moved_bytes"] else []},
     "promises": {
