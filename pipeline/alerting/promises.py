@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
+from pipeline.alerting.content import MailSection
 from pipeline.model.number_text import format_clock, format_percent
 from pipeline.model.promise import Promise
 
@@ -17,32 +17,11 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
     `promises`: rows of the incident's windows.
     """
     done, left = _newest(promises)
-    shown = (done if is_open else [*done, *left])[:MOST_PROMISES]
-    if not shown:
-        return None
-    rows = tuple(
-        (
-            one.title.replace("`", ""),
-            _predicted(one),
-            _corrected(one),
-            _format_share(one, one.actual_ratio) if one.carried_out_ms is not None else "",
-            one.outcome.replace("_", " "),
-        )
-        for one in shown
-    )
-    return MailSection(
-        title="What was promised, and what came of it",
-        text=tuple(_describe(one) for one in done[:MOST_PROMISES]),
-        table=MailTable(
-            columns=(
-                MailColumn("action"),
-                *number_columns("promised", "on this traffic", "it is"),
-                MailColumn("outcome", is_short=True),
-            ),
-            rows=rows,
-            marked=frozenset(at for at, one in enumerate(shown) if one.outcome == "kept"),
-            note="On this traffic: the promise with volumes, and other topics, as they are in the window that decided it.",
-        ),
+    said = [_describe(promise) for promise in done]
+    if not is_open:
+        said += [f"Not carried out: {promise.title}; we said {_predicted(promise)}." for promise in left]
+    return (
+        MailSection(title="What was promised, and what came of it", text=tuple(said[:MOST_PROMISES])) if said else None
     )
 
 

@@ -3,7 +3,7 @@
 Marks stand on a scale in per cent, so that a page lays them out at any width.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -125,6 +125,7 @@ class TableChart:
     marks: tuple[Point, ...] = ()
     legend: tuple[tuple[str, str], ...] = ()  # of kinds of marks without an own text
     scale: Callable[[Sequence[float]], Scale] | None = None  # of all values drawn; else from 0 to the largest
+    values: Mapping[str, str] | None = None  # for braces of the statement
     select: Callable[[Rows], Rows] = lambda rows: rows
     most_rows: int | None = None  # drawn; title and sentence are about all
     is_marked: Cell = lambda _: False
