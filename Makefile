@@ -80,7 +80,7 @@ PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py locks.py size.
 check: $(READY) ## format, lint, types, import contracts, unused code, columns, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
-		"python .ci/unused.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
+		"python .ci/unused.py" "python .ci/lines.py" "shellcheck .ci/setup .ci/run .ci/ranges" "pytest -q -n 0 $(PROJECT)"; do \
 		printf '== %s\n' "$$tool"; \
 		$(BIN)/$$tool || failed="$$failed $${tool%% *}"; \
 	done; \

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -71,12 +71,17 @@ def _ask_slots(spark: SparkSession) -> int:
 
 def describe_work(what: str) -> None:
     """Says what the queries of this thread are for, where classic Spark runs in this process: its UI and event log show it."""
-    session = sys.modules.get("pipeline.storage.session")
-    if session is not None and session.is_running():
+    if (session := _classic_session()) is not None:
         session.describe_jobs(what)
 
 
 def count_engine_tasks() -> tuple[int, int] | None:
     """Tasks done, and tasks in all, of the stages that classic Spark runs now; None where it does not run in this process."""
+    session = _classic_session()
+    return None if session is None else session.count_spark_tasks()
+
+
+def _classic_session() -> Any:  # noqa: ANN401 - a module of a layer above, or None
+    """`storage.session`, if classic Spark runs in this process; a process without it never imports it."""
     session = sys.modules.get("pipeline.storage.session")
-    return session.count_spark_tasks() if session is not None and session.is_running() else None
+    return session if session is not None and session.is_running() else None

@@ -206,11 +206,20 @@ def run_values(
 
     def run(task: Task) -> Iterator[pa.Table]:
         for value in work(task):
-            packed = zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
-            yield pa.table({"value": pa.array([packed], pa.binary())})
+            yield pa.table({"value": pa.array([pack_value(value)], pa.binary())})
 
     found = map_tasks(spark, tasks, run, pa.schema([("value", pa.binary())])).toArrow()
-    return (pickle.loads(zlib.decompress(value.as_py())) for value in found["value"])  # noqa: S301 - made by our own tasks
+    return (unpack_value(value.as_py()) for value in found["value"])
+
+
+def pack_value(value: object) -> bytes:
+    """A value as a column of rows between tasks holds it."""
+    return zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
+
+
+def unpack_value(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+    """What `pack_value` packed."""
+    return pickle.loads(zlib.decompress(packed))  # noqa: S301 - made by our own tasks
 
 
 def then(first: Callable[[Any], Any], second: Callable[[Any], Any], task: Any) -> Any:  # noqa: ANN401

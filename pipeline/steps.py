@@ -24,6 +24,7 @@ from pipeline.jobs import (
     replay,
     score_health,
 )
+from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.model.number_text import format_slug
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.progress import Progress
@@ -93,7 +94,10 @@ def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
     if score_health.judged_windows(run, inputs) == {*windows}:
         return _repeat_verdict(spark, run, windows)
     reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
-    reports += [measure_rules.run(run, windows), recommend.run(run, windows)]
+    reports += [
+        measure_rules.run(run, windows),
+        recommend.run(run, windows, lambda window: WindowReplay(spark, run, window).replay),
+    ]
     verdicts = judge_health.run(run, windows)
     health = check_health(run, verdicts, lambda: reports.append(raise_incidents.run(run, verdicts, inputs)))
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))

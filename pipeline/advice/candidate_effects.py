@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.advice.following import Doubts
 from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_name
 from pipeline.partitioners.clients.java import RACK_AWARE
@@ -156,16 +157,16 @@ def predict_ratios(
 def predict_healed(
     shares: Sequence[Mapping[str, Any]],
     placed: Sequence[Mapping[str, Any]],
-    compared: Mapping[str, Mapping[str, Any]],
+    doubts: Doubts,
     *,
     topic_bytes: Mapping[str, int],
 ) -> dict[int, tuple[float, float, float]]:
-    """Share ratios of all brokers if no broker were slow, over all topics; empty where a replay of one is not trusted.
+    """Share ratios of all brokers if no broker were slow, over all topics; empty where too much of the replay is doubted.
 
     Args:
         shares: Rows of `gold.broker_share` of the window.
         placed: Rows of `gold.replay_brokers` of a candidate whose brokers are alike.
-        compared: Its rows of `gold.scenario_comparison`, by topic.
+        doubts: About the replays of these topics.
         topic_bytes: Bytes of each topic in the window, as on disk.
 
     Returns:
@@ -174,17 +175,24 @@ def predict_healed(
     of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in placed:
         of_topic[row["topic"]].append(row)
-    if not of_topic or any(compared.get(topic, {}).get("trust") != TRUSTED for topic in of_topic):
+    if not of_topic or doubts.reason:
         return {}
+    total = sum(row["size_bytes"] for row in shares)
     now = {row["broker_id"]: row["share_ratio"] for row in shares}
+    fair = {row["broker_id"]: row["expected_share"] for row in shares}
     sums = {broker_id: (ratio, ratio, ratio) for broker_id, ratio in now.items() if ratio is not None}
     for topic, rows in of_topic.items():
-        found = predict_ratios(shares, rows, topic_bytes=topic_bytes.get(topic, 0))
+        size = topic_bytes.get(topic, 0)
+        found = predict_ratios(shares, rows, topic_bytes=size)
+        off = doubts.errors.get(topic, 0.0) * size / total
         sums = {
-            broker_id: _ends(end + one - now[broker_id] for end, one in zip(ends, found[broker_id], strict=True))
+            broker_id: _ends(
+                end + one - now[broker_id] + sign * off / fair[broker_id]
+                for end, one, sign in zip(ends, found[broker_id], (-1, 0, 1), strict=True)
+            )
             for broker_id, ends in sums.items()
         }
-    return sums
+    return {broker_id: (max(0.0, low), ratio, high) for broker_id, (low, ratio, high) in sums.items()}
 
 
 def _ends(ends: Iterable[float]) -> tuple[float, float, float]:

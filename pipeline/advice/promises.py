@@ -218,7 +218,8 @@ def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
     held = sum(now.loads[place] for place in places if now.leaders[place] == broker)
     others = now.shares[broker]["size_bytes"] - held
     moves = list_moves(watched.advice, then)
-    own = _place_anew(watched, places, moves, volumes) if moves else _scale_change(watched, volumes)
+    is_placed = moves and not watched.advice.is_replayed
+    own = _place_anew(watched, places, moves, volumes) if is_placed else _scale_change(watched, volumes)
     fair = total * now.shares[broker]["expected_share"]
     return CorrectedRatios(*((others + size) / fair for size in own))
 
@@ -241,11 +242,12 @@ def _place_anew(
 
 
 def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]) -> tuple[float, float, float, float]:
-    """Computes the topic's bytes on the broker without and with the predicted change, at the topic's new volume."""
+    """Computes the topics' bytes on the broker without and with the predicted change, at their new volume."""
     advice, then, broker = watched.advice, watched.then, watched.broker_id
-    before, after = volumes[advice.topic]
-    led = sum(then.loads[p] for p in then.partitions_of(advice.topic) if then.leaders[p] == broker)
-    without = _replay_old_setup(watched, led / before) * after
+    before, after = (sum(volume[at] for volume in volumes.values()) for at in (0, 1))
+    led = sum(size for place, size in then.loads.items() if place[0] in volumes and then.leaders[place] == broker)
+    share = led / before
+    without = (_replay_old_setup(watched, share) if len(volumes) == 1 else share) * after
     per_ratio = sum(row["size_bytes"] for row in then.shares.values()) * then.shares[broker]["expected_share"]
     ends = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
     gains = [0.0 if end is None else end - advice.share_ratio for end in ends]

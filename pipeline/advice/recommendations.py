@@ -5,9 +5,9 @@ producer's configuration comes before a client upgrade, both before copying repl
 partitions, and that before other keys. What broke its promises here before comes after them.
 
 Where most of the excess is neither keys nor their luck the load follows the broker: a slow one gets more from producers of
-records without keys, whichever partitions it leads. Then a plan is predicted only for topics placed by keys; one that
-moves others has no prediction, is never enough, and comes last. What to look at on the broker itself stands before it, and
-first of all where it answers late.
+records without keys, whichever partitions it leads. Then a plan that moves such topics is predicted by a replay of the window
+with the plan's leaders: one that does not help comes last and says so, and where no replay is to be relied on nothing is
+predicted of it. What to look at on the broker itself stands first where it answers late.
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
+from pipeline.advice.following import Ends, LeaderReplay, move_partitions, predict_following
 from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
@@ -26,6 +27,7 @@ from pipeline.model.recommendation import Recommendation
 
 MOST_SHOWN = 8
 MOST_ALIKE = 2
+_LAST = 4
 _WORTH = 0.1
 """Part of a broker's excess that an action has to take away to be advised."""
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
@@ -66,8 +68,10 @@ class HotBroker:
     keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
     answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
     # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
-    healed: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
+    healed: Mapping[int, Ends] = field(default_factory=dict)
     max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
+    # the window under the leaders of `plan_following`; None where nobody replayed it
+    replayed: LeaderReplay | None = None
 
 
 def recommend(
@@ -92,14 +96,13 @@ def recommend(
         for effect in effects
         if hot.broker_id in effect.ratios
     ]
-    useful = [
-        (cost, row)
-        for cost, row in found
-        if (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
-    ]
+    useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
     if hot.load_follows:
-        unknown = _plan_unpredicted(hot, partitions, brokers)
-        useful += [((_COSTS[plan.kind], 0), forget_prediction(_of_plan(plan, hot))) for plan in unknown]
+        useful += [
+            (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
+            for plan in plan_following(hot, partitions, brokers)
+            for row in [_of_replayed(plan, hot, partitions, brokers)]
+        ]
         check = check_broker(
             hot.broker_id,
             hot.window_start_ms,
@@ -108,23 +111,28 @@ def recommend(
             healed=hot.healed,
             target_ratio=hot.target_ratio,
         )
-        useful.append(((0, 0), check))
+        useful.append((_order(check, hot, scores), (0, 0), check))
     useful.sort(
         key=lambda entry: (
-            _order(entry[1], hot, scores),
-            not entry[1].is_enough,
             entry[0],
-            round(entry[1].predicted_ratio or 0.0, 3),
-            entry[1].action,
+            not entry[2].is_enough,
+            entry[1],
+            round(entry[2].predicted_ratio or 0.0, 3),
+            entry[2].action,
         )
     )
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
-    for (cost, _), row in useful:
+    for _, (cost, _), row in useful:
         alike[cost, row.topic] += 1
         if alike[cost, row.topic] <= MOST_ALIKE:
             kept.append(_with_score(row, scores.get(row.action, PromiseScore())))
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
+
+
+def _helps(row: Recommendation, hot: HotBroker) -> bool:
+    """Whether it takes enough of the broker's excess away to be advised; what nobody predicts may."""
+    return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
 
 
 def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScore]) -> int:
@@ -132,33 +140,57 @@ def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScor
     if row.action == CHECK_BROKER:
         return 0 if hot.answers is not None and hot.answers.is_slow else 2
     if row.predicted_ratio is None:
-        return 4
+        return _LAST
     return 3 if scores.get(row.action, PromiseScore()).is_bad else 1
 
 
-def _plan_unpredicted(
+def plan_following(
     hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
 ) -> list[ReassignmentPlan]:
     """The plan that would even the load out if it stayed with the partitions; none where it moves those of keys alone."""
-    pinned = {(one.topic, one.partition) for one in partitions if one.is_pinned}
     plans = _plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers)
-    return [plan for plan in plans[-1:] if any((move.topic, move.partition) in pinned for move in plan.moves)]
+    return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
-def forget_prediction(row: Recommendation) -> Recommendation:
-    """The same plan where its load would not stay with the partitions: nobody knows what it brings."""
+def _of_replayed(
+    plan: ReassignmentPlan,
+    hot: HotBroker,
+    partitions: Sequence[PlacedPartition],
+    brokers: Sequence[PlacementBroker],
+) -> Recommendation:
+    """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
+    row = _of_plan(plan, hot)
     text = row.text.partition(" The highest broker would be")[0]
-    return replace(
+    if hot.replayed is None or hot.replayed.reason:
+        why = f" ({hot.replayed.reason})" if hot.replayed is not None else ""
+        return replace(
+            row,
+            text=f"{text} What it brings is not predicted{why}: the load follows the broker, so producers of records without "
+            "keys may load whatever it leads next.",
+            predicted_ratio=None,
+            predicted_ratio_low=None,
+            predicted_ratio_high=None,
+            predicted_peak_ratio=None,
+            is_enough=False,
+            broker_ratios={},
+        )
+    ratios = predict_following(move_partitions(partitions, plan.moves), brokers, hot.replayed.shares)
+    low, ratio, high = ratios[hot.broker_id]
+    peak = max(median for _, median, _ in ratios.values())
+    found = replace(
         row,
-        text=f"{text} What it brings is not predicted: the load follows the broker, so producers of records without keys may "
-        "load whatever it leads next.",
-        predicted_ratio=None,
-        predicted_ratio_low=None,
-        predicted_ratio_high=None,
-        predicted_peak_ratio=None,
-        is_enough=False,
-        broker_ratios={},
+        predicted_ratio=ratio,
+        predicted_ratio_low=low,
+        predicted_ratio_high=high,
+        predicted_peak_ratio=peak,
+        is_enough=peak <= hot.target_ratio + 1e-9,
+        is_replayed=True,
+        broker_ratios={broker_id: median for broker_id, (_, median, _) in ratios.items()},
     )
+    said = f"The window was replayed with these leaders, because the load follows the broker: the highest broker would be at {format_ratio(peak)}."
+    if not _helps(found, hot):
+        said = f"It does not help: replayed with these leaders the load follows broker {hot.broker_id}, which stays at {format_ratio(ratio)}."
+    return replace(found, text=f"{text} {said}")
 
 
 def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:

@@ -22,13 +22,11 @@ _LATENCIES = (
     ("p99", "latency_p99_ms", "#be185d"),
     ("p99.9", "latency_p999_ms", "#7f1d1d"),
 )
-_MARKERS = {"published": "D", "real here": "s"}
-_HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": MUTED}
 _LEAST_MS = 0.01
 
 
 def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary], file_format: str) -> bytes:
-    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %, hollow marks are real.
+    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %.
 
     As `png` (200 pixels an inch), `svg` or `pdf`.
     """
@@ -53,7 +51,6 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     is_coloured = len(brokers) <= len(LINES)
     colours = [LINES[place] if is_coloured else CALM for place in range(len(brokers))]
     names: set[str] = set()
-    marks: set[str] = set()
     for row, summary in enumerate(summaries):
         _draw_fair_shares(axes, row, summary.variant.fair_shares)
         for place, figures in enumerate(summary.brokers):
@@ -61,32 +58,21 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
             name = f"broker {brokers[place].broker_id}" if is_coloured else "a broker"
             colour = colours[place] if is_coloured or not _is_highest(summary, place) else ALARM
             _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, _once(name, names))
-            for comparison in summary.variant.comparisons:
-                share = comparison.brokers.get("bytes_share", {}).get(brokers[place].broker_id)
-                if share is not None:
-                    marks.add(comparison.label)
-                    _draw_mark(axes, (row + offset, colour), 100 * share, comparison.label)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:g} %")
-    _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)", marks)
+    _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)")
     axes.set_yticks(range(len(summaries)), [summary.variant.name for summary in summaries])
 
 
 def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     names: set[str] = set()
-    marks: set[str] = set()
     axes.set_xscale("log")
     for row, summary in enumerate(summaries):
         for place, (label, name, colour) in enumerate(_LATENCIES):
             offset = _spread(place, len(_LATENCIES))
             _draw_range(axes, (row + offset, colour), summary.run[name], 1, _once(label, names))
-            for comparison in summary.variant.comparisons:
-                value = comparison.figures.get(name)
-                if value:
-                    marks.add(comparison.label)
-                    _draw_mark(axes, (row + offset, colour), value, comparison.label)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
-    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement", marks)
+    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
     axes.set_yticks(range(len(summaries)), [""] * len(summaries))
 
 
@@ -97,22 +83,6 @@ def _draw_range(axes: Axes, at: tuple[float, str], figure: Range, factor: float,
     low, median, high = (max(part * factor, _LEAST_MS) for part in (figure.low, figure.median, figure.high))
     axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round", alpha=0.45, zorder=3)
     axes.plot([median], [height], color=colour, marker="o", markersize=4.6, linestyle="", zorder=5, label=label)
-
-
-def _draw_mark(axes: Axes, at: tuple[float, str], value: float, kind: str) -> None:
-    height, colour = at
-    axes.plot(
-        [value],
-        [height],
-        marker=_MARKERS[kind],
-        markersize=6.6,
-        markerfacecolor="none",
-        markeredgecolor=colour,
-        markeredgewidth=1.1,
-        linestyle="",
-        zorder=4,
-        label="_",
-    )
 
 
 def _draw_fair_shares(axes: Axes, row: int, fair_shares: Sequence[float]) -> None:
@@ -139,7 +109,7 @@ def _once(name: str, names: set[str]) -> str:
     return name
 
 
-def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str, marks: set[str]) -> None:
+def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     for row in range(1, len(summaries)):
         axes.axhline(row - 0.5, color=GRID, linewidth=0.8, zorder=0)
@@ -147,7 +117,5 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str, marks: s
     axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
     above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
     axes.annotate(title, (0, 1), **above, fontsize=8.5, color=INK)
-    for label in sorted(marks):  # other runs, whatever their colour
-        axes.plot([], [], marker=_MARKERS[label], markersize=5.5, linestyle="", label=label, **_HOLLOW)
     above = {"bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2}
     add_legend(axes, **above, handlelength=0.8, handletextpad=0.4, columnspacing=1.1)

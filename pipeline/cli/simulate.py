@@ -14,13 +14,12 @@ from pipeline.errors import ConfigError
 from pipeline.progress import Progress
 
 if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import ScenarioFile, ScenarioVariant
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile
     from pipeline.simulator.summary import VariantSummary
 
 _DESCRIPTION = """\
 SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
-medians, and the range from 5 % to 95 % of the seeds. Figures are labelled: published by others, measured on real
-clients and brokers here, or simulated.
+medians, and the range from 5 % to 95 % of the seeds.
 """
 _MOST_SEEDS = 100_000
 _PLOT_FORMATS = ("png", "svg", "pdf")
@@ -34,7 +33,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="the first of them (1)")
     parser.add_argument("--variant", action="append", default=[], metavar="V", help="only this one; may be repeated")
     add_json_option(parser)
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="Parquet: every batch of the first seed")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="picture of shares and latencies: png, svg or pdf")
     parser.add_argument("--list", action="store_true", help="list the built-in scenarios and stop")
     parser.add_argument("--schema", action="store_true", help="explain the scenario file and stop")
@@ -61,9 +59,7 @@ def run(args: argparse.Namespace) -> int:
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     done: list[None] = []
     with Progress().step("simulating", lambda: (len(done), len(variants) * len(seeds)), "runs"):
-        summaries = summarise_variants(variants, seeds, recovery=scenario.recovery, on_done=lambda: done.append(None))
-    if args.trace:
-        _write_trace(args.trace, variants, seeds[0])
+        summaries = summarise_variants(variants, seeds, on_done=lambda: done.append(None))
     if args.plot:
         _write_plot(args.plot, scenario, summaries)
     _print(scenario, summaries, as_json=args.json)
@@ -79,9 +75,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--first-seed {args.first_seed}; expected 0 or more")
     if args.plot and args.plot.suffix.removeprefix(".").lower() not in _PLOT_FORMATS:
         raise ConfigError(f"--plot {args.plot}; expected a name that ends in .{', .'.join(_PLOT_FORMATS)}")
-    for path in (args.trace, args.plot):
-        if path and not path.absolute().parent.is_dir():
-            raise ConfigError(f"{path}: no such folder")
+    if args.plot and not args.plot.absolute().parent.is_dir():
+        raise ConfigError(f"{args.plot}: no such folder")
 
 
 def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:
@@ -93,20 +88,6 @@ def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_js
         from pipeline.cli.simulate_text import format_summaries
 
         sys.stdout.write(format_summaries(scenario, summaries))
-
-
-def _write_trace(path: Path, variants: Sequence[ScenarioVariant], seed: int) -> None:
-    import pyarrow.parquet as pq
-
-    from pipeline.simulator.engine.batch_trace import trace_batches
-
-    try:
-        with pq.ParquetWriter(path, (first := trace_batches(variants[0], seed)).schema, compression="zstd") as writer:
-            writer.write_table(first)
-            for variant in variants[1:]:
-                writer.write_table(trace_batches(variant, seed))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
 
 
 def _write_plot(path: Path, scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.comparison import Comparison
-from pipeline.simulator.summary import Range, VariantSummary
+from pipeline.simulator.summary import RUN_FIGURES, Range, VariantSummary
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
@@ -39,7 +38,6 @@ def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
             {"client_id": producer.name, **_describe_figures(figures)}
             for producer, figures in zip(scenario.producers, summary.producers, strict=True)
         ],
-        "compared": [_describe_comparison(comparison) for comparison in summary.variant.comparisons],
         "notes": list(summary.variant.notes),
     }
 
@@ -62,19 +60,6 @@ def _describe_figures(figures: Mapping[str, Range]) -> dict[str, Any]:
     return {
         name: {part: _to_number(value) for part, value in zip(Range._fields, figure, strict=True)}
         for name, figure in figures.items()
-    }
-
-
-def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    brokers: dict[int, dict[str, Any]] = {}
-    for name, values in comparison.brokers.items():
-        for broker_id, value in values.items():
-            brokers.setdefault(broker_id, {"broker_id": broker_id})[name] = _to_number(value)
-    return {
-        "label": comparison.label,
-        "source": comparison.source,
-        **{name: _to_number(value) for name, value in comparison.figures.items()},
-        "brokers": [brokers[broker_id] for broker_id in sorted(brokers)],
     }
 
 

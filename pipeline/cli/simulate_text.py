@@ -1,4 +1,4 @@
-"""A simulation's figures as text: the perf test's last line, then ranges, brokers and the figures to compare with."""
+"""A simulation's figures as text: the perf test's last line, then ranges and brokers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.cli.text_table import show_table, text_width
-from pipeline.simulator.comparison import RUN_FIGURES, Comparison
-from pipeline.simulator.scenario.recovery import TOLERANCE, WINDOW_S
 from pipeline.simulator.scenario.scenario_section import Evidence
-from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, Range, VariantSummary
+from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, RUN_FIGURES, Range, VariantSummary
 
 if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioFile
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile
 
 _MB = 1 << 20
 _RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")
-_BROKER_HEADER = ("broker", "", "bytes", "share", "records", "batches", "records/batch")
+_BROKER_HEADER = ("broker", "bytes", "share", "records", "batches", "records/batch")
 _NONE = "-"
 _MOST_PARTITIONS = 16
 _WIDTH = 100
@@ -40,7 +38,7 @@ def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]
         f"{count} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if count > 1 else "one seed"
     )
     parts = [f"{title}\n{seeds}\n{format_evidence(scenario.evidence)}"]
-    parts += [_format_variant(summary, scenario.recovery) for summary in summaries]
+    parts += [_format_variant(summary) for summary in summaries]
     return "\n".join(parts)
 
 
@@ -56,15 +54,13 @@ def format_evidence(evidence: Evidence) -> str:
     return "".join(textwrap.fill(line, text_width(_WIDTH), subsequent_indent="  ") + "\n" for line in lines)
 
 
-def _format_variant(summary: VariantSummary, recovery: Recovery | None) -> str:
+def _format_variant(summary: VariantSummary) -> str:
     variant = summary.variant
     head = f"{variant.name}: {variant.summary}" if variant.summary else variant.name
     lines = [f"== {head}", f"   {'; '.join(variant.clients)}", format_last_line(summary.run)]
     lines += [f"note: {note}" for note in variant.notes]
     lines += _format_losses(summary)
-    if recovery is not None:
-        lines.append(_format_recovery(summary, recovery))
-    tables = (_format_run_table, _format_broker_table, _format_partitions, _format_sources)
+    tables = (_format_run_table, _format_broker_table, _format_partitions)
     return "\n".join(lines) + "\n" + "".join(table(summary) for table in tables)
 
 
@@ -86,10 +82,6 @@ def _format_run_table(summary: VariantSummary) -> str:
     rows = [["simulated", *(_format_run_figure(place, figure.median) for place, figure in enumerate(figures))]]
     if len(summary.seeds) > 1:
         rows.append(["  range", *(_format_run_range(place, figure) for place, figure in enumerate(figures))])
-    for comparison in summary.variant.comparisons:
-        values = (comparison.figures.get(name) for name in RUN_FIGURES)
-        if comparison.figures:
-            rows.append([comparison.label, *(_format_run_figure(place, value) for place, value in enumerate(values))])
     return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
 
 
@@ -100,7 +92,6 @@ def _format_broker_table(summary: VariantSummary) -> str:
         rows.append(
             [
                 str(broker.broker_id),
-                "simulated",
                 _format_count_range(figures["size_bytes"]),
                 _format_share_range(figures["bytes_share"]),
                 _format_count_range(records),
@@ -108,24 +99,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
                 _format_decimals(figures["records_per_batch"].median),
             ]
         )
-        rows += [_format_compared_broker(comparison, broker.broker_id) for comparison in summary.variant.comparisons]
-    return show_table(_BROKER_HEADER, rows, right=frozenset(range(2, len(_BROKER_HEADER))))
-
-
-def _format_compared_broker(comparison: Comparison, broker_id: int) -> list[str]:
-    def find(name: str) -> float | None:
-        return comparison.brokers.get(name, {}).get(broker_id)
-
-    share, records, batches = find("bytes_share"), find("record_count"), find("batch_count")
-    return [
-        "",
-        comparison.label,
-        _format_count(find("size_bytes")),
-        _NONE if share is None else f"{100 * share:.1f} %",
-        _format_count(records),
-        _format_count(batches),
-        _format_decimals(records / batches if records and batches else None),
-    ]
+    return show_table(_BROKER_HEADER, rows, right=frozenset(range(1, len(_BROKER_HEADER))))
 
 
 def _format_partitions(summary: VariantSummary) -> str:
@@ -140,10 +114,6 @@ def _format_partitions(summary: VariantSummary) -> str:
     names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
     shown = (f"{topic}-{partition} {share:.1f} %" for (topic, partition), share in zip(names, shares, strict=True))
     return f"partitions: {', '.join(shown)}\n"
-
-
-def _format_sources(summary: VariantSummary) -> str:
-    return "".join(f"{one.label}: {one.source}\n" for one in summary.variant.comparisons)
 
 
 def _format_losses(summary: VariantSummary) -> list[str]:
@@ -161,26 +131,6 @@ def _format_losses(summary: VariantSummary) -> list[str]:
     if blocked_ms:
         lines.append(f"blocked: send() waited {blocked_ms / 1000:,.1f} s in all for buffer.memory")
     return lines
-
-
-def _format_recovery(summary: VariantSummary, recovery: Recovery) -> str:
-    broker_id = summary.variant.scenario.brokers[recovery.broker].broker_id
-    taken, ratio = summary.run["recovery_s"], summary.run["recovered_ratio"]
-    from_s = recovery.from_ns / 1e9
-    backlog = f"from second {from_s:g}: backlog gone after {_format_seconds(summary.run['backlog_s'], 2)}"
-    rule = f"broker {broker_id} within {100 * TOLERANCE:.0f} % of its fair share of any {WINDOW_S} s"
-    if taken.median is None or ratio.median is None:
-        return f"{backlog}; the run ends before it is known when {rule}"
-    if ratio.median < 1:
-        return f"{backlog}; not even again within the {taken.median:.0f} s that are left ({rule})"
-    return f"{backlog}, even again after {_format_seconds(taken, 1)} ({rule})"
-
-
-def _format_seconds(figure: Range, places: int) -> str:
-    if figure.median is None:
-        return _NONE
-    spread = "" if figure.low == figure.high else f" ({figure.low:.{places}f}-{figure.high:.{places}f})"
-    return f"{figure.median:.{places}f}{spread} s"
 
 
 def _format_run_figure(place: int, value: float | None) -> str:

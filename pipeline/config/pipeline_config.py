@@ -23,6 +23,7 @@ from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting,
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.config.what_if import WhatIf
+from pipeline.config.zones import Zones
 from pipeline.model.window import instant_of
 
 
@@ -44,6 +45,7 @@ class Cluster(Section):
         disk_bytes: Capacity of a broker's disks by id, where no source reports it.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
+        zones: Zones of producers and consumers, and what traffic between zones costs.
         batch_size_bytes: `batch.size` of producers, where no source reports it.
         freshness: Age of a source's newest data from which a window is stale.
     """
@@ -64,6 +66,7 @@ class Cluster(Section):
     disk_bytes: dict[int, int] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     what_ifs: dict[str, WhatIf] = Field(default_factory=dict)
+    zones: Zones = Zones()
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
 

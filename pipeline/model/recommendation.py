@@ -28,5 +28,6 @@ class Recommendation:
     election_json: str | None = None  # for `kafka-leader-election`, after it; None likewise
     rollback_json: str | None = None  # the assignment as it was; None likewise
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
+    is_replayed: bool = False  # a plan's prediction is a replay of the window with the plan's leaders
     # share ratio of every broker after the action; empty where it is not computed
     broker_ratios: Mapping[int, float] = field(default_factory=dict)

@@ -1,14 +1,17 @@
 """Columns of keys in Arrow: hashed without a copy, whatever the offsets' width, the slice or the nulls."""
 
+import zlib
+from collections.abc import Callable
 from typing import NamedTuple
 
+import mmh3
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.partitioners import hash_kernels
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName, java_array_hash, xxh32
 
 
 class HashedColumn(NamedTuple):
@@ -24,7 +27,14 @@ _KERNELS = {
     HashName.FNV1A: hash_kernels.FNV1A,
     HashName.JAVA_STRING: hash_kernels.JAVA_STRING,
 }
-"""Hashes that a kernel has; others take some 0.2 us a key (CRC-32, MurmurHash3) or some us (what no stored column holds)."""
+"""Hashes that a kernel has."""
+_ONE_BY_ONE: dict[HashName, Callable[[bytes], int]] = {
+    HashName.CRC32: zlib.crc32,
+    HashName.MURMUR3: lambda key: mmh3.hash(key, 0, signed=False),
+    HashName.JAVA_ARRAY: java_array_hash,
+    HashName.XXH32: xxh32,
+}
+"""Some 0.2 us a key from C libraries, some us from Python (what no stored column holds)."""
 
 
 def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
@@ -43,7 +53,7 @@ def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
         hash_kernels.hash_column(_KERNELS[name], _view_bytes(keys), offsets, is_hashed, values)
     else:
         every = keys.cast(pa.large_binary()).to_pylist()
-        values[is_hashed] = [hash_key(name, key) for key in every if key is not None]
+        values[is_hashed] = [_ONE_BY_ONE[name](key) for key in every if key is not None]
     return HashedColumn(values, is_hashed)
 
 

@@ -10,9 +10,8 @@ its traceback is what its author needs.
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.strategy import Strategy, Use, choose_partition
@@ -42,7 +41,20 @@ def load_custom(name: str) -> Strategy:
     function = getattr(module, function_name, None)
     if not callable(function):
         raise ConfigError(f"strategy {name}: {module_name} has no function {function_name or '(no name)'}")
-    _check_parameters(name, function)
+    parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    required = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+    ]
+    wanted = [parameter for parameter in required if parameter in _NOT_AT_HAND]
+    if wanted:
+        raise ConfigError(
+            f"strategy {name} needs {', '.join(wanted)}; only the key and the partition count are recorded"
+        )
+    if len(required) != 2:
+        raise ConfigError(f"strategy {name} takes ({', '.join(required)}); expected a key and a partition count")
     version = fingerprint_module(Path(module.__file__)) if module.__file__ else "unknown"
     return Strategy(name, CLIENT, (Use(name),), f"{name}, version {version}", function=function)
 
@@ -63,21 +75,3 @@ def check_determinism(strategy: Strategy, keys: Iterable[bytes], partition_count
         if first != second:
             reason = f"{strategy.name} returned {first}, then {second} for one key; expected a function of the key"
             raise InputError(reason, first_bytes=key)
-
-
-def _check_parameters(name: str, function: Callable[..., Any]) -> None:
-    # a Numba function keeps the Python one it was made from
-    parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
-    required = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
-    ]
-    wanted = [parameter for parameter in required if parameter in _NOT_AT_HAND]
-    if wanted:
-        raise ConfigError(
-            f"strategy {name} needs {', '.join(wanted)}; only the key and the partition count are recorded"
-        )
-    if len(required) != 2:
-        raise ConfigError(f"strategy {name} takes ({', '.join(required)}); expected a key and a partition count")

@@ -1,6 +1,10 @@
-"""The hashes of stored keys over columns, as a Numba kernel: 5 ns a key, where `hashes` in plain Python takes some us.
+"""The hashes of stored keys over columns, as a Numba kernel: 5 ns a key, where plain Python takes some us.
 
 Only hashes that have no C library are here; CRC-32 and MurmurHash3 are taken key by key from theirs.
+
+References:
+    Kafka `common/utils/Utils.java#murmur2`; librdkafka `rdmurmur2.c`, `rdfnv1a.c`; KafkaJS
+    `producer/partitioners/legacy/murmur2.js`.
 """
 
 from typing import Any
@@ -9,11 +13,12 @@ import numba as nb
 from numba.core import types
 
 from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
-from pipeline.partitioners.hashes import FNV_BASIS, FNV_PRIME, MURMUR2_FACTOR, MURMUR2_SEED
 
 Array = Any  # inside a kernel, an array's items are Numba's numbers
 Word = Any  # inside a kernel, uint32
 
+_MURMUR2_SEED, _MURMUR2_FACTOR = 0x9747B28C, 0x5BD1E995
+_FNV_BASIS, _FNV_PRIME = 0x811C9DC5, 0x01000193
 MURMUR2, KAFKAJS_MURMUR2, FNV1A, JAVA_STRING = range(4)  # the hashes, as numbers
 
 _NOT_TEXT = -1
@@ -38,8 +43,8 @@ def _little_endian(data: Array, at: int, end: int) -> Word:
 
 @part
 def _murmur2_of(data: Array, start: int, end: int) -> Word:
-    factor = nb.uint32(MURMUR2_FACTOR)
-    state = nb.uint32(nb.uint32(MURMUR2_SEED) ^ nb.uint32(end - start))
+    factor = nb.uint32(_MURMUR2_FACTOR)
+    state = nb.uint32(nb.uint32(_MURMUR2_SEED) ^ nb.uint32(end - start))
     at = start
     while at + 4 <= end:
         word = nb.uint32(
@@ -60,14 +65,20 @@ def _murmur2_of(data: Array, start: int, end: int) -> Word:
 
 @part
 def _multiply_in_doubles(value: Word) -> Word:
-    product = nb.float64(nb.int32(value)) * nb.float64(MURMUR2_FACTOR)
+    product = nb.float64(nb.int32(value)) * nb.float64(_MURMUR2_FACTOR)
     return nb.uint32(nb.int64(product))
 
 
 @part
 def _kafkajs_murmur2_of(data: Array, start: int, end: int) -> Word:
-    """See `hashes.kafkajs_murmur2`: products lose their low bits, and the last bytes count twice."""
-    state = nb.uint32(nb.uint32(MURMUR2_SEED) ^ nb.uint32(end - start))
+    """KafkaJS's first murmur2, with both of its defects.
+
+    1. JavaScript's numbers are doubles: a product beyond 2^53 has lost its low bits by the time the next bit operation
+       cuts it to 32.
+    2. The length divided by 4 is a fraction, so the loop takes up the last 1 to 3 bytes too, as a word padded with
+       zeros; after it they count once more.
+    """
+    state = nb.uint32(nb.uint32(_MURMUR2_SEED) ^ nb.uint32(end - start))
     tail = nb.uint32(0)
     for at in range(start, end, 4):
         tail = _little_endian(data, at, min(at + 4, end))
@@ -82,9 +93,9 @@ def _kafkajs_murmur2_of(data: Array, start: int, end: int) -> Word:
 
 @part
 def _fnv1a_of(data: Array, start: int, end: int) -> Word:
-    state = nb.uint32(FNV_BASIS)
+    state = nb.uint32(_FNV_BASIS)
     for at in range(start, end):
-        state = nb.uint32((state ^ _byte(data, at)) * nb.uint32(FNV_PRIME))
+        state = nb.uint32((state ^ _byte(data, at)) * nb.uint32(_FNV_PRIME))
     return state
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask, take_modulo
 
 
@@ -187,8 +187,12 @@ def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int
         return _ask_function(strategy.name, strategy.function, key or b"", partition_count)
     if strategy.hash is None:
         return None
-    value = hash_key(strategy.hash, strategy.form.prepare(key or b""))
-    return take_modulo(strategy.mask.apply(value), partition_count)
+    import pyarrow as pa  # noqa: PLC0415  (and Numba, which reading the configuration does without)
+
+    from pipeline.partitioners.columns import hash_keys  # noqa: PLC0415
+
+    hashed = hash_keys(pa.array([strategy.form.prepare(key or b"")], pa.binary()), strategy.hash)
+    return take_modulo(strategy.mask.apply(int(hashed.values[0])), partition_count)
 
 
 def _ask_function(name: str, function: Callable[[bytes, int], int], key: bytes, partition_count: int) -> int:

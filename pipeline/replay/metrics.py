@@ -22,7 +22,7 @@ from pipeline.replay.client_matching import (
     producer_of,
     sum_row_bytes,
 )
-from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 from pipeline.replay.request_spans import find_usual_wait, read_spans, sum_latencies
 
 
@@ -32,6 +32,7 @@ class SessionMetrics:
 
     models: Mapping[int, ServiceModel]  # how long brokers take, by id, fitted to the metrics of `client_id`
     client_id: str | None = None
+    clients: tuple[MetricsClient, ...] = ()  # all its clients, of pooled producers several; the largest first
     # part of the producer's bytes by which that client's differ, scrapes that do not cover all of the window allowed
     # for; None without any
     total_difference_ratio: float | None = None
@@ -99,6 +100,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         found[key] = SessionMetrics(
             models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
+            clients=own,
             total_difference_ratio=_compare_totals(stored[producer_of(key)], of_all, start_ms, length_ms),
             is_watched=bool(clients),
             spare_client_count=sum(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
+from pipeline.config.zones import Zones
 from pipeline.model.window import TimeWindow
 from pipeline.simulator.clients.client import Compression
 
@@ -41,6 +42,9 @@ class ProducerSession:
     timestamp_type: str  # `CreateTime`, or `LogAppendTime` where any is
     counts: Mapping[str, int]  # records that are special, by what they are; see `SessionTraffic`
     sampling_rate: float  # part of the window's time that was read
+    client_id: str | None = None  # `client.id` of the client whose metrics fit; None where none or several do
+    zone: str = ""  # where its producer is; "" where nothing says
+    zone_source: str = "unknown"  # how that is known, see `ZoneSource`
 
     @property
     def topic_key(self) -> tuple[str, str]:
@@ -84,6 +88,7 @@ class Recording:
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
     # of each window's brokers, by id; "" without one
     racks: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    zones: Zones = field(default_factory=Zones)  # what the configuration says of clients' zones
     # the least offset that some replica holds, by partition
     log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
     # minutes of the window that hold records of the topic

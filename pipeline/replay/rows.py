@@ -78,6 +78,9 @@ def session_row(session: ProducerSession) -> Row:
         "keyless_record_count": session.keyless_count,
         "batch_count": session.batch_count,
         "traffic_pattern": session.pattern,
+        "client_id": session.client_id,
+        "zone": session.zone or None,
+        "zone_source": session.zone_source,
         **baseline_columns(session.baseline),
     }
 

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
-from pipeline.simulator.comparison import LATENCY_QUANTILES
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.scenario.recovery import measure_backlog_s, measure_recovery_s
 
 if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import Recovery, ScenarioVariant
+    from pipeline.simulator.scenario.scenario_file import ScenarioVariant
 
 _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
 LOW_PERCENT, HIGH_PERCENT = 5, 95
+LATENCY_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+RUN_FIGURES = (
+    "throughput_records_per_s",
+    "latency_avg_ms",
+    *(f"latency_{name}_ms" for name in LATENCY_QUANTILES),
+    "latency_max_ms",
+)
+"""Of a whole run, in the order of the perf test's last line."""
 
 Figures = dict[str, float | None]  # by name; None where there is none, such as the latency of no record
 
@@ -39,7 +45,7 @@ class Range(NamedTuple):
 class RunFigures:
     """One seed's figures."""
 
-    # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes, and the recovery's
+    # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes
     run: Figures
     brokers: tuple[Figures, ...]
     partitions: tuple[Figures, ...]  # by partition, counted over all topics
@@ -62,7 +68,6 @@ def summarise_variants(
     variants: Sequence[ScenarioVariant],
     seeds: Sequence[int],
     *,
-    recovery: Recovery | None = None,
     on_done: Callable[[], None] = lambda: None,
     worker_count: int | None = None,
 ) -> list[VariantSummary]:
@@ -74,10 +79,7 @@ def summarise_variants(
 
     def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
         variant, seed = task
-        result = simulate(variant.scenario, seed, traces=recovery is not None)
-        figures = measure_run(result, variant)
-        if recovery is not None:
-            figures.run.update(_measure_recovery(result, variant, recovery))
+        figures = measure_run(simulate(variant.scenario, seed), variant)
         on_done()
         return figures
 
@@ -178,16 +180,6 @@ def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> floa
     bodies = int(result.producers[:, ProducerCounter.DONE_BODY_BYTES].sum())
     mean = bodies // record_count if record_count else 0
     return bodies - record_count * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
-
-
-def _measure_recovery(result: SimulationResult, variant: ScenarioVariant, recovery: Recovery) -> Figures:
-    found = measure_recovery_s(result, recovery.broker, recovery.from_ns, variant.fair_shares[recovery.broker])
-    seconds, is_even = found or (None, None)
-    return {
-        "backlog_s": measure_backlog_s(result, recovery.from_ns),
-        "recovery_s": seconds,
-        "recovered_ratio": None if is_even is None else float(is_even),
-    }
 
 
 def _summarise(variant: ScenarioVariant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:

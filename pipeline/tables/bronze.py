@@ -162,7 +162,7 @@ METRIC_SAMPLES = Table(
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "Instant of the scrape (Prometheus: of the point), UTC."),
-        string("source", "Source kind: `producer_metrics broker_metrics exporter_urls prometheus perf_test_output librdkafka_statistics`; numbered from the second of a kind on."),
+        string("source", "Source kind: `producer_metrics broker_metrics exporter_urls prometheus librdkafka_statistics`; numbered from the second of a kind on."),
         string("instance", "What was scraped: client folder, broker id, Prometheus' `instance`, or file name."),
         string("name", "Canonical metric name, one for all exporters and their versions."),
         string("exposed_name", "Metric name as exposed; NULL in rows of before version 2.", nullable=True),

@@ -89,7 +89,7 @@ RECOMMENDATIONS = Table(
     name="gold.recommendations",
     grain="broker above its share x window x action, best first",
     key=("cluster", "window_start", "subject", "rank"),
-    schema_version=4,
+    schema_version=5,
     columns=(
         *WINDOW,
         string("subject", "What it is for, such as `broker 1`."),
@@ -111,6 +111,7 @@ RECOMMENDATIONS = Table(
         string("rollback_json", "The assignment as it was, in the format of `reassignment_json`.", nullable=True),
         string("config_diff", "Diff of producers' configuration; NULL where none changes.", nullable=True),
         Column("broker_ratios", "map<string,double>", "Share ratio by broker, after the action.", "ratio"),
+        boolean("is_replayed", "A plan whose prediction is a replay of the window with the plan's leaders.", nullable=True),
         RUN_ID,
     ),
 )

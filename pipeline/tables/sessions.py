@@ -12,6 +12,7 @@ PRODUCER_SESSIONS = Table(
     grain="producer session x topic x window",
     key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
     partitioned_by=BY_DATE,
+    schema_version=2,
     columns=(
         *DATED_WINDOW,
         *TOPIC_COLUMNS,
@@ -32,6 +33,9 @@ PRODUCER_SESSIONS = Table(
         Column("setting_sources", "map<string,string>", "By setting: `configured`, `default`, `inferred` or `unknown` (the data leave it open, and predictions are not trusted), with the bounds that the data give: `inferred, 3 to 7`.", nullable=False),
         string("reason", "What the order of batches or the keys say, in words."),
         _ASSUMPTIONS,
+        string("client_id", "`client.id` of the client whose metrics fit its bytes; NULL where none or several do.", nullable=True),
+        string("zone", "Zone of its producer, as brokers name theirs in `broker.rack`; NULL where nothing says.", nullable=True),
+        string("zone_source", "How the zone is known: `client` (the client says its `client.rack`), `configured` (`zones.clients`), `rack_aware` (all its keyless records are led in one rack), or `unknown`.", nullable=True),
         RUN_ID,
     ),
 )

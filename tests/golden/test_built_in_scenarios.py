@@ -4,17 +4,18 @@ import pytest
 
 from pipeline.simulator.scenario.scenario_file import load_scenario
 from pipeline.simulator.summary import summarise_variants
+from tests.lab.fidelity.published import read_published
 
 
 def summarise(name, *variants, seeds=(1, 2, 3, 4, 5)):
     scenario = load_scenario(name)
-    return summarise_variants(scenario.select(variants), seeds, recovery=scenario.recovery)
+    return summarise_variants(scenario.select(variants), seeds)
 
 
 def test_the_hour_behind_kip_794():
     """Oracle: the published hour. Its traffic is fitted, so this holds what the fit reached: records and batches."""
     [sticky] = summarise("slow-broker-hour", "sticky")
-    [published] = sticky.variant.comparisons
+    published = read_published("slow-broker-hour", "sticky")["published"]
     assert all(figures["failed_record_count"].median == 0 for figures in sticky.producers)
     for place, broker in enumerate(sticky.variant.scenario.brokers):
         for name in ("record_count", "batch_count"):
@@ -32,10 +33,7 @@ def test_half_of_an_even_number_of_partitions_stays_empty():
     assert [figures["record_count"].median for figures in fixed.partitions] == [3750] * 8
 
 
-def test_a_recovered_broker_is_even_again():
-    """The old partitioner leaves the longest backlog, the built-in one hardly any."""
+def test_a_broker_that_was_slow_for_a_while():
+    """The old partitioner leaves a backlog, the built-in one hardly any."""
     sticky, adaptive = summarise("slow-broker-recovers", "sticky", "adaptive", seeds=(1, 2))
-    assert sticky.run["recovered_ratio"].median == adaptive.run["recovered_ratio"].median == 1
-    assert sticky.run["backlog_s"].median > 2 * adaptive.run["backlog_s"].median
-    assert sticky.run["recovery_s"].median >= adaptive.run["recovery_s"].median
-    assert sticky.run["latency_max_ms"].median > 20_000
+    assert sticky.run["latency_max_ms"].median > max(20_000, 2 * adaptive.run["latency_max_ms"].median)

@@ -1,11 +1,10 @@
 """Every file with metrics in the samples, the capture and the shared data: nothing in it stays unexplained.
 
-Oracles: `prometheus_client.parser` for pages, `json` for statistics, a line count of its own for the tool's output.
+Oracles: `prometheus_client.parser` for pages, `json` for statistics.
 """
 
 import json
 import math
-import re
 from collections import defaultdict
 
 import pytest
@@ -13,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.metrics.metric_names import CLIENT_VERSION, Series
-from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
+from pipeline.codec.metrics.metric_names import Series
 from tests.golden.runs import RUNS
 
 
@@ -78,32 +76,6 @@ def test_scrapes_of_runs(run_folder, name):
         for sample in oracle:
             value = ours[sample.name, tuple(sample.labels.items())]
             assert value == sample.value or (math.isnan(value) and math.isnan(sample.value)), sample
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_output_of_the_perf_tool(run_folder, name):
-    text = (run_folder / "producer0.out").read_text()
-    run = json.loads((run_folder / "run.json").read_text())
-    found = parse_perf_test_output(text, ended_at_ms=0)
-    assert found.bad_lines == ()
-    values = {(s.series.name, dict(s.series.labels).get("node_id")): (s.observed_at_ms, s.value) for s in found.samples}
-    ended_ms, count = values["kafka_perf_test_record_count", None]
-    assert count == run["producers"][0]["num"]
-    assert run["start_ms"] - 2000 <= ended_ms <= run["end_ms"] + 2000
-    windows = [s for s in found.samples if s.series.name == "kafka_perf_test_window_record_count"]
-    assert len(windows) == len(re.findall(r"^\d+ records sent.*max latency\.$", text, re.MULTILINE))
-    assert sum(s.value for s in windows) <= count
-    assert [s.observed_at_ms for s in windows] == sorted(s.observed_at_ms for s in windows)
-    nodes = {
-        node: values["kafka_producer_producer_node_metrics_outgoing_byte_total", node][1]
-        for name, node in values
-        if node and name.endswith("node_metrics_request_total")
-    }
-    for broker, held in run["by_broker"].items():
-        assert held["log_bytes"] < nodes[f"node-{broker}"] < held["log_bytes"] * 1.15
-    assert any(node.startswith("node--") for node in nodes)  # bootstrap connections
-    versions = {dict(s.series.labels).get("version") for s in found.samples if s.series.name == CLIENT_VERSION}
-    assert versions == {run["producers"][0]["client_version"]}
 
 
 @pytest.mark.parametrize("folder", ["brokers", "producers"])

@@ -7,6 +7,7 @@ import java.io.PrintWriter;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -23,7 +24,7 @@ import java.util.stream.Collectors;
  *   "slow BROKER FROM_EPOCH_MS TO_EPOCH_MS DELAY_MS" sets a broker's delay; "also BROKER ..." adds a further one;
  *   "note" starts to note Produce requests, "write FILE" ends it and writes what was noted, one tab-separated line each:
  *   broker, connection, partitions, bytes, then System.nanoTime() when the request was here, when the broker had
- *   answered, when the hold was over and when the answer was written.
+ *   answered, when the hold was over and when the answer was written; the bytes of its batches, and the client's id.
  * Written in Java because 1,000 requests/s through Python threads would cost the clients their processor.
  * Requests with acks=0 have no answer and would stop their connection; the lab has none.
  */
@@ -37,10 +38,16 @@ public class Proxy {
     }
 
     private static final String HEADER =
-        "broker\tconnection\tpartitions\tbytes\tarrived_ns\tanswered_ns\treleased_ns\twritten_ns";
+        "broker\tconnection\tpartitions\tbytes\tarrived_ns\tanswered_ns\treleased_ns\twritten_ns\tbatch_bytes\tclient_id";
+
+    private record Note(String clientId, long... numbers) {
+        String format() {
+            return Arrays.stream(numbers).mapToObj(Long::toString).collect(Collectors.joining("\t")) + "\t" + clientId;
+        }
+    }
 
     private static volatile Slow[][] schedule;
-    private static volatile Queue<long[]> notes;
+    private static volatile Queue<Note> notes;
     private static final AtomicLong connections = new AtomicLong();
 
     public static void main(String[] args) throws IOException {
@@ -77,13 +84,11 @@ public class Proxy {
     }
 
     private static void write(String file) throws IOException {
-        Queue<long[]> written = notes;
+        Queue<Note> written = notes;
         notes = null;
         try (PrintWriter out = new PrintWriter(file)) {
             out.println(HEADER);
-            for (long[] note : written) {
-                out.println(Arrays.stream(note).mapToObj(Long::toString).collect(Collectors.joining("\t")));
-            }
+            written.forEach(note -> out.println(note.format()));
         }
     }
 
@@ -121,10 +126,10 @@ public class Proxy {
                 hold(broker, answeredNs);
                 long releasedNs = System.nanoTime();
                 response.write(client.getOutputStream());
-                Queue<long[]> open = notes;
+                Queue<Note> open = notes;
                 if (open != null) {
-                    open.add(new long[] {broker, connection, request.partitions(), request.length,
-                        arrivedNs, answeredNs, releasedNs, System.nanoTime()});
+                    open.add(new Note(request.clientId(), broker, connection, request.partitions(), request.length,
+                        arrivedNs, answeredNs, releasedNs, System.nanoTime(), request.batchBytes()));
                 }
             }
         } catch (IOException gone) {
@@ -184,13 +189,40 @@ public class Proxy {
             return (short) read16(4);
         }
 
+        String clientId() {
+            return new String(bytes, 14, Math.max(0, (short) read16(12)), StandardCharsets.UTF_8);
+        }
+
         /** Partitions in a Produce request of one topic, versions 9 to 13 (which have compact arrays). */
         int partitions() {
+            return (bytes[partitionsAt()] & 0xff) - 1;
+        }
+
+        private int partitionsAt() {
             int version = read16(6);
             int position = 12 + 2 + Math.max(0, (short) read16(12)) + 1; // client id, no tagged fields
             position += Math.max(1, bytes[position] & 0xff) + 2 + 4 + 1; // transactional id, acks, timeout, topic count
-            position += version >= 13 ? 16 : Math.max(1, bytes[position] & 0xff); // topic id or name
-            return (bytes[position] & 0xff) - 1;
+            return position + (version >= 13 ? 16 : Math.max(1, bytes[position] & 0xff)); // topic id or name
+        }
+
+        /** Bytes of the record batches of the same request. */
+        long batchBytes() {
+            int position = partitionsAt() + 1;
+            long sum = 0;
+            for (int left = partitions(); left > 0; left--) {
+                position += 4; // the partition's number
+                int size = 0;
+                for (int shift = 0; ; shift += 7) {
+                    int next = bytes[position++];
+                    size |= (next & 0x7f) << shift;
+                    if (next >= 0) {
+                        break;
+                    }
+                }
+                sum += size - 1;
+                position += size - 1 + 1; // its records, no tagged fields
+            }
+            return sum;
         }
 
         private int read16(int position) {

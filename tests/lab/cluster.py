@@ -155,7 +155,8 @@ class Cluster:
         name = f"broker-{node_id}"
         self.processes.remove(self._process_of(node_id))
         (self.root / "output" / f"{name}.log").rename(self.root / "output" / f"{name}-before.log")
-        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None)
+        exporter_port = next(one.exporter_port for one in self.brokers if one.node_id == node_id)
+        process = _start_node(self, name, self.root / "config" / f"{name}.properties", exporter_port)
         self.processes.append(process)
         _wait_for_registration(self, [process])
 

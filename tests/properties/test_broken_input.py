@@ -20,7 +20,6 @@ from pipeline.codec.log.index_files import read_offset_index, read_time_index, r
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
 from pipeline.errors import InputError
@@ -41,7 +40,6 @@ TEXT_PARSERS = [
     parse_directory_name,
     parse_librdkafka_statistics,
     lambda text: ExpositionReader().read(text),
-    lambda text: parse_perf_test_output(text, ended_at_ms=0),
 ]
 DIGITS = "9" * 5000  # more than Python turns into a number
 WORDS = st.sampled_from(

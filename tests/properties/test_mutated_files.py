@@ -15,7 +15,6 @@ from pipeline.codec.log.segment import iter_batches
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.codec.tools.reassignment_text import parse_reassignment_status
@@ -112,11 +111,6 @@ def metadata_records(samples):
 
 
 EXPOSITION = '# HELP a_b x\n# TYPE a_b gauge\na_b{c="d",e="f\\"g"} 12.5 1700000000000\na_b 1\n'
-PERF_TEST = (
-    "500000 records sent, 49990.0 records/sec (47.67 MB/sec), 3.2 ms avg latency, 210.0 ms max latency.\n"
-    "1000000 records sent, 99990.001 records/sec (95.36 MB/sec), 5.55 ms avg latency, 315.00 ms max latency, "
-    "2 ms 50th, 11 ms 95th, 90 ms 99th, 120 ms 99.9th.\n"
-)
 STATISTICS = (
     '{"name": "rdkafka#producer-1", "client_id": "rdkafka", "type": "producer", "ts": 1, "time": 1795253820, '
     '"brokers": {"b:9092/1": {"nodeid": 1, "rtt": {"avg": 1, "p50": 2}, "tx": 3, "txbytes": 4}}, '
@@ -135,7 +129,6 @@ TEXTS = {
     "dump-spec-tx-0-batches.txt": parse_dumped_segment,
     "my-topic.v1-12.0123456789abcdef0123456789abcdef-delete": parse_directory_name,
     EXPOSITION: lambda text: ExpositionReader().read(text),
-    PERF_TEST: lambda text: parse_perf_test_output(text, ended_at_ms=0),
     STATISTICS: parse_librdkafka_statistics,
     GROUPS: parse_consumer_groups,
 }
@@ -156,7 +149,6 @@ def test_texts(samples, name, changes):
         (parse_consumer_groups, OLD_GROUPS),
         (parse_librdkafka_statistics, STATISTICS.replace('"ts": 1,', '"ts": 1e999,')),
         (parse_reassignment_status, f"Reassignment of partition foo-{DIGITS} is completed.\n"),
-        (TEXTS[PERF_TEST], PERF_TEST.replace("500000", DIGITS)),
     ],
 )
 def test_texts_that_raised_other_errors(parse, text):

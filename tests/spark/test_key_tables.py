@@ -12,9 +12,10 @@ from collections import Counter
 import pytest
 
 from pipeline.model.window import milliseconds_of
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName
 from tests.kafka_python import MemoryRecords
 from tests.key_search import make_pattern, search_files, search_tables
+from tests.oracles.hashes import hash_key
 from tests.scans import list_keys, scan_records
 from tests.spark.capture_runs import SECRET, stored
 from tests.spark.conftest import CLEAR_TOPIC, STRATEGY

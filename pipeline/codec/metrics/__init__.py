@@ -1,1 +1,1 @@
-"""Metric formats: Prometheus exposition, librdkafka statistics, perf-test output."""
+"""Metric formats: Prometheus exposition, librdkafka statistics."""

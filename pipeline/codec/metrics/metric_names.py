@@ -15,7 +15,6 @@ BROKER_TOPIC_PREFIX = "kafka_server_brokertopicmetrics_"
 REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"
 LIBRDKAFKA_PREFIX = "librdkafka_"
-PERF_TEST_PREFIX = "kafka_perf_test_"
 KEPT_PREFIXES = (
     *("kafka_producer_", BROKER_TOPIC_PREFIX, "kafka_server_replicamanager_", "kafka_server_kafkarequesthandlerpool_"),
     *("kafka_server_app_info_", REQUEST_PREFIX, "kafka_network_socketserver_", "kafka_controller_kafkacontroller_"),

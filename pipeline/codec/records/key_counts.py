@@ -78,18 +78,14 @@ class KeyCounter:
             at += len(numbers)
             if at == len(scan):
                 return
-            self._drop_half()
-
-    def _drop_half(self) -> None:
-        """Drops the keys that came least often, the later ones among equals."""
-        most = self._sums[:2] + self._sums[2:]
-        order = np.argsort(-most[0], kind="stable")
-        kept, dropped = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
-        self._dropped = (self._sums[:2, dropped].sum(axis=1) + self._dropped).tolist()
-        self._error = np.maximum(most[:, dropped].max(axis=1), self._error).tolist()
-        self._keys = [take_keys(pa.concat_arrays(self._keys), kept)]
-        self._sums = self._sums[:, kept]
-        self._table.keep(kept)
+            most = self._sums[:2] + self._sums[2:]
+            order = np.argsort(-most[0], kind="stable")
+            kept, dropped = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
+            self._dropped = (self._sums[:2, dropped].sum(axis=1) + self._dropped).tolist()
+            self._error = np.maximum(most[:, dropped].max(axis=1), self._error).tolist()
+            self._keys = [take_keys(pa.concat_arrays(self._keys), kept)]
+            self._sums = self._sums[:, kept]
+            self._table.keep(kept)
 
     def result(self) -> KeyCounts:
         """Returns what was counted so far."""

@@ -59,7 +59,8 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
     configs: dict[str, dict[str, str]] = {}
     partitions: list[PartitionState] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        fields = _parse_fields(line)
+        pairs = (part.partition(":") for part in line.split("\t"))
+        fields = {name.strip(): value.strip() for name, colon, value in pairs if colon}
         topic = fields.get("Topic")
         if topic is None:
             continue
@@ -115,12 +116,6 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
 def _name_missing(error: Exception) -> str:
     """The field that is missing; other errors' words are the line's, which is not repeated."""
     return f": no {error}" if isinstance(error, KeyError) else ""
-
-
-def _parse_fields(line: str) -> dict[str, str]:
-    """`Name: value` pairs between tabs; Kafka before 3 separated some by spaces after the tab."""
-    pairs = (part.partition(":") for part in line.split("\t"))
-    return {name.strip(): value.strip() for name, colon, value in pairs if colon}
 
 
 def _parse_configs(text: str) -> dict[str, str]:

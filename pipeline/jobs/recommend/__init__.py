@@ -3,9 +3,12 @@
 Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from pipeline.advice.candidate_effects import (
     describe_candidate,
@@ -14,8 +17,10 @@ from pipeline.advice.candidate_effects import (
     predict_healed,
     predict_ratios,
 )
-from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
+from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
+from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
 from pipeline.advice.rekeying import find_rekeyings
+from pipeline.config.replay import IN_USE
 from pipeline.config.rules import Gate
 from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger
@@ -33,14 +38,25 @@ from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from pipeline.tables.replay import REPLAY_BROKERS, SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
+
+ReplayLeaders: TypeAlias = Callable[[Mapping[tuple[str, int], int], Mapping[str, float]], LeaderReplay]
+"""Replays a window with new leaders by topic and partition; errors of topics widen their ranges."""
 
 _FOLLOWING = 0.5
 _OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked again
 
 
-def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the windows' recommendations; windows in which no broker is above its limit get none."""
+def run(
+    run: RunContext,
+    windows: Sequence[TimeWindow],
+    replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None,
+) -> JobReport:
+    """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
+
+    `replay_of`: how a window is replayed with other leaders; without it nothing is predicted of a plan where load follows the
+    broker.
+    """
     if not windows:
         return JobReport()
     ensure_tables(run.warehouse, (PROMISES, INCIDENTS, ALERT_OUTBOX))  # an older warehouse lacks columns of them
@@ -54,7 +70,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     found: list[Recommendation] = []
     for window in sorted(windows):
         judged, scores = ledger.judge(window)
-        advice = _recommend(run, window, hot[window.start_ms], scores) if window.start_ms in hot else []
+        advice = _recommend(run, window, hot[window.start_ms], scores, replay_of) if window.start_ms in hot else []
         advice = ledger.keep_sent(window, advice)
         ledger.add(advice)
         promises += judged
@@ -77,7 +93,11 @@ def _row(value: Recommendation) -> Row:
 
 
 def _recommend(
-    run: RunContext, window: TimeWindow, hot: Sequence[Row], scores: Mapping[str, PromiseScore]
+    run: RunContext,
+    window: TimeWindow,
+    hot: Sequence[Row],
+    scores: Mapping[str, PromiseScore],
+    replay_of: Callable[[TimeWindow], ReplayLeaders] | None,
 ) -> list[Recommendation]:
     stood = [row for row in run.rows(BROKER_SHARE, (window,)) if row["expected_share"]]  # the others have no fair share
     shares, loads = stood, run.rows(PARTITION_HEALTH, (window,))
@@ -87,27 +107,48 @@ def _recommend(
     answers = read_answers(run, window, [row["broker_id"] for row in hot])
     keyed = find_keyed(run, window)
     healed = _healed(run, window, shares, loads)
-    return [
-        recommendation
-        for row in hot
-        for recommendation in recommend(
-            HotBroker(
-                broker_id=row["broker_id"],
-                window_start_ms=window.start_ms,
-                share_ratio=row["share_ratio"],
-                target_ratio=_gate_of(run, row).resolves_at,
-                load_follows=follows_broker(row),
-                keyed=keyed,
-                answers=answers.get(row["broker_id"]),
-                healed=healed,
-                max_moved_bytes=run.cluster.max_moved_bytes,
-            ),
-            partitions,
-            brokers,
-            effects,
-            scores,
+    brokers_above = [
+        HotBroker(
+            broker_id=row["broker_id"],
+            window_start_ms=window.start_ms,
+            share_ratio=row["share_ratio"],
+            target_ratio=_gate_of(run, row).resolves_at,
+            load_follows=follows_broker(row),
+            keyed=keyed,
+            answers=answers.get(row["broker_id"]),
+            healed=healed,
+            max_moved_bytes=run.cluster.max_moved_bytes,
         )
+        for row in hot
     ]
+    if replay_of is not None:
+        sizes = sum_topics(loads)
+
+        def replay(leaders: Mapping[tuple[str, int], int]) -> LeaderReplay:
+            doubts = load_doubts(run, window, {topic for topic, _ in leaders}, sizes)
+            return LeaderReplay({}, doubts.reason) if doubts.reason else replay_of(window)(leaders, doubts.errors)
+
+        brokers_above = _replay_plans(replay, brokers_above, partitions, brokers)
+    return [one for broker in brokers_above for one in recommend(broker, partitions, brokers, effects, scores)]
+
+
+def _replay_plans(
+    replay: Callable[[Mapping[tuple[str, int], int]], LeaderReplay],
+    hot: Sequence[HotBroker],
+    partitions: Sequence[PlacedPartition],
+    brokers: Sequence[PlacementBroker],
+) -> list[HotBroker]:
+    """Replays the plan for the brokers that load follows, one a window: that of the broker furthest above its share."""
+    found: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
+    results: dict[int, LeaderReplay] = {}
+    for broker in sorted(hot, key=lambda one: -one.share_ratio):
+        for plan in plan_following(broker, partitions, brokers) if broker.load_follows else ():
+            leaders = list_new_leaders(partitions, move_partitions(partitions, plan.moves), broker.keyed)
+            key = frozenset(leaders.items())
+            if not found:
+                found[key] = replay(leaders) if leaders else LeaderReplay({})
+            results[broker.broker_id] = found.get(key, LeaderReplay({}, "the plan for another broker was replayed"))
+    return [replace(one, replayed=results.get(one.broker_id)) for one in hot]
 
 
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
@@ -208,18 +249,29 @@ def _healed(
     """What the replay says of brokers' shares if none were slow, under the first candidate that asks it."""
     name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
     rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None]
-    compared = {row["topic"]: row for row in run.rows(SCENARIO_COMPARISON, (window,)) if row["candidate"] == name}
-    topic_bytes: dict[str, int] = defaultdict(int)
+    sizes = sum_topics(loads)
+    doubts = load_doubts(run, window, {row["topic"] for row in rows}, sizes)
+    return predict_healed(shares, rows, doubts, topic_bytes=sizes)
+
+
+def load_doubts(run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int]) -> Doubts:
+    """Which replays of a window are doubted, and by how much; `sizes`: bytes of every topic."""
+    rows = run.rows(SCENARIO_COMPARISON, (window,))
+    trust = {row["topic"]: row["trust"] for row in rows if row["candidate"] == IN_USE}
+    return weigh_doubts(topics, trust, {row["topic"]: row for row in run.rows(BACK_TESTS, (window,))}, sizes)
+
+
+def sum_topics(loads: Sequence[Row]) -> dict[str, int]:
+    """Bytes by topic; rows of `gold.partition_health`."""
+    sizes: dict[str, int] = defaultdict(int)
     for row in loads:
-        topic_bytes[row["topic"]] += row["size_bytes"]
-    return predict_healed(shares, rows, compared, topic_bytes=topic_bytes)
+        sizes[row["topic"]] += row["size_bytes"]
+    return dict(sizes)
 
 
 def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
-    topic_bytes: dict[str, int] = defaultdict(int)
-    for row in loads:
-        topic_bytes[row["topic"]] += row["size_bytes"]
+    topic_bytes = sum_topics(loads)
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in run.rows(REPLAY_BROKERS, (window,)):
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:

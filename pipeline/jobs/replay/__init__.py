@@ -20,6 +20,7 @@ from pipeline.replay.sessions import find_sessions, refine_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import list_topics
+from pipeline.replay.zones import name_zones
 from pipeline.runs import JobReport, RunContext
 from pipeline.stages import Staging
 from pipeline.storage.staging import open_staging_folder
@@ -71,6 +72,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     sessions = find_sessions(spark, recording, families, **reading)
     metrics = fit_sessions(recording, sessions)
     sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
+    sessions = name_zones(recording, sessions, metrics)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
     topics = list_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan)

@@ -14,10 +14,10 @@ from pipeline.engine import count_task_slots
 from pipeline.model.window import TimeWindow
 from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
-from pipeline.replay.simulated.runs import RUN_SCHEMA, TOPIC, pack_value, unpack_value
+from pipeline.replay.simulated.runs import TOPIC, make_run_rows
 from pipeline.replay.topics import TopicInput, replay_topic
 from pipeline.runs import RunContext, TableRows
-from pipeline.stages import Parts, map_groups
+from pipeline.stages import Parts, map_groups, pack_value, unpack_value
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
@@ -30,9 +30,7 @@ _TRAFFIC_COLUMNS = (
 
 def pack_topics(topics: Iterable[TopicInput]) -> pa.Table:
     """A row of `RUN_SCHEMA` for each topic, beside those of its runs."""
-    rows = [(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics]
-    columns = [[row[place] for row in rows] for place in range(len(RUN_SCHEMA))]
-    return pa.table(columns, schema=RUN_SCHEMA)
+    return make_run_rows([(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics])
 
 
 def compare_candidates(run: RunContext, parts: Parts, windows: Sequence[TimeWindow]) -> dict[str, int]:
@@ -56,7 +54,7 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
             topics.append(unpack_value(value))
         else:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
-    traffic = _load_traffic(run, {topic.where for topic in topics})
+    traffic = load_traffic(run, {topic.where for topic in topics})
     for topic in sorted(topics, key=lambda topic: topic.where):
         results = [
             (group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in packed[topic.where]
@@ -65,7 +63,8 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
         yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
 
-def _load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
+def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
+    """Rows of `silver.partition_traffic` of some topics in their windows."""
     found: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
         stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)

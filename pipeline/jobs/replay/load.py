@@ -72,6 +72,7 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         leaders=leaders,
         brokers={start_ms: list(of_window) for start_ms, of_window in racks.items()},
         racks=racks,
+        zones=run.cluster.zones,
         log_starts=log_starts,
         minutes=minutes,
         sessions=sessions,

@@ -45,6 +45,7 @@ class GroupSession:
     is_keyed: bool
     baseline: Baseline
     compression: Compression | None
+    zone: str = ""  # where its producer is; "" where nothing says
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class SessionGroup:
     topics: tuple[GroupTopic, ...]
     services: Mapping[int, ServiceModel]
     racks: Mapping[int, str] = field(default_factory=dict)  # of the window's brokers; "" without one
+    # weight of each zone among producers whose zone is not known; all racks alike without any
+    zone_weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def record_count(self) -> int:
@@ -70,14 +73,19 @@ class SessionGroup:
         return tuple(sorted(leaders | set(self.services)))
 
     @property
-    def healed(self) -> dict[int, ServiceModel]:
-        """The brokers that answer late, each with the service of the one in the middle (of two, the faster)."""
+    def middle(self) -> ServiceModel | None:
+        """The broker whose delay is in the middle (of two, the faster); None where none is known."""
         by_delay = sorted(self.services.values(), key=lambda one: (one.delay_ms.value, one.broker_id))
-        if not by_delay:
+        return by_delay[(len(by_delay) - 1) // 2] if by_delay else None
+
+    @property
+    def healed(self) -> dict[int, ServiceModel]:
+        """The brokers that answer late, each with the service of the one in the middle."""
+        middle = self.middle
+        if middle is None:
             return {}
-        middle = by_delay[(len(by_delay) - 1) // 2]
         late_ms = max(SLOW_RATIO * middle.delay_ms.value, middle.delay_ms.value + SLOWER_MS)
-        slow = [one.broker_id for one in by_delay if one.delay_ms.value >= late_ms]
+        slow = [one.broker_id for one in self.services.values() if one.delay_ms.value >= late_ms]
         return {broker_id: replace(middle, broker_id=broker_id) for broker_id in slow}
 
     @property
@@ -113,9 +121,8 @@ def make_groups(
             made = tuple(_make_session(found) for found in kept if found)
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
-                groups.append(
-                    SessionGroup(len(groups), start_ms, made, topics, models, recording.racks.get(start_ms, {}))
-                )
+                racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights
+                groups.append(SessionGroup(len(groups), start_ms, made, topics, models, racks, weights))
     return groups
 
 
@@ -174,6 +181,7 @@ def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
         is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
         baseline=surest.baseline,
         compression=surest.compression,
+        zone=next((topic.zone for topic in topics if topic.zone), ""),
     )
 
 
@@ -237,7 +245,7 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
             continue
         try:
             producers = tuple(
-                resolve_candidate(candidate, session.baseline, session.compression, group.racks)
+                resolve_candidate(candidate, session.baseline, session.compression, group.racks, zone=session.zone)
                 for session in group.sessions
             )
         except ConfigError as error:

@@ -96,10 +96,12 @@ def resolve_candidate(
     baseline: Baseline,
     compression: Compression | None,
     racks: Mapping[int, str] | None = None,
+    *,
+    zone: str = "",
 ) -> CandidateProducer:
     """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
 
-    `racks` are the brokers', by id, "" without one.
+    `racks` are the brokers', by id, "" without one; `zone` is where the producer is, "" where nothing says.
 
     Raises:
         ConfigError: The simulator has no such strategy; the candidate names none, and the current one is unknown;
@@ -110,7 +112,7 @@ def resolve_candidate(
         config: Config = dict(baseline.config)
         said = list(baseline.assumptions)
     else:
-        client, version, config, strategy = _change(candidate, baseline)
+        client, version, config, strategy = _change(candidate, baseline, zone)
         is_other = client != baseline.client
         said = [Caveat.DEFAULTS_OF_CLIENT.say(old=baseline.client, new=client)] if is_other else []
     if strategy is None and candidate.client is None:
@@ -136,7 +138,7 @@ def _say_racks(client_rack: str, racks: Mapping[int, str]) -> list[Statement]:
     return [*drawn, *([Caveat.OF_SIMULATOR.say(text=told)] if told else [])]
 
 
-def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config, str | None]:
+def _change(candidate: Candidate, baseline: Baseline, zone: str) -> tuple[str, str, Config, str | None]:
     named, strategy = read_client(candidate), _name_partitioner(candidate)
     if strategy is None and named is None and not any(name.startswith("partitioner.") for name in candidate.config):
         strategy = baseline.strategy
@@ -149,6 +151,8 @@ def _change(candidate: Candidate, baseline: Baseline) -> tuple[str, str, Config,
     rack = _any_rack(config, strategy)
     if not rack:
         config.pop("client.rack", None)
+    elif zone:
+        rack = {"client.rack": zone}
     return client, version, {**rack, **config}, strategy
 
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pickle
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +27,7 @@ from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.stages import Parts, Pieces, Staging
+from pipeline.stages import Parts, Pieces, Staging, pack_value
 
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
@@ -72,14 +69,10 @@ TOPIC = ("start_ms", "topic", "topic_id")
 """Columns of `RUN_SCHEMA` that name a topic in a window."""
 
 
-def pack_value(value: object) -> bytes:
-    """A value as a column holds it."""
-    return zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
-
-
-def unpack_value(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
-    """What `pack_value` packed."""
-    return pickle.loads(zlib.decompress(packed))  # noqa: S301 - made by our own tasks
+def make_run_rows(rows: Sequence[tuple[int, str, str, int, int, int, bytes]]) -> pa.Table:
+    """Rows of `RUN_SCHEMA`."""
+    columns = [[row[place] for row in rows] for place in range(len(RUN_SCHEMA))]
+    return pa.table(columns, schema=RUN_SCHEMA)
 
 
 def simulate_runs(
@@ -106,13 +99,7 @@ def simulate_runs(
                         for topic, result in enumerate(run_group(planned, arrivals, run.seed))
                     ]
             del arrivals  # before the next ones are read
-        columns = zip(*rows, strict=True) if rows else [()] * len(RUN_SCHEMA)
-        yield (
-            "runs",
-            pa.table(
-                [pa.array(column, field.type) for column, field in zip(columns, RUN_SCHEMA, strict=True)], RUN_SCHEMA
-            ),
-        )
+        yield "runs", make_run_rows(rows)
 
     def cost_of(run: SimulationRun) -> int:
         return _RUN_RECORDS + plan.groups[run.group].record_count

@@ -1,5 +1,7 @@
 """From a group, its arrivals and a candidate to the scenario that the simulator runs."""
 
+import bisect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -85,10 +87,18 @@ class GroupScenario:
         name = f"{self.group.start_ms} {producer.name}"
         racks = sorted({rack for rack in self.candidate.change_racks(self.group.racks).values() if rack})
         if producer.settings.client_rack == ANY_RACK and racks:
-            client_rack = racks[derive_stream(seed, "client rack", name) % len(racks)]
+            client_rack = self._draw_zone(racks, derive_stream(seed, "client rack", name))
             producer = replace(producer, settings=replace(producer.settings, client_rack=client_rack))
         chance = draw_evenly(seed, Step.THREADS, name)
         return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
+
+    def _draw_zone(self, racks: Sequence[str], number: int) -> str:
+        """The zone of a producer whose zone is not known: by the weights that are given, else each rack alike."""
+        weights = self.group.zone_weights
+        if not weights:
+            return racks[number % len(racks)]
+        ends = list(itertools.accumulate(weights.values()))
+        return list(weights)[bisect.bisect_right(ends[:-1], number / _ONE * ends[-1])]
 
     def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
         model = self.group.services.get(broker_id)

@@ -20,7 +20,7 @@ from pipeline.simulator.engine.random_stream import derive_stream, draw_index
 from pipeline.simulator.engine.record_size import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.records import layout_of, make_items
 from pipeline.simulator.scenario.distribution import Distribution
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker
+from pipeline.simulator.scenario.scenario import Producer, Scenario
 from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest, Recorded, Traffic
 
 if TYPE_CHECKING:
@@ -98,7 +98,19 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
     """Lays a scenario out, with room for so many recorded arrivals of a thread at a time."""
     layout = _Layout(scenario, seed)
     for index, broker in enumerate(scenario.brokers):
-        _fill_broker(layout, layout.brokers[index], broker, np.flatnonzero(layout.leaders == index))
+        row = layout.brokers[index]
+        layout.copy_settings(row, broker)
+        layout.copy_settings(row, broker.service)
+        idle = [(idle_ns, layout.number_of(request_ns)) for idle_ns, request_ns in broker.service.idle]
+        delays = zip(broker.delay_ns.starts_ns, broker.delay_ns.values, strict=True)
+        errors = [(window.start_ns, window.end_ns, window.chance_ppm) for window in broker.errors]
+        row["first_idle"], row["idle_count"] = layout.put("idle_levels", idle)
+        row["first_delay"], row["delay_count"] = layout.put("delays", delays)
+        row["first_error"], row["error_count"] = layout.put("error_spans", errors)
+        row["first_handler"], row["handler_count"] = layout.put("handlers", [0] * broker.handler_count)
+        row["first_partition"], row["partition_count"] = layout.put(
+            "partitions", np.flatnonzero(layout.leaders == index)
+        )
     for number, producer in enumerate(scenario.producers):
         _fill_producer(layout, number, producer)
         _fill_topics(layout, number, producer)
@@ -111,19 +123,6 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
         if isinstance(one.arrivals, Recorded):
             recorded_count += min(fed_record_count, len(one.arrivals.due_ns))
     return _gather(layout, recorded_count, traces=traces)
-
-
-def _fill_broker(layout: _Layout, row: Row, broker: SimulatedBroker, partitions: Iterable[int]) -> None:
-    layout.copy_settings(row, broker)
-    layout.copy_settings(row, broker.service)
-    idle = [(idle_ns, layout.number_of(request_ns)) for idle_ns, request_ns in broker.service.idle]
-    delays = zip(broker.delay_ns.starts_ns, broker.delay_ns.values, strict=True)
-    errors = [(window.start_ns, window.end_ns, window.chance_ppm) for window in broker.errors]
-    row["first_idle"], row["idle_count"] = layout.put("idle_levels", idle)
-    row["first_delay"], row["delay_count"] = layout.put("delays", delays)
-    row["first_error"], row["error_count"] = layout.put("error_spans", errors)
-    row["first_handler"], row["handler_count"] = layout.put("handlers", [0] * broker.handler_count)
-    row["first_partition"], row["partition_count"] = layout.put("partitions", partitions)
 
 
 def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:

@@ -140,12 +140,6 @@ class SimulationResult:
     # requests and how long those answered took, in ns, by connection, likewise: int64[connections, 2]
     answered_marks: tuple[NDArray[np.int64], ...] = ()
 
-    def find_batch_trace(self) -> pa.Table:
-        """The batch trace; raises ValueError where none was kept."""
-        if self.batch_trace is None:
-            raise ValueError("simulated without traces")
-        return self.batch_trace
-
     def queues_of_broker(self, broker: int) -> list[int]:
         """All producers' queues of the partitions a broker leads."""
         return self._queues_of([p for p, leader in enumerate(self.leaders) if leader == broker])

@@ -122,24 +122,18 @@ def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
             number += 1
             if isinstance(traffic.arrivals, Recorded):
                 topics = np.array([target.topic for target in traffic.targets]) + owner * len(scenario.topics)
-                _feed_thread(sim, number, start, traffic.arrivals, topics, record_count)
+                thread = sim.threads[number]
+                first = int(thread["tick_count"])
+                records = slice(first, first + record_count)
+                end = min(first + record_count, len(traffic.arrivals.due_ns))
+                rows = sim.recorded[start : start + end - first]
+                rows["due_ns"] = traffic.arrivals.due_ns[records]
+                rows["body_bytes"] = traffic.arrivals.body_bytes[records]
+                rows["partition"] = traffic.arrivals.partition[records]
+                rows["topic"] = topics[traffic.arrivals.target[records]]
+                thread["first_recorded"] = start - first
+                thread["fed_count"] = ALL_FED if end == len(traffic.arrivals.due_ns) else end
                 start += min(record_count, len(traffic.arrivals.due_ns))
-
-
-def _feed_thread(
-    sim: Arrays, number: int, start: int, recorded: Recorded, topics: NDArray[np.int64], record_count: int
-) -> None:
-    thread = sim.threads[number]
-    first = int(thread["tick_count"])
-    records = slice(first, first + record_count)
-    end = min(first + record_count, len(recorded.due_ns))
-    rows = sim.recorded[start : start + end - first]
-    rows["due_ns"] = recorded.due_ns[records]
-    rows["body_bytes"] = recorded.body_bytes[records]
-    rows["partition"] = recorded.partition[records]
-    rows["topic"] = topics[recorded.target[records]]
-    thread["first_recorded"] = start - first
-    thread["fed_count"] = ALL_FED if end == len(recorded.due_ns) else end
 
 
 def _read_result(sim: Arrays, scenario: Scenario, seed: int) -> SimulationResult:

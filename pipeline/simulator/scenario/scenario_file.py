@@ -12,9 +12,7 @@ from pathlib import Path
 from pipeline.config.section import Location, Problems, WrongValuesError
 from pipeline.config.yaml_file import YamlFile, parse_yaml, read_yaml
 from pipeline.errors import ConfigError
-from pipeline.simulator.clients.client import SECOND
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
-from pipeline.simulator.comparison import Comparison
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.producer_section import ProducerSection
@@ -27,14 +25,6 @@ AS_CONFIGURED = "as configured"  # name of the only variant of a file without va
 
 
 @dataclass(frozen=True)
-class Recovery:
-    """Measure to watch after a disturbance."""
-
-    broker: int  # index of the broker that was disturbed
-    from_ns: int  # when the disturbance ended
-
-
-@dataclass(frozen=True)
 class ScenarioVariant:
     """One of the runs that a scenario file compares."""
 
@@ -44,7 +34,6 @@ class ScenarioVariant:
     scenario: Scenario  # what is simulated
     fair_shares: tuple[float, ...]  # of each broker, by capacity
     notes: tuple[str, ...]  # what of the configuration has no effect here, in sentences
-    comparisons: tuple[Comparison, ...]  # figures from elsewhere to compare with
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,6 @@ class ScenarioFile:
     name: str
     summary: str  # a sentence, or ""
     variants: tuple[ScenarioVariant, ...]  # at least one
-    recovery: Recovery | None  # what to watch, or None
     evidence: Evidence  # how far it is what its source ran
 
     def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
@@ -115,16 +103,12 @@ def _build(section: ScenarioSection, name: str) -> ScenarioFile:
     topics = build_topics(section.topics, broker_ids)
     variants, problems = [], Problems()
     if section.variants is None:
-        alone = VariantSection(name=AS_CONFIGURED, compare=section.compare)
-        variants.append(_build_variant(section, alone, (), topics, name))
+        variants.append(_build_variant(section, VariantSection(name=AS_CONFIGURED), (), topics, name))
     for number, variant in enumerate(section.variants or ()):
         with problems.at():
             variants.append(_build_variant(section, variant, ("variants", number), topics, name))
     problems.check()
-    recovery = None
-    if section.recovery is not None:
-        recovery = Recovery(broker_ids.index(section.recovery.broker), round(section.recovery.from_s * SECOND))
-    return ScenarioFile(name, section.summary, tuple(variants), recovery, section.evidence)
+    return ScenarioFile(name, section.summary, tuple(variants), section.evidence)
 
 
 def _build_variant(
@@ -168,7 +152,6 @@ def _build_variant(
         scenario=scenario,
         fair_shares=tuple(broker.capacity / total for broker in brokers),
         notes=tuple(notes),
-        comparisons=variant.compare,
     )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.section import Location, WrongValuesError
-from pipeline.simulator.comparison import Comparison
 from pipeline.simulator.scenario.cluster_section import BrokerSection, ClusterSection, TopicSection
 from pipeline.simulator.scenario.producer_section import ClientSection, ProducerSection
-from pipeline.simulator.scenario.quantities import ScenarioPart, Seconds, named_once
+from pipeline.simulator.scenario.quantities import ScenarioPart, named_once
 
 Sentence = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
@@ -25,16 +24,6 @@ class VariantSection(ClientSection):
     """which producers change; all where not given"""
     brokers: Annotated[tuple[BrokerSection, ...], AfterValidator(named_once("id"))] = ()
     """keys of single brokers"""
-    compare: tuple[Comparison, ...] = ()
-    """figures from elsewhere to compare with"""
-
-
-class RecoverySection(ScenarioPart):
-    """Report how long after an instant a broker has its fair share again."""
-
-    broker: int = Field(ge=0)
-    """its id"""
-    from_s: Seconds
 
 
 class Evidence(ScenarioPart):
@@ -63,9 +52,6 @@ class ScenarioSection(ScenarioPart):
         None, min_length=1
     )
     """what is compared; one, "as configured", where not given"""
-    compare: tuple[Comparison, ...] = ()
-    """without variants: figures from elsewhere to compare with"""
-    recovery: RecoverySection | None = None
     evidence: Evidence = Evidence()
 
     @model_validator(mode="after")
@@ -99,13 +85,3 @@ class ScenarioSection(ScenarioPart):
             named = enumerate(variant.producers or ())
             yield from (("producer", name, ("variants", v, "producers", n)) for n, name in named)
             yield from (("broker", b.id, ("variants", v, "brokers", n, "id")) for n, b in enumerate(variant.brokers))
-            yield from _list_compared(variant.compare, ("variants", v))
-        yield from _list_compared(self.compare, ())
-        if self.recovery is not None:
-            yield "broker", self.recovery.broker, ("recovery", "broker")
-
-
-def _list_compared(comparisons: Sequence[Comparison], at: Location) -> Iterator[tuple[str, int, Location]]:
-    for number, comparison in enumerate(comparisons):
-        for figure, values in comparison.loads.items():
-            yield from (("broker", broker_id, (*at, "compare", number, figure, broker_id)) for broker_id in values)

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.codec.metrics.metric_names import MetricText
-from pipeline.config.section import Duration
+from pydantic import Field
+
+from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.window import milliseconds_of
-from pipeline.sources.metrics.metric_source import MetricTexts
+from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.sources.metrics.metric_pages import MetricPage
 
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
 
-class LibrdkafkaStatistics(MetricTexts):
+
+class LibrdkafkaStatistics(MetricSource):
     """Statistics of librdkafka, one JSON object a line: files, or folders with `*.json` and `*.jsonl` at any depth."""
 
     rank = 130
-    suffixes = (".json", ".jsonl", ".ndjson")
 
     kind: Literal["librdkafka_statistics"]
+    paths: tuple[ConfigPath, ...] = Field(min_length=1)
     interval: Duration = timedelta(seconds=5)
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        """A text with one of the suffixes, or a folder that holds any."""
+        path = Path(location)
+        texts = [path] if path.is_file() else path.rglob("*")
+        return {"paths": [str(path.resolve())]} if any(text.suffix in _SUFFIXES for text in texts) else None
 
     @property
     def interval_ms(self) -> int:
         """Time between two objects."""
         return milliseconds_of(self.interval)
 
-    @classmethod
-    def parse_text(cls, page: MetricPage, text: str) -> MetricText:
-        """Reads the objects; the instant in the file's name holds where an object has none."""
-        from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+    def read_samples(self, question: SampleQuestion) -> MetricReading:
+        """Lists the texts; all are to be parsed, for their instants are in them."""
+        from pipeline.sources.metrics.metric_pages import discover_texts
 
-        return parse_librdkafka_statistics(text, observed_at_ms=page.observed_at_ms if page.is_dated else None)
+        pages, problems = discover_texts(self.paths, question.name, type(self), _SUFFIXES)
+        return MetricReading(pages=pages, problems={question.name: problems})
+
+    @classmethod
+    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+        """Rows of `SAMPLE_SCHEMA` from one text; the instant in the file's name holds where an object has none."""
+        from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+        from pipeline.sources.metrics.metric_pages import text_rows
+
+        observed_at_ms = page.observed_at_ms if page.is_dated else None
+        return text_rows(page, text, parse_librdkafka_statistics(text, observed_at_ms=observed_at_ms))

@@ -42,7 +42,13 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         yield from _examine_brokers(source, metadata)
         if not metadata.partitions:  # brokers answer questions about nothing, allowed or not
             return
-        refused = _ask_everything(connection, metadata)
+        brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
+        failures = Failures()
+        describe.ask_log_directories(connection, brokers, partitions, failures)
+        describe.ask_topic_configs(connection, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
+        describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
+        describe.ask_reassignments(connection, failures)
+        refused = failures.questions
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"
             reason = refused.get(question)
@@ -68,17 +74,6 @@ def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Findi
     for broker_id in metadata.absent_brokers:
         found = "holds replicas and is not in the cluster"
         yield Finding(name=f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
-
-
-def _ask_everything(connection: ClusterConnection, metadata: Metadata) -> dict[str, str]:
-    """Asks each question about one broker, topic or partition; gives why it is refused, by question."""
-    brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
-    failures = Failures()
-    describe.ask_log_directories(connection, brokers, partitions, failures)
-    describe.ask_topic_configs(connection, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
-    describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
-    describe.ask_reassignments(connection, failures)
-    return failures.questions
 
 
 def _examine_groups(connection: ClusterConnection) -> Finding:

@@ -1,4 +1,4 @@
-"""Sources of metrics: what they are asked for and give, and what folders of pages and texts of clients have in common."""
+"""Sources of metrics: what they are asked for and give, and what folders of pages have in common."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
-from pydantic import Field
 
 from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.finding import Finding
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.codec.metrics.exposition import ExpositionReader
-    from pipeline.codec.metrics.metric_names import MetricText
     from pipeline.config.pipeline_config import Cluster
     from pipeline.sources.metrics.metric_pages import MetricPage
 
@@ -138,9 +134,9 @@ class MetricSource(Source):
         return None
 
     @property
-    def interval_ms(self) -> int | None:
-        """Time between two samples of an instance; None where nothing is expected."""
-        return None
+    @abstractmethod
+    def interval_ms(self) -> int:
+        """Time between two samples of an instance."""
 
     @abstractmethod
     def read_samples(self, question: SampleQuestion) -> MetricReading:
@@ -157,12 +153,11 @@ class MetricSource(Source):
         """Availability of the source in a window; `samples` are of all windows."""
         inside = [sample for sample in samples if sample.start_ms == window.start_ms]
         missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
-        expected_count = None
-        if self.interval_ms is not None:  # silence is not health: if no instance is known, one is assumed
-            at_least = max(1, window.duration_ms // self.interval_ms)
-            expected_count = self.count_expected(samples, window, self.interval_ms) if inside else at_least
+        at_least = max(
+            1, window.duration_ms // self.interval_ms
+        )  # silence is not health: if no instance is known, one is assumed
         return SourceAvailability(
-            expected_count,
+            self.count_expected(samples, window, self.interval_ms) if inside else at_least,
             sum(sample.instant_count for sample in inside),
             name_some("no sample of", missing),
             max((sample.last_ms for sample in samples), default=None),
@@ -222,40 +217,6 @@ class PageFolder(MetricSource):
         return count_expected(samples, window, interval_ms, after_last_ms=0)
 
 
-class MetricTexts(MetricSource):
-    """Texts in a format of their own: files and patterns named, and what has a suffix in the folders named."""
-
-    suffixes: ClassVar[tuple[str, ...]]
-
-    paths: tuple[ConfigPath, ...] = Field(min_length=1)
-
-    @classmethod
-    def of_location(cls, location: str) -> dict[str, Any] | None:
-        """A text with one of the suffixes, or a folder that holds any."""
-        path = Path(location)
-        found = [path] if path.is_file() else path.rglob("*")
-        return {"paths": [str(path.resolve())]} if any(file.suffix in cls.suffixes for file in found) else None
-
-    def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Lists the texts; all are to be parsed, for their instants are in them."""
-        from pipeline.sources.metrics.metric_pages import discover_texts
-
-        pages, problems = discover_texts(self.paths, question.name, type(self), self.suffixes)
-        return MetricReading(pages=pages, problems={question.name: problems})
-
-    @classmethod
-    @abstractmethod
-    def parse_text(cls, page: MetricPage, text: str) -> MetricText:
-        """Samples of one text, and its bad lines."""
-
-    @classmethod
-    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one text."""
-        from pipeline.sources.metrics.metric_pages import text_rows
-
-        return text_rows(page, text, cls.parse_text(page, text))
-
-
 def read_metrics(
     cluster: Cluster,
     span: TimeWindow,
@@ -303,8 +264,7 @@ def name_metric_sources(cluster: Cluster) -> dict[str, MetricSource]:
 
 def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
     """Configured time between two samples, by source name."""
-    named = name_metric_sources(cluster)
-    return {name: source.interval_ms for name, source in named.items() if source.interval_ms is not None}
+    return {name: source.interval_ms for name, source in name_metric_sources(cluster).items()}
 
 
 def reports_brokers(cluster: Cluster) -> bool:

@@ -1,6 +1,6 @@
 """What configurations of this folder name: sources, clusters, a secret."""
 
-from tests.lab.measured_clients import BROKER_SCRAPE_S, PERF_CLIENTS, SCRAPE_S
+from tests.lab.measured_clients import BROKER_SCRAPE_S, SCRAPE_S
 
 SECRET = "planted-Zx81-secret"
 BCRYPT = "$2b$04$abcdefghijklmnopqrstuu1FQfqgT7bKsBOF7uEclfMUYmCUkYEeG"
@@ -20,9 +20,7 @@ def server_sources(watched, variable=VARIABLE):
 
 
 def file_sources(watched):
-    outputs = [str(watched.output(topic)) for topic in PERF_CLIENTS]
     return [
         {"kind": "producer_metrics", "path": str(watched.pages), "interval": "PT2S"},
         {"kind": "librdkafka_statistics", "paths": [str(watched.statistics)]},
-        {"kind": "perf_test_output", "paths": outputs},
     ]

@@ -23,7 +23,6 @@ from tests.integration.metrics.sources import (
 from tests.lab.measured_clients import (
     BROKER_SCRAPE_S,
     PERF_CLIENTS,
-    RATE_PER_S,
     RDKAFKA_TOPIC,
     SCRAPE_S,
     SENDING_MS,
@@ -167,16 +166,6 @@ def test_both_generations_have_one_name(tables):
         "old-names-producer": {"node_metrics_request_total"},
         "new-names-producer": {"node_metrics_request"},
     }
-
-
-def test_the_tool_s_own_counts(watched, tables):
-    """`kafka-producer-perf-test` prints the counters of its end; its log bytes lie within what its connections sent."""
-    samples = [row for row in tables("bronze.metric_samples", BY_FILES) if row["source"] == "perf_test_output"]
-    for topic in PERF_CLIENTS:
-        own = {(r["name"], dict(r["labels"]).get("node_id")): r["value"] for r in samples if r["instance"] == topic}
-        total = re.search(r"^(\d+) records sent, .*99.9th", watched.output(topic).read_text(), re.MULTILINE)
-        assert own["kafka_perf_test_record_count", None] == float(total[1]) == RATE_PER_S * SENDING_MS / 1000
-        assert own["kafka_producer_producer_metrics_record_send_total", None] == float(total[1])
 
 
 def test_librdkafka_gives_the_same_columns(watched, tables, log_bytes):

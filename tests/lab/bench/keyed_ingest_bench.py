@@ -22,13 +22,13 @@ from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.hashes import murmur2
 from pipeline.runs import plan_runs
 from pipeline.storage.session import create_session, stop_session
 from tests.batches import START_MS, make_batch, make_records
 from tests.lab.artifacts import BROKER, cache_directory, class_path, java_program
 from tests.lab.bench.figures import make_parser, print_figures
 from tests.lab.bench.scan_bench import DUMP_LOG, write_index, write_segment
+from tests.oracles.hashes import murmur2
 
 DISTINCT_KEYS = 100_000
 RECORDS_PER_BATCH = 160

@@ -26,12 +26,12 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import NO_HASHES, prepare_arrivals
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
-from pipeline.replay.simulated.runs import run_group, simulate_runs, unpack_value
+from pipeline.replay.simulated.runs import run_group, simulate_runs
 from pipeline.replay.simulated.scenario import lay_out_group
 from pipeline.replay.topics import list_topics
 from pipeline.runs import plan_runs
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.stages import Staging
+from pipeline.stages import Staging, unpack_value
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables, table_path

@@ -64,13 +64,22 @@ class Bed:
 
 
 @contextmanager
-def start_bed(root: Path, broker_count: int = 3, settings: Mapping[str, str] | None = None) -> Iterator[Bed]:
+def start_bed(
+    root: Path,
+    broker_count: int = 3,
+    settings: Mapping[str, str] | None = None,
+    *,
+    version: str = BROKER_VERSION,
+    racks: Sequence[str] = (),
+) -> Iterator[Bed]:
     """Brokers 0, 1, … that clients reach through the proxy only, for as long as the block lasts.
 
     Args:
         root: An empty folder.
         broker_count: How many.
         settings: Broker settings beyond the lab's own.
+        version: Of the brokers.
+        racks: Of each of them; none by default.
     """
     advertised = free_ports(broker_count)
     broker_ports = free_ports(broker_count)
@@ -78,7 +87,13 @@ def start_bed(root: Path, broker_count: int = 3, settings: Mapping[str, str] | N
     with (
         start_proxy(pairs, root / "output/proxy.log") as proxy,
         start_cluster(
-            root, broker_count, settings=settings, client_ports=broker_ports, advertised_ports=advertised
+            root,
+            broker_count,
+            version=version,
+            settings=settings,
+            racks=racks,
+            client_ports=broker_ports,
+            advertised_ports=advertised,
         ) as cluster,
     ):
         yield Bed(root, cluster, proxy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,17 @@ def read_requests(file: Path, from_ns: int = 0) -> NDArray[np.int64]:
     Returns:
         Rows of broker, connection, partitions, bytes, arrived, answered, released, written; instants in ns.
     """
-    noted = np.loadtxt(file, skiprows=1, dtype=np.int64, ndmin=2)
+    noted = np.loadtxt(file, skiprows=1, dtype=np.int64, ndmin=2, usecols=range(8))
     return noted[noted[:, 4] >= from_ns][np.argsort(noted[noted[:, 4] >= from_ns][:, 4], kind="stable")]
+
+
+def sum_batch_bytes(file: Path) -> Counter[tuple[str, int]]:
+    """Bytes of the batches in all Produce requests of a file of `Proxy.java`, by the client's id and broker."""
+    sums: Counter[tuple[str, int]] = Counter()
+    for line in file.read_text().splitlines()[1:]:
+        broker, *_, batch_bytes, client_id = line.split("\t")
+        sums[client_id, int(broker)] += int(batch_bytes)
+    return sums
 
 
 def join_services(requests: NDArray[np.int64]) -> NDArray[np.int64]:

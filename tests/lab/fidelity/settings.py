@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from tests.lab.fidelity.arrivals import Series
 
-OLD, MIDDLE, NEW = "3.2.3", "3.9.1", "4.1.1"
+OLD, MIDDLE, NEW, NEWEST = "3.2.3", "3.9.1", "4.1.1", "4.4.0"
 SECONDS = 30
 EVEN = (0, 1, 2)
 TWELVE_UNEVEN = (0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2)

@@ -23,6 +23,7 @@ from tests.lab.fidelity.compare import (
     judge_throughput_and_latency,
 )
 from tests.lab.fidelity.profile import LAB
+from tests.lab.fidelity.published import Comparison, read_published
 from tests.lab.fidelity.rows import Row, judge_ratio, judge_share
 from tests.lab.fidelity.run import PartitionFigures, RealRun, read_nodes, read_total
 from tests.lab.fidelity.settings import Delay, PerfLoad, Setting
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.simulator.clients.client import ThreadCosts
-    from pipeline.simulator.comparison import Comparison
     from pipeline.simulator.engine.result import SimulationResult
     from pipeline.simulator.scenario.scenario import Scenario
 
@@ -101,7 +101,7 @@ def compare_lab_runs(seeds: range, simulate: Simulate) -> Iterator[tuple[str, li
     [lab_costs] = LAB.costs.values()
     for name in SCENARIOS:
         for variant in load_scenario(name).variants:
-            by_label = {each.label: each for each in variant.comparisons}
+            by_label = read_published(name, variant.name)
             if real := by_label.get("real here"):
                 figures = simulate_seeds(_with_costs(variant.scenario, lab_costs), seeds, simulate)
                 title = f"{name}, {variant.name} (real): {real.source}"
@@ -119,7 +119,7 @@ def compare_lab_runs(seeds: range, simulate: Simulate) -> Iterator[tuple[str, li
 def fit_delay_ms(simulate: Simulate) -> float:
     """The delay with the least squares of errors in the old partitioner's row, each measured by its bar."""
     [variant] = load_scenario("kip-794-1mb").select(["sticky"])
-    [wanted] = [each for each in variant.comparisons if each.label == "published"]
+    wanted = read_published("kip-794-1mb", "sticky")["published"]
 
     def measure_error(delay_ms: float) -> float:
         scenario = _with_delay(variant.scenario, delay_ms)

@@ -26,7 +26,6 @@ from pipeline.codec.log.segment import iter_batches, scan_reply
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.metrics.perf_test_output import parse_perf_test_output
 from pipeline.codec.records.key_counts import KeyCounter
 from pipeline.codec.records.key_table import RecordTally
 from pipeline.codec.records.record_reader import decode_reply
@@ -39,13 +38,14 @@ from pipeline.config.yaml_file import read_yaml
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Codec
 from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName
 from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
 from tests.batches import compress, make_batch, make_marker, make_records, make_wrapper, write_message
 from tests.lab.archive import unpack_once
 from tests.lab.fuzz.corpus import load_cases
 from tests.lab.fuzz.guarded import GuardedArrays, GuardedBytes
 from tests.lab.fuzz.mutations import SECRET
+from tests.oracles.hashes import hash_key
 from tests.oracles.segment_reader import read_plainly
 
 if TYPE_CHECKING:
@@ -218,9 +218,6 @@ def load_targets() -> dict[str, Target]:
         "reassignment file": Target((_REASSIGNMENT,), _of_text(parse_reassignment)),
         "kafka-dump-log": Target(tool("dump-spec-tx-0-batches.txt"), _of_text(parse_dumped_segment)),
         "kafka-consumer-groups": Target((_GROUPS,), _of_text(parse_consumer_groups)),
-        "kafka-producer-perf-test": Target(
-            (_PERF_TEST,), _of_text(lambda text: parse_perf_test_output(text, ended_at_ms=0))
-        ),
         "librdkafka statistics": Target((_STATISTICS,), _of_text(parse_librdkafka_statistics)),
         "exporter page": Target((_EXPOSITION,), _of_text(_expose)),
         "configuration": Target(
@@ -234,11 +231,6 @@ def load_targets() -> dict[str, Target]:
 
 _EXPOSITION = (
     b'# HELP a_b x\n# TYPE a_b gauge\nkafka_b{c="d",e="f\\"g"} 12.5 1700000000000\nkafka_server_x 1\njvm_x 3\n'
-)
-_PERF_TEST = (
-    b"500000 records sent, 49990.0 records/sec (47.67 MB/sec), 3.2 ms avg latency, 210.0 ms max latency.\n"
-    b"1000000 records sent, 99990.001 records/sec (95.36 MB/sec), 5.55 ms avg latency, 315.00 ms max latency, "
-    b"2 ms 50th, 11 ms 95th, 90 ms 99th, 120 ms 99.9th.\n"
 )
 _STATISTICS = (
     b'{"name": "rdkafka#producer-1", "client_id": "rdkafka", "type": "producer", "ts": 1, "time": 1795253820, '

@@ -1,15 +1,15 @@
 """Counts how many of a sample of mistakes the tests catch.
 
-``python -m tests.lab.mutants [--checkout DIR] [--seed N] [--count N]``: draws mutants in four rooms, makes one at a time in a
-clone of the checkout's last commit, and runs the tests that can notice it, closest ones first, up to the first failure.
-Tests that need Spark, Airflow or Kafka do not run. Nothing is written to the checkout; outcomes are appended to a file as
-they come, and a second call goes on from there.
+``python -m tests.lab.mutants [--checkout DIR] [--seed N] [--count N] [--room R]… [--lanes]``: draws mutants in every room of
+the product, makes one at a time in a clone of the checkout's last commit, and runs the tests that can notice it, closest
+ones first, up to the first failure. A test that fails without the mutant, too, does not count. Tests that need Spark,
+Airflow or Kafka run with ``--lanes``, after the others. Nothing is written to the checkout; outcomes are appended to a file
+as they come, and a second call goes on from there: with ``--lanes`` it asks again about what survived.
 """
 
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,42 +21,64 @@ from tests.lab.mutants.draw import Mutant, draw_mutants, read_room
 from tests.lab.mutants.imports import ImportGraph
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("measures", "partitioners", "codec", "simulator")
+ROOMS = (
+    *(
+        "advice",
+        "alerting",
+        "calibration",
+        "cli",
+        "codec",
+        "config",
+        "dags",
+        "expectations",
+        "jobs",
+        "measures",
+        "model",
+    ),
+    *("partitioners", "replay", "report", "rules", "simulator", "sources", "storage", "transforms", "verdicts"),
+)
 FOLDERS = ("tests/unit/", "tests/properties/", "tests/golden/")
+LANES = ("tests/spark/", "tests/gates/", "tests/dags/", "tests/kafka/")
 LEFT_OUT = "tests/unit/docker/"  # text of other files
+LANE_FILES = 3  # the nearest test files of each lane
 STAGE_LIMIT_S = 3000  # a mutant that runs longer has made a loop without end
 
 
 class WorkCopy:
-    """A clone of a checkout's last commit, in which tests run with a cache of compiled kernels of its own."""
+    """A clone of a checkout's last commit, in which tests run."""
 
     def __init__(self, checkout: Path, python: Path, folder: Path) -> None:
         self.root = folder / "clone"
-        self.warm = folder / "numba"
         self.python = python
         self.folder = folder
-        self.warm.mkdir(exist_ok=True)
         if not self.root.exists():
             subprocess.run(["git", "clone", "--quiet", "--local", str(checkout), str(self.root)], check=True)
             (self.root / ".venv").symlink_to(python.parent.parent)
         subprocess.run(["git", "checkout", "--quiet", "--", "."], cwd=self.root, check=True)  # a call before was killed
         self.graph = ImportGraph(self.root)
 
-    def list_stages(self, path: str) -> list[list[str]]:
-        """Tests in the order in which they are asked: that name the file, that reach it, all others."""
+    def list_stages(self, path: str, room: str) -> list[list[str]]:
+        """Tests in the order in which they are asked: that name the file, of its room, and others that reach it."""
         steps = self.graph.reached_from(path)
-        tests = sorted(
-            file
-            for file in self.graph.paths
-            if file.startswith(FOLDERS) and Path(file).name.startswith("test_") and not file.startswith(LEFT_OUT)
-        )
-        near = [path, *(test for test in tests if steps.get(test, 9) == 1)]
-        reaching = sorted((test for test in tests if steps.get(test, 1) > 1), key=lambda test: (steps[test], test))
-        return [near, reaching, ["pipeline", *(test for test in tests if test not in steps)]]
+        tests = [test for test in self._list_tests(FOLDERS) if not test.startswith(LEFT_OUT)]
+        near = [test for test in tests if steps.get(test) == 1]
+        own = [test for test in tests if test.startswith(f"tests/unit/{room}/") and test not in near]
+        reaching = sorted(set(tests) & set(steps) - {*near, *own}, key=lambda test: (steps[test], test))
+        return [[path, *near], own, reaching]
 
-    def find_failure(self, arguments: list[str], cache: Path) -> str | None:
+    def list_lanes(self, path: str, room: str) -> list[list[str]]:
+        """The nearest test files of each lane that reach the file; of the room's own lane all of them."""
+        steps = self.graph.reached_from(path)
+        lanes = {lane: [test for test in self._list_tests((lane,)) if test in steps] for lane in LANES}
+        nearest = [sorted(lane, key=lambda test: (steps[test], test))[:LANE_FILES] for lane in lanes.values()]
+        return [*nearest, self._list_tests((f"tests/{room}/",))]
+
+    def _list_tests(self, folders: tuple[str, ...]) -> list[str]:
+        return sorted(file for file in self.graph.paths if file.startswith(folders) and "/test_" in file)
+
+    def find_failure(self, arguments: list[str]) -> str | None:
         """The first test that fails, "no end" where pytest does not come to one, None where all pass."""
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(self.root)}
+        environment = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [str(self.python), "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
         command += ["-o", "timeout=600", "-o", "timeout_method=thread", "--hypothesis-seed=1", *arguments]
         with (self.folder / "last.log").open("w") as log:
@@ -71,32 +93,35 @@ class WorkCopy:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-        if code in {3, 4}:
+        if code == 3:
             raise SystemExit(f"pytest itself failed ({code}): see {log.name}")
         if code in {0, 5}:  # 5: no test in these files
             return None
+        if code == 4:  # the mutant cannot be imported where tests are collected
+            return "no import"
         lines = Path(log.name).read_text().splitlines()
         return next((line.split(" - ")[0] for line in lines if line.startswith(("FAILED ", "ERROR "))), "no end")
 
-    def catch(self, mutant: Mutant) -> str | None:
-        """The test that notices a mutant."""
+    def catch(self, mutant: Mutant, stages: list[list[str]]) -> str | None:
+        """The test that notices a mutant; one that fails without the mutant, too, is left out."""
         file = self.root / mutant.path
         source, stamp = file.read_bytes(), file.stat()
-        cache = self.folder / "numba-mutant"
-        shutil.rmtree(cache, ignore_errors=True)
-        shutil.copytree(self.warm, cache, copy_function=os.link)
-        for path in map(Path, self.graph.reached_from(mutant.path)):  # their machine code can hold the file's
-            for compiled in cache.glob(f"{path.parent.name}_*/{path.stem}.*"):
-                compiled.unlink()
-        try:
-            file.write_bytes(mutant.apply(source))
-            for tests in self.list_stages(mutant.path):
-                if tests and (failure := self.find_failure(tests, cache)):
+        broken: list[str] = []
+        for tests in stages:
+            while tests:
+                try:
+                    file.write_bytes(mutant.apply(source))
+                    failure = self.find_failure([*tests, *(f"--deselect={test}" for test in broken)])
+                finally:
+                    file.write_bytes(source)
+                    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+                if failure is None:
+                    break
+                failed = failure.partition(" ")[2]
+                if not failed.startswith("tests/") or self.find_failure([failed]) is None:
                     return failure
-            return None
-        finally:
-            file.write_bytes(source)
-            os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+                broken.append(failed)
+        return None
 
 
 def main() -> None:
@@ -106,6 +131,7 @@ def main() -> None:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--room", choices=ROOMS, action="append")
+    parser.add_argument("--lanes", action="store_true", help="ask Spark's, Airflow's and Kafka's tests about survivors")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "partition-health-mutants")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
@@ -116,18 +142,16 @@ def main() -> None:
         {line["mutant"]: line["caught_by"] for line in map(json.loads, outcomes.open())} if outcomes.exists() else {}
     )
     drawn = draw(copy.root, options.count, options.seed)
-    if not (copy.folder / "clean").exists():
-        if failure := copy.find_failure(["pipeline", *FOLDERS, "--ignore", LEFT_OUT], copy.warm):
-            raise SystemExit(f"tests fail without any mutant: {failure}; see {copy.folder}/last.log")
-        (copy.folder / "clean").touch()
     for room, mutants in drawn.items():
         for mutant in mutants if room in (options.room or ROOMS) else ():
             shown = mutant.show((copy.root / mutant.path).read_bytes())
-            if shown not in known:
-                known[shown] = copy.catch(mutant)
-                with outcomes.open("a") as file:
-                    file.write(json.dumps({"mutant": shown, "room": room, "caught_by": known[shown]}) + "\n")
-                print(f"{shown}\n    {known[shown] or 'SURVIVES'}", flush=True)
+            if known.get(shown) or (shown in known and not options.lanes):
+                continue
+            stages = copy.list_lanes(mutant.path, room) if shown in known else copy.list_stages(mutant.path, room)
+            known[shown] = copy.catch(mutant, stages)
+            with outcomes.open("a") as file:
+                file.write(json.dumps({"mutant": shown, "room": room, "caught_by": known[shown]}) + "\n")
+            print(f"{shown}\n    {known[shown] or 'SURVIVES'}", flush=True)
     report(known, drawn, copy.root)
 
 

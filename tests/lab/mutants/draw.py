@@ -73,14 +73,14 @@ def list_mutants(path: str, source: str) -> list[Mutant]:
 
 
 def draw_mutants(files: dict[str, str], count: int, seed: str) -> list[Mutant]:
-    """A sample: kinds in turn, within a kind every place as likely as any other."""
+    """A sample: kinds in turn, in any order, within a kind every place as likely as any other."""
     rng = random.Random(seed)
     found = [mutant for path, source in sorted(files.items()) for mutant in list_mutants(path, source)]
     by_kind = {kind: [mutant for mutant in found if mutant.kind == kind] for kind in KINDS}
     for mutants in by_kind.values():
         rng.shuffle(mutants)
     drawn: list[Mutant] = []
-    for kind in cycle(KINDS):
+    for kind in cycle(rng.sample(KINDS, len(KINDS))):
         if len(drawn) == count or not any(by_kind.values()):
             return drawn
         if by_kind[kind]:
@@ -89,7 +89,9 @@ def draw_mutants(files: dict[str, str], count: int, seed: str) -> list[Mutant]:
 
 
 def read_room(root: Path, room: str) -> dict[str, str]:
-    paths = sorted((root / "pipeline" / room).rglob("*.py"))
+    """The source files of a room by path; the DAGs and the gates' room lie beside `pipeline/`."""
+    folder = root / "pipeline" / room
+    paths = sorted((folder if folder.exists() else root / room).rglob("*.py"))
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
 
 

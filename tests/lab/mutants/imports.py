@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class ImportGraph:
-    """Imports among the files below `pipeline/` and `tests/` of a checkout; paths are relative to it."""
+    """Imports among the product's and the tests' files of a checkout; paths are relative to it."""
 
     def __init__(self, root: Path) -> None:
-        folders = [root / "pipeline", root / "tests"]
+        folders = [root / name for name in ("pipeline", "dags", "expectations", "tests")]
         self.root = root
         self.paths = {str(path.relative_to(root)) for folder in folders for path in folder.rglob("*.py")}
 

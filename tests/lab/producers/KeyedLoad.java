@@ -16,12 +16,13 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * A STREAM is "topic=clicks;client.id=clicks-web;keys=user-:400:1.2;rate=50;bytes=200;..." where
  *   keys=PREFIX:COUNT:EXPONENT   Zipf over COUNT keys (exponent 0: uniform);
+ *   heavy=PART                   this part of all records has the first key, whatever the law says;
  *   place=default|range          the client's partitioner, or PARTITION = key number * partitions / COUNT;
  *   transaction.records=N        commits after every N records, aborts every fifth time (needs transactional.id);
  * and anything else is the producer's own setting. Each record falls at a random instant of its slot of 1/rate s.
  */
 public class KeyedLoad {
-    private static final List<String> OWN = List.of("topic", "keys", "rate", "bytes", "place", "transaction.records");
+    private static final List<String> OWN = List.of("topic", "keys", "rate", "bytes", "heavy", "place", "transaction.records");
 
     public static void main(String[] args) throws Exception {
         long fromMs = Long.parseLong(args[1]);
@@ -47,6 +48,7 @@ public class KeyedLoad {
     private final Random random;
     private final AtomicLong acked = new AtomicLong();
     private final AtomicLong failed = new AtomicLong();
+    private final double heavy;
     private final double[] cumulative;
     private final byte[][] keys;
     private final byte[] value;
@@ -66,6 +68,7 @@ public class KeyedLoad {
         random = new Random(topic.hashCode());
         String[] spec = own.get("keys").split(":");
         int count = Integer.parseInt(spec[1]);
+        heavy = Double.parseDouble(own.getOrDefault("heavy", "0"));
         double exponent = Double.parseDouble(spec[2]);
         keys = new byte[count][];
         cumulative = new double[count];
@@ -123,6 +126,9 @@ public class KeyedLoad {
     }
 
     private int pickKey() {
+        if (heavy > 0 && random.nextDouble() < heavy) {
+            return 0;
+        }
         double target = random.nextDouble() * cumulative[cumulative.length - 1];
         int low = 0;
         int high = cumulative.length - 1;

@@ -16,10 +16,10 @@ import numpy as np
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import Record
 from pipeline.model.window import HOUR_MS, TimeWindow
-from pipeline.partitioners.hashes import murmur2
 from pipeline.simulator.engine.simulate import simulate
 from tests.batches import make_batch
 from tests.lab.bench.scan_bench import write_index
+from tests.oracles.hashes import murmur2
 from tests.simulated_sessions import EPOCH_MS, make_scenario
 
 LEADERS = (0, 1, 2) * 4

@@ -11,6 +11,7 @@ from pipeline.advice.candidate_effects import (
     predict_healed,
     predict_ratios,
 )
+from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, predict_following, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.advice.slow_broker import BrokerAnswers, check_broker
@@ -130,6 +131,59 @@ def test_topics_placed_by_keys_are_planned_and_predicted_all_the_same():
     assert next(row.action for row in others if row.predicted_ratio is None) == "check_broker"
 
 
+LEADERS = [partition(number, (1, 0, 2), 1) for number in range(3)]
+FOLLOWED = LeaderReplay({"orders": {0: (0.25, 0.33, 0.4), 1: (0.3, 0.34, 0.38), 2: (0.25, 0.33, 0.4)}})
+STAYS = LeaderReplay({"orders": {0: (0.2, 0.23, 0.3), 1: (0.5, 0.54, 0.58), 2: (0.2, 0.23, 0.3)}})
+
+
+@pytest.mark.parametrize(
+    ("replayed", "order", "said"),
+    [
+        (
+            FOLLOWED,
+            ["move_leaders", "check_broker"],
+            "was replayed with these leaders, because the load follows the broker",
+        ),
+        (
+            STAYS,
+            ["check_broker", "move_leaders"],
+            "It does not help: replayed with these leaders the load follows broker 1",
+        ),
+        (
+            LeaderReplay({}, "the replay of orders is not there"),
+            ["check_broker", "move_leaders"],
+            "(the replay of orders is",
+        ),
+    ],
+)
+def test_where_the_load_follows_a_plan_is_what_the_replay_with_its_leaders_says(replayed, order, said):
+    """One that helps may be first, with its range; one that does not is last and says why."""
+    found = recommend(replace(FOLLOWS, share_ratio=1.6, replayed=replayed), LEADERS, BROKERS, ())
+    assert [row.action for row in found] == order
+    plan = next(row for row in found if row.action == "move_leaders")
+    assert said in plan.text
+    ends = replayed.shares.get("orders", {}).get(1)
+    predicted = (plan.predicted_ratio_low, plan.predicted_ratio, plan.predicted_ratio_high)
+    assert predicted == ((None,) * 3 if ends is None else pytest.approx(tuple(3 * end for end in ends)))
+    assert (plan.is_enough, plan.is_replayed) == (replayed is FOLLOWED, ends is not None)
+
+
+def test_topics_that_were_not_replayed_stay_on_their_partitions_in_a_plan_that_was():
+    keyed = [replace(one, topic="payments", partition=3, load_bytes=60) for one in LEADERS[:1]]
+    ratios = predict_following(
+        [*LEADERS, *keyed], [*BROKERS[:2], PlacementBroker(broker_id=2, capacity=2.0)], STAYS.shares
+    )
+    fair = 360 / 4
+    assert ratios[1] == pytest.approx(tuple((60 + 300 * end) / fair for end in (0.5, 0.54, 0.58)))
+    assert ratios[2] == pytest.approx(tuple(300 * end / (2 * fair) for end in (0.2, 0.23, 0.3)))
+
+
+def test_only_partitions_of_topics_without_keys_that_get_another_leader_are_replayed():
+    after = [replace(LEADERS[0], leader_id=0), LEADERS[1], replace(LEADERS[2], topic="payments", leader_id=2)]
+    before = [*LEADERS[:2], replace(LEADERS[2], topic="payments")]
+    assert list_new_leaders(before, after, {"payments"}) == {("orders", 0): 0}
+
+
 SLOW = BrokerAnswers(latency_avg_ms=535.0, ratio_to_peers=41.0, since_ms=1_795_251_600_000)
 
 
@@ -159,7 +213,7 @@ def test_what_a_slow_broker_would_carry_once_it_is_mended_is_predicted_by_replay
     assert check_broker(1, 0, 1.5, None, healed=HEALED).predicted_ratio is None  # nobody knows that it is slow
 
 
-def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_only_where_it_is_trusted():
+def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_where_it_is_doubted():
     shares = [
         {"broker_id": b, "size_bytes": size, "expected_share": 1 / 3, "share_ratio": size / 200}
         for b, size in enumerate((100, 400, 100))
@@ -169,13 +223,31 @@ def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_only_where_
         for topic in ("orders", "events")
         for b, was in enumerate((0.1, 0.8, 0.1))
     ]
-    trusted = {topic: {"trust": "trusted"} for topic in ("orders", "events")}
-    sizes = {"orders": 300, "events": 150}
-    found = predict_healed(shares, placed, trusted, topic_bytes=sizes)
+    sizes = {"orders": 300, "events": 150, "audit": 1200}
+    trust = dict.fromkeys(("orders", "events"), "trusted")
+    found = predict_healed(shares, placed, weigh_doubts(trust, trust, {}, sizes), topic_bytes=sizes)
     assert found[1] == pytest.approx(((400 - 225) / 200, (400 - 210) / 200, (400 - 180) / 200))
     assert found[0][1] == pytest.approx((100 + 105) / 200)
-    assert predict_healed(shares, placed, {**trusted, "events": {"trust": "not trustworthy"}}, topic_bytes=sizes) == {}
-    assert predict_healed(shares, [], {}, topic_bytes=sizes) == {}
+    doubted, tested = {**trust, "events": "not trustworthy: too wide"}, {"events": {"share_error_points": 20.0}}
+    wider = predict_healed(shares, placed, weigh_doubts(trust, doubted, tested, sizes), topic_bytes=sizes)
+    assert wider[1] == pytest.approx(((400 - 225 - 30) / 200, (400 - 210) / 200, (400 - 180 + 30) / 200))
+    assert predict_healed(shares, [], Doubts({}), topic_bytes=sizes) == {}
+
+
+DOUBTED = {"orders": "trusted", "events": "not trustworthy: too wide"}
+
+
+@pytest.mark.parametrize(
+    ("tested", "sizes", "reason"),
+    [
+        ({"events": {"share_error_points": 20.0}}, {"orders": 300, "events": 101}, "not trustworthy: too wide"),
+        ({"events": {"share_error_points": None}}, {"orders": 300, "events": 10}, "not trustworthy: too wide"),
+        ({}, {"orders": 300, "events": 10}, "not trustworthy: too wide"),
+    ],
+)
+def test_nothing_is_predicted_where_a_doubted_replay_is_large_or_was_never_tested(tested, sizes, reason):
+    assert weigh_doubts(DOUBTED, DOUBTED, tested, sizes) == Doubts({}, f"the replay of events is {reason}")
+    assert weigh_doubts(["audit"], DOUBTED, tested, sizes).reason == "the replay of audit is not there"
 
 
 SHOWN = {

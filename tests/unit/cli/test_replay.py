@@ -15,8 +15,6 @@ from tests.batches import START_MS, make_batch, make_records
 METRICS = [
     ("load-0/1.prom", "", {"kind": "producer_metrics", "path": ""}),
     ("producers/load-0/1.prom", "", {"kind": "producer_metrics", "path": "producers"}),
-    ("perf.txt", "", {"kind": "perf_test_output", "paths": [""]}),
-    ("perf.out", "perf.out", {"kind": "perf_test_output", "paths": ["perf.out"]}),
     ("a/statistics.json", "", {"kind": "librdkafka_statistics", "paths": [""]}),
     ("statistics.jsonl", "statistics.jsonl", {"kind": "librdkafka_statistics", "paths": ["statistics.jsonl"]}),
 ]

@@ -1,18 +1,24 @@
-"""The reference hashes against the vectors that the clients' own tests publish."""
+"""The kernels' hashes and the plain ones of `tests/oracles/hashes.py` against the vectors that the clients' own tests publish."""
 
+import pyarrow as pa
 import pytest
 
-from pipeline.partitioners.hashes import (
-    crc32,
-    fnv1a,
-    java_array_hash,
-    java_string_hash,
-    kafkajs_murmur2,
-    murmur2,
-    murmur3,
-    xxh32,
-)
+from pipeline.partitioners.columns import hash_keys
+from pipeline.partitioners.hashes import HashName
 from pipeline.partitioners.masks import Mask, mask_sign_bit, take_modulo, to_signed
+from tests.oracles.hashes import hash_key
+
+
+def hashed(name, key):
+    """The product's hash of one key, once the oracle has said the same."""
+    value = int(hash_keys(pa.array([key], pa.binary()), name).values[0])
+    assert value == hash_key(name, key)
+    return value
+
+
+def hashed_text(text):
+    return hashed(HashName.JAVA_STRING, text.encode())
+
 
 ANOTHER = b"this is another string with more length to it perhaps"
 
@@ -36,7 +42,7 @@ ANOTHER = b"this is another string with more length to it perhaps"
     ],
 )
 def test_murmur2_as_java_prints_it(key, signed):
-    assert to_signed(murmur2(key)) == signed
+    assert to_signed(hashed(HashName.MURMUR2, key)) == signed
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_murmur2_as_java_prints_it(key, signed):
     ],
 )
 def test_murmur2_unsigned(key, value):
-    assert murmur2(key) == value
+    assert hashed(HashName.MURMUR2, key) == value
 
 
 @pytest.mark.parametrize(
@@ -71,8 +77,12 @@ def test_murmur2_unsigned(key, value):
     ],
 )
 def test_three_hashes_of_librdkafka(key, crc, masked_murmur2, fnv):
-    magnitude = Mask.MAGNITUDE.apply(fnv1a(key))
-    assert (crc32(key), mask_sign_bit(murmur2(key)), magnitude) == (crc, masked_murmur2, fnv)
+    magnitude = Mask.MAGNITUDE.apply(hashed(HashName.FNV1A, key))
+    assert (hashed(HashName.CRC32, key), mask_sign_bit(hashed(HashName.MURMUR2, key)), magnitude) == (
+        crc,
+        masked_murmur2,
+        fnv,
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,12 +91,12 @@ def test_three_hashes_of_librdkafka(key, crc, masked_murmur2, fnv):
     [(b"kafka", 0x0D33C4E1), (b"giberish123456789", 0x77A58295), (b"1234", 0x023BDD03)],
 )
 def test_fnv1a_without_its_sign(key, magnitude):
-    assert Mask.MAGNITUDE.apply(fnv1a(key)) == magnitude
+    assert Mask.MAGNITUDE.apply(hashed(HashName.FNV1A, key)) == magnitude
 
 
 def test_fnv1a_at_the_smallest_int():
     """Sarama's edge case: 2^31 has no positive twin in 32 bits."""
-    value = fnv1a(b"1468509572224")
+    value = hashed(HashName.FNV1A, b"1468509572224")
     assert (value, Mask.MAGNITUDE.apply(value), Mask.MAGNITUDE_OR_ZERO.apply(value)) == (2**31, 2**31, 0)
 
 
@@ -105,22 +115,22 @@ def test_fnv1a_at_the_smallest_int():
     ],
 )
 def test_murmur2_in_doubles(key, signed):
-    assert to_signed(kafkajs_murmur2(key)) == signed
+    assert to_signed(hashed(HashName.KAFKAJS_MURMUR2, key)) == signed
 
 
 def test_pulsars_hashes():
     """Oracle: Pulsar's HashTest."""
     texts = ("keykeykeykeykey1", "keykeykey2")
-    assert [mask_sign_bit(java_string_hash(text)) for text in texts] == [434058482, 42978643]
-    assert [mask_sign_bit(murmur3(key)) for key in (b"key1", b"key2")] == [462881061, 1936800180]
+    assert [mask_sign_bit(hashed_text(text)) for text in texts] == [434058482, 42978643]
+    assert [mask_sign_bit(hashed(HashName.MURMUR3, key)) for key in (b"key1", b"key2")] == [462881061, 1936800180]
 
 
 def test_java_hashes_by_hand():
     """Oracle: the JDK's documentation, s[0]*31^(n-1) + … over chars, and the same from 1 over signed bytes."""
-    assert java_string_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
-    assert to_signed(java_string_hash("polygenelubricants")) == -(2**31)
-    assert java_array_hash(b"\xff\x02") == (31 * (31 - 1) + 2)
-    assert java_array_hash(b"") == 1
+    assert hashed_text("\U0001f600") == 0xD83D * 31 + 0xDE00
+    assert to_signed(hashed_text("polygenelubricants")) == -(2**31)
+    assert hashed(HashName.JAVA_ARRAY, b"\xff\x02") == (31 * (31 - 1) + 2)
+    assert hashed(HashName.JAVA_ARRAY, b"") == 1
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,7 @@ def test_java_hashes_by_hand():
     ],
 )
 def test_xxh32(key, value):
-    assert xxh32(key) == value
+    assert hashed(HashName.XXH32, key) == value
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.hashes import hash_key
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.partitioners.strategy import KeyRule, choose_partition
 from pipeline.replay.keyed.buckets import replay_bucket
 from pipeline.replay.keyed.plan import plan_keys, resolve_strategy
 from pipeline.replay.keyed.sums import merge_sums
+from tests.oracles.hashes import hash_key
 
 HOUR_MS = 3_600_000
 

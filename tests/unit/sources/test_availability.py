@@ -17,8 +17,8 @@ from pipeline.sources.kinds.broker_metrics import BrokerMetrics
 from pipeline.sources.kinds.consumer_groups import ConsumerGroups
 from pipeline.sources.kinds.dump_log import DumpLog
 from pipeline.sources.kinds.exporter_urls import ExporterUrls
+from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.kinds.perf_test_output import PerfTestOutput
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.kinds.prometheus import Prometheus
 from pipeline.sources.kinds.topics_describe import TopicsDescribe
@@ -184,11 +184,6 @@ def test_a_silent_source_is_seen_beside_another_of_its_kind():
     assert found == {"prometheus": (4, 2), "prometheus-2": (2, 0)}
 
 
-def test_nothing_is_expected_of_outputs_of_a_tool():
-    source = PerfTestOutput(kind="perf_test_output", paths=(Path("p"),))
-    assert arrivals(source, samples=[*sampled(source.kind, "a", 50)]) == [(None, 1), (None, 0)]
-
-
 def test_every_kind_once_with_the_newest_instant():
     cluster = Cluster(
         sources=(
@@ -235,7 +230,7 @@ def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
     pages, problems = discover_texts(
         [tmp_path / "a", tmp_path / "b", tmp_path / "x-*.out", tmp_path / "none"],
         "s",
-        PerfTestOutput,
+        LibrdkafkaStatistics,
         (".json", ".jsonl", ".out"),
     )
     dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]

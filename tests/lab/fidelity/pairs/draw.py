@@ -26,19 +26,23 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.lab.archive import unpack_once
+from tests.lab.artifacts import BROKER_VERSION
 from tests.lab.bench.figures import write_between
 from tests.lab.fidelity.bed import start_bed
+from tests.lab.fidelity.pairs import law as wide
 from tests.lab.fidelity.pairs import report as pairs
-from tests.lab.fidelity.pairs.law import BROKERS, SECONDS, draw_round
+from tests.lab.fidelity.pairs.law import BROKERS, SECONDS
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, SIDES
 from tests.lab.fidelity.pairs.record import SETTINGS, Stage, record_side
 from tests.lab.fidelity.pairs.sight import format_baseline, format_changes, format_ranges, read_changes
 from tests.lab.fidelity.pairs.tables import UNPACKED
 from tests.lab.fidelity.record import describe_bed, warm_up
+from tests.lab.fidelity.settings import NEWEST
 from tests.lab.process import LabError
+from tests.lab.rack_aware import law as zones
 from tests.lab.recording import say
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.pair import Pair
 
 FOLDER = Path("tests/data/draws")  # committed with what was seen first: a part that is lost was not kept
+ZONES = Path("tests/data/zone_draws")
 PRODUCT = "pipeline"
 SIDE_S = 45  # what a side takes besides its traffic: clients start, warm up, and end
 JUDGED_S = 60  # what replaying a pair takes
@@ -55,19 +60,8 @@ FACTS, SIGHT, TALLY, RECORDINGS = "draw.json", "first-sight.md", "first-sight.js
 
 def main() -> int:
     """Records until the time is over, then judges."""
-    parser = argparse.ArgumentParser(prog="make draw ARGS=", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=25, help="recording and judging")
-    parser.add_argument("--at-once", type=int, default=2, help="pairs sent at the same time")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="of each run")
-    parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
-    parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
-    parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
-    parser.add_argument("--baseline", action="store_true", help="only shares beside the forecast that nothing changes")
-    parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")
-    parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
-    parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
-    arguments = parser.parse_args()
+    arguments = _read_options()
+    law, seconds = (zones, zones.SECONDS) if arguments.zones else (wide, SECONDS)
     sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
     if arguments.baseline:
         print(text := format_baseline(sights))
@@ -86,8 +80,9 @@ def main() -> int:
     say(f"part {part.name}: blind to all code up to {facts['commit'][:7]}, seed {facts['seed']}")
     record_rounds(
         part,
-        partial(draw_round, facts["seed"], at_once=arguments.at_once, seconds=arguments.seconds),
+        partial(law.draw_round, facts["seed"], at_once=arguments.at_once, seconds=arguments.seconds or seconds),
         time.monotonic() + 60 * arguments.minutes,
+        {"version": NEWEST, "racks": zones.RACKS} if arguments.zones else {},
     )
     (part / RECORDINGS).write_text(json.dumps(read_manifests(part), indent=1) + "\n")
     found = pairs.report_pairs(part, sides=(BEFORE,))
@@ -100,6 +95,27 @@ def main() -> int:
     if arguments.write:
         write_between(arguments.write, "--write", text, word="draw")
     return 0
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make draw ARGS=", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=25, help="recording and judging")
+    parser.add_argument("--at-once", type=int, default=2, help="pairs sent at the same time")
+    parser.add_argument("--seconds", type=int, help=f"of each run (default: {SECONDS}, with --zones {zones.SECONDS})")
+    parser.add_argument(
+        "--zones", action="store_true", help="pairs of brokers 4.4 in racks, see tests/lab/rack_aware/law.py"
+    )
+    parser.add_argument("--folder", type=Path, help=f"of the parts (default: {FOLDER}, with --zones {ZONES})")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
+    parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
+    parser.add_argument("--baseline", action="store_true", help="only shares beside the forecast that nothing changes")
+    parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")
+    parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
+    parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
+    arguments = parser.parse_args()
+    arguments.folder = arguments.folder or (ZONES if arguments.zones else FOLDER)
+    return arguments
 
 
 def judge_again(folder: Path, seeds: int, only: Sequence[str] = ()) -> None:
@@ -196,15 +212,22 @@ def _ask_git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def record_rounds(folder: Path, draw: Callable[[int], tuple[Pair, ...]], until: float) -> None:
-    """Records rounds in order while there is time for one more and for judging all; `until` is of the monotonic clock."""
+def record_rounds(
+    folder: Path, draw: Callable[[int], tuple[Pair, ...]], until: float, bed_settings: Mapping[str, Any]
+) -> None:
+    """Records rounds in order while there is time for one more and for judging all; `until` is of the monotonic clock.
+
+    `bed_settings` are further arguments of `start_bed`.
+    """
     if time.monotonic() >= until:  # `--minutes 0`: only judged
         return
     root = Path(tempfile.mkdtemp(prefix="partition-health-draw-"))
     try:
-        with start_bed(root, BROKERS, settings=SETTINGS) as bed:
+        count = len(bed_settings.get("racks", ())) or BROKERS
+        with start_bed(root, count, settings=SETTINGS, **bed_settings) as bed:
             warm_up(bed)
-            stage = Stage(bed, describe_bed(), root, folder)
+            described = describe_bed() | {"brokers": bed_settings.get("version", BROKER_VERSION)}
+            stage = Stage(bed, described, root, folder)
             for number in itertools.count():
                 drawn = draw(number)
                 sides = [side for side in SIDES if not (folder / f"{drawn[0].name}-{side}{ENDING}").exists()]

@@ -52,6 +52,8 @@ class Pair:
         text: Values are lines of text, which compress as text does, instead of one letter repeated.
         replicas: Of each partition.
         cold: The JVM has just started when it sends.
+        racks: Of the brokers; none without.
+        zones: Of the producers, where the replay is told.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Pair:
     text: bool = False
     replicas: int = 1
     cold: bool = False
+    racks: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
 
     def clients(self, side: str) -> tuple[Client, ...]:
         """Who sends on that side."""
@@ -80,6 +84,7 @@ class Pair:
         more = f" and {rest} more" if (rest := len(self.delays) - _DELAYS_SHOWN) > 0 else ""
         bed = f" | {self.replicas} replicas" if self.replicas > 1 else ""
         bed += " | cold" if self.cold else ""
+        bed += f" | racks {','.join(self.racks)}, producers in {','.join(self.zones)}" if self.racks else ""
         return f"{loads} | {delays or 'no delay'}{more} | leaders {','.join(map(str, self.leaders))}{bed}"
 
 
@@ -100,6 +105,8 @@ def decode_pair(data: Mapping[str, Any]) -> Pair:
         data["text"],
         data.get("replicas", 1),
         data.get("cold", False),
+        tuple(data.get("racks", ())),
+        tuple(data.get("zones", ())),
     )
 
 

@@ -13,7 +13,7 @@ from pipeline.cli.replay_rows import describe_replay
 from pipeline.jobs import ingest, replay
 from pipeline.replay.loads import reach_of
 from pipeline.runs import plan_runs
-from tests.lab.fidelity.settings import MIDDLE, NEW, OLD
+from tests.lab.fidelity.settings import MIDDLE, NEW, NEWEST, OLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,13 +88,14 @@ FIGURES = (
 )
 
 
-DEFAULT_LINGER_MS = {OLD: "0", MIDDLE: "0", NEW: "5"}
+DEFAULT_LINGER_MS = {OLD: "0", MIDDLE: "0", NEW: "5", NEWEST: "5"}
 
 
 def write_candidates(file: Path, client: Client) -> Path:
     """The candidates file that asks for one client, its own defaults spelled out: settings in use are kept elsewhere."""
     defaults = {"linger.ms": DEFAULT_LINGER_MS[client.version], "batch.size": "16384"}
-    named = {"name": CANDIDATE, "client": client.version, "config": defaults | client.config}
+    config = {name: value for name, value in (defaults | client.config).items() if name != "client.rack"}
+    named = {"name": CANDIDATE, "client": client.version, "config": config}
     file.write_text(yaml.safe_dump({"candidates": [named]}))
     return file
 

@@ -22,12 +22,13 @@ from tests.lab.fidelity.pairs.figures import measure_run
 from tests.lab.fidelity.pairs.pair import ENDING, RDKAFKA, SIDES, Pair, encode_pair
 from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.fidelity.run import QUIET_CPU_SHARE, make_text
+from tests.lab.fidelity.services import sum_batch_bytes
 from tests.lab.process import LabError, Process, free_ports, start_program, wait_until
 from tests.lab.recording import read_clock_ms, say, sleep_until
 from tests.lab.scraper import Target, scraping
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 START_AFTER_MS = 3_500  # metadata fetched, the exporters' first pages served
 WARM_UP_S = 90
@@ -37,6 +38,7 @@ SCRAPE_BEFORE_MS = 800  # the producer is there, and has sent nothing
 CHECKPOINT_MS = 500
 SETTINGS = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
 CHECKPOINT = "replication-offset-checkpoint"
+METADATA = "__cluster_metadata-0"
 INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 
 
@@ -76,10 +78,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Measured:
-    """How long a run took, and the processor time that others used meanwhile."""
+    """How long a run took, the processor time that others used meanwhile, and bytes of batches by client and broker."""
 
     wall_s: float
     foreign_cpu_s: float
+    sent: Mapping[tuple[str, int], int]
 
 
 def replace_pairs(pairs: Sequence[Pair], output: Path) -> None:
@@ -122,7 +125,9 @@ def record_side(stage: Stage, pairs: Sequence[Pair], side: str) -> list[Path]:
     archives = []
     try:
         played = _play(stage.bed, runs)
-        measured = Measured(time.monotonic() - started, meter.foreign_cpu_s())
+        requests = stage.root / "requests.tsv"
+        stage.bed.proxy.write_requests(requests)
+        measured = Measured(time.monotonic() - started, meter.foreign_cpu_s(), sum_batch_bytes(requests))
         for run, start_ms in played:
             _keep(stage, run, start_ms, measured)
             archives.append(stage.output / f"{run.topic}{ENDING}")
@@ -142,6 +147,7 @@ def _keep(stage: Stage, run: Run, start_ms: int, measured: Measured) -> None:
     described_topic = bed.cluster.run_tool("kafka-topics", "--describe", "--topic", run.topic)
     (run.capture / "tools/topics-describe.txt").write_text(described_topic)
     latencies = [run.folder / f"load-{number}/latencies.bin" for number in range(len(pair.traffic))]
+    zones = {"sent": _list_sent(run, measured), "replicas": _list_replicas(bed, run)} if pair.racks else None
     facts = {
         "format": 1,
         "pair": encode_pair(pair),
@@ -158,10 +164,36 @@ def _keep(stage: Stage, run: Run, start_ms: int, measured: Measured) -> None:
         "wall_s": round(measured.wall_s, 1),
         "is_quiet": measured.foreign_cpu_s <= QUIET_CPU_SHARE * measured.wall_s,
         "figures": measure_run(run.capture, run.topic, pair.leaders, latencies),
+        **({"zones": zones} if zones else {}),
     }
     (run.capture / "manifest.json").write_text(json.dumps(facts, indent=1) + "\n")
     figures = {figure: value for figure, value in facts["figures"].items() if figure != "partitions"}
     say(f"{run.topic}: others' processor time {facts['foreign_cpu_s']} s, {figures}")
+
+
+def _list_sent(run: Run, measured: Measured) -> dict[str, dict[str, int]]:
+    """Bytes of batches that went through the proxy, by the client's id, then broker."""
+    found: dict[str, dict[str, int]] = {}
+    for (client_id, broker), size in sorted(measured.sent.items()):
+        if client_id in {name_client(run.pair, number) for number in range(len(run.pair.traffic))}:
+            found.setdefault(client_id, {})[str(broker)] = size
+    return found
+
+
+def _list_replicas(bed: Bed, run: Run) -> dict[str, dict[str, int]]:
+    """Bytes of the topic's segments on each broker, by broker, then partition; the leader's own too."""
+    return {
+        str(broker.node_id): {
+            folder.name.rpartition("-")[2]: sum(log.stat().st_size for log in folder.glob("*.log"))
+            for folder in sorted(broker.log_directory.glob(f"{run.topic}-[0-9]*"))
+        }
+        for broker in bed.cluster.brokers
+    }
+
+
+def name_client(pair: Pair, number: int) -> str:
+    """The `client.id` of one of its producers: pairs that are sent at the same time differ."""
+    return f"{pair.name}-{number}" if pair.racks else f"load-{number}"
 
 
 def _play(bed: Bed, runs: Sequence[Run]) -> list[tuple[Run, int]]:
@@ -194,6 +226,7 @@ def _send(bed: Bed, runs: Sequence[Run], processes: Sequence[Process], targets: 
     """Lets all clients send once they are warm, and returns the start's instant when they have ended."""
     for process in processes:
         wait_until(lambda process=process: "warm" in process.tail().splitlines(), "warm-up", process, WARM_UP_S)
+    bed.proxy.note_requests()
     for target in targets:
         target.fetch()  # the first page costs a second; not while the traffic runs
     start_ms = read_clock_ms() + START_AFTER_MS
@@ -220,7 +253,8 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
     pair, topic, client = run.pair, run.topic, run.pair.clients(run.side)[number]
     place = run.folder / f"load-{number}"
     place.mkdir(parents=True)
-    config = {"bootstrap.servers": bed.cluster.bootstrap, "client.id": f"load-{number}", **client.config}
+    named = {"bootstrap.servers": bed.cluster.bootstrap, "client.id": name_client(pair, number)}
+    config = {**named, **client.config}
     write_properties(place / "client.properties", config)
     pair.traffic[number].make().tofile(place / "series.bin")
     lines = []
@@ -245,6 +279,10 @@ def _copy_logs(bed: Bed, run: Run) -> None:
         target = run.capture / f"brokers/{broker.node_id}"
         target.mkdir(parents=True)
         shutil.copy2(broker.log_directory / "meta.properties", target)
+        if run.pair.racks and broker.node_id == 0:  # brokers' racks
+            shutil.copytree(broker.log_directory / METADATA, target / METADATA)
+            for index in (target / METADATA).glob("*index"):
+                _cut_index(index)
         written = (broker.log_directory / CHECKPOINT).read_text().splitlines()
         version, _, *entries = written or ("0", "0")  # a broker that never had a partition has not written it
         own = [entry for entry in entries if entry.rsplit(" ", 2)[0] == run.topic]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.zones import Zones
 from pipeline.model.trust import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, ENDING, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
+from tests.lab.fidelity.pairs.record import name_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
+
+    from pipeline.config.pipeline_config import PipelineConfig
+    from tests.lab.fidelity.pairs.pair import Client
 
     Replaying = Callable[[SparkSession, Path, Path, int, Path], dict[str, Any]]
 
@@ -119,7 +125,11 @@ def predict(
     spark: SparkSession, recording: Recording, seeds: int, replay: Replaying = run_replay
 ) -> dict[str, Prediction]:
     """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
-    client, *others = recording.pair.clients(recording.other_side)
+    pair, clients = recording.pair, [_without_rack(each) for each in recording.pair.clients(recording.other_side)]
+    client, *others = clients
+    if pair.racks:
+        topics = [f"{pair.name}-{recording.side}"]
+        replay = partial(replay, topics=topics, change=partial(name_zones, pair=pair))
     with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
         candidates = Path(folder) / "candidates.yaml"
         if client.version == RDKAFKA or any(each != client for each in others):
@@ -127,6 +137,18 @@ def predict(
         else:
             write_candidates(candidates, client)
         return read_predictions(replay(spark, recording.capture, candidates, seeds, Path(folder)))
+
+
+def _without_rack(client: Client) -> Client:
+    """The client without the one setting in which rack-aware producers of a pair differ."""
+    return replace(client, config={name: value for name, value in client.config.items() if name != "client.rack"})
+
+
+def name_zones(config: PipelineConfig, pair: Pair) -> PipelineConfig:
+    """The configuration with the zone of each producer, by its `client.id`."""
+    zones = Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
+    clusters = {name: cluster.model_copy(update={"zones": zones}) for name, cluster in config.clusters.items()}
+    return config.model_copy(update={"clusters": clusters})
 
 
 def _tell(prediction: Prediction) -> str:

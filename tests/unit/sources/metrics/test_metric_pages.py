@@ -7,7 +7,6 @@ import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
-from pipeline.sources.kinds.perf_test_output import PerfTestOutput
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
@@ -74,10 +73,6 @@ def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
 
 
 def test_texts_of_clients(tmp_path):
-    line = "10 records sent, 2.0 records/sec (0.00 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n"
-    samples, problems = rows(tmp_path / "p", line, kind=PerfTestOutput)
-    assert problems == []
-    assert {s["observed_at_ms"] for s in samples} == {AT_MS}
     statistics = {"name": "c#producer-1", "ts": 1, "time": 5, "brokers": {}, "topics": {}, "msg_cnt": 4}
     samples, problems = rows(tmp_path / "q", json.dumps(statistics) + "\n", kind=LibrdkafkaStatistics, is_dated=False)
     assert [(s["name"], s["value"], s["observed_at_ms"]) for s in samples] == [("librdkafka_msg_cnt", 4, 5000)]

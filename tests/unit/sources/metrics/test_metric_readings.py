@@ -212,8 +212,13 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
 
 
 def test_intervals():
-    sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "perf_test_output", "paths": ["x"]})
-    assert sample_intervals_ms(cluster(*sources)) == {"prometheus": 30_000, "prometheus-2": 60_000}
+    sources = (
+        server("http://p"),
+        server("http://q", step="PT60S"),
+        {"kind": "librdkafka_statistics", "paths": ["x"]},
+    )
+    expected = {"prometheus": 30_000, "prometheus-2": 60_000, "librdkafka_statistics": 5_000}
+    assert sample_intervals_ms(cluster(*sources)) == expected
 
 
 def test_sources_of_one_kind_tell_apart():

@@ -17,7 +17,7 @@ from pipeline.codec.records.key_ids import KeySecret
 from pipeline.errors import ConfigError
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.hashes import HashName, hash_key
+from pipeline.partitioners.hashes import HashName
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, load_strategy
@@ -26,6 +26,7 @@ from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
 from pipeline.sources.records.scan_settings import ScanSettings, ensure_secret, read_secret
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
+from tests.oracles.hashes import hash_key
 
 HOUR_MS = 3_600_000
 FIRST_MS = START_MS - START_MS % HOUR_MS

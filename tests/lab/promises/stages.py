@@ -1,4 +1,4 @@
-"""`make promises`: advice carried out on a real cluster, and the mails that say what came of it.
+"""`make promises ARGS=stages`: advice carried out on a real cluster, and the mails that say what came of it.
 
 Two keys of `orders` and most leaders of `ledger` put broker 1 above its share. A Java producer is started anew with
 `partitioner.ignore.keys=true`, then Kafka's tools hand over leaders with the files of the advice: the incident resolves.
@@ -12,12 +12,10 @@ Oracle: what was done, and the brokers' shares by the batch headers in the leade
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from email import message_from_bytes
 from email.policy import default
@@ -42,7 +40,6 @@ from pipeline.storage.rows import load_rows
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.lab.artifacts import BROKER, class_path
-from tests.lab.bench.figures import write_between
 from tests.lab.clients import PRODUCERS, QUIET
 from tests.lab.cluster import Cluster, run_tool, start_cluster
 from tests.lab.facts import read_partition
@@ -252,33 +249,18 @@ def describe_ranks(lab: Lab, wrong: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def main() -> int:
-    """Runs the stages."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="paper to write the result into")
-    parser.add_argument("--folder", type=Path, metavar="NEW", help="keeps brokers' disks and the warehouse there")
-    arguments = parser.parse_args()
+def run(folder: Path) -> str:
+    """The stages, as text."""
     unasked = {"auto.leader.rebalance.enable": "false"}  # nothing elects leaders unasked
-    with tempfile.TemporaryDirectory(prefix="promises-") as named:
-        folder = arguments.folder or Path(named)
-        folder.mkdir(exist_ok=True)
-        with start_cluster(folder / "cluster", 3, controller_settings=unasked, heap_mb=256) as cluster:
-            for topic, replicas in TOPICS.items():
-                cluster.create_topic(topic, replicas)
-            lab = Lab(cluster, folder)
-            lab.run_stage("keys choose partitions", 2)
-            lab.run_stage(f"{SETTING} is set", 2, SETTING)
-            lab.hand_over_leaders()
-            lab.run_stage("leaders are handed over", 3, SETTING)
-            lab.run_stage("the setting is taken back", 2)
-            lab.run_stage(f"{SETTING} is set once more", 2, SETTING)
-            lab.run_stage("the setting is taken back once more", 2)
-            text = describe(lab, plant_wrong_model(lab))
-    print(text)
-    if arguments.write:
-        write_between(arguments.write, "--write", f"```text\n{text}\n```", word="promises")
-    return 1 if "MISSES" in text else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    with start_cluster(folder / "cluster", 3, controller_settings=unasked, heap_mb=256) as cluster:
+        for topic, replicas in TOPICS.items():
+            cluster.create_topic(topic, replicas)
+        lab = Lab(cluster, folder)
+        lab.run_stage("keys choose partitions", 2)
+        lab.run_stage(f"{SETTING} is set", 2, SETTING)
+        lab.hand_over_leaders()
+        lab.run_stage("leaders are handed over", 3, SETTING)
+        lab.run_stage("the setting is taken back", 2)
+        lab.run_stage(f"{SETTING} is set once more", 2, SETTING)
+        lab.run_stage("the setting is taken back once more", 2)
+        return describe(lab, plant_wrong_model(lab))

@@ -1,0 +1,122 @@
+"""What a plan brings where load follows the broker: by a replay of the window with the plan's leaders."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from pipeline.measures.window_loads import expected_shares
+from pipeline.model.number_text import format_name
+from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.trust import Trust
+
+Ends: TypeAlias = tuple[float, float, float]
+"""Low, median, high."""
+_MOST_DOUBTED = 0.25
+"""Part of a window's bytes in topics whose replay is not trusted beyond which nothing is predicted from it."""
+
+
+class Doubts(NamedTuple):
+    """By topic how far its replayed shares may be off beyond their ranges; and why nothing can be predicted, or ""."""
+
+    errors: Mapping[str, float]
+    reason: str = ""
+
+
+def weigh_doubts(
+    topics: Iterable[str],
+    trust: Mapping[str, str | None],
+    tested: Mapping[str, Mapping[str, Any]],
+    topic_bytes: Mapping[str, int],
+) -> Doubts:
+    """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
+
+    Args:
+        topics: Those whose replay is wanted.
+        trust: Of each topic's replay, as `gold.scenario_comparison` has it.
+        tested: Rows of `gold.back_tests` by topic.
+        topic_bytes: Bytes of every topic of the window.
+    """
+    doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
+    errors = {topic: tested.get(topic, {}).get("share_error_points") for topic in doubted}
+    unknown = next((topic for topic in doubted if errors[topic] is None), None)
+    if unknown is not None:
+        return Doubts({}, f"the replay of {format_name(unknown)} is {trust.get(unknown) or 'not there'}")
+    if sum(topic_bytes.get(topic, 0) for topic in doubted) > _MOST_DOUBTED * sum(topic_bytes.values()):
+        largest = max(doubted, key=lambda topic: topic_bytes.get(topic, 0))
+        return Doubts({}, f"the replay of {format_name(largest)} is {trust.get(largest)}")
+    return Doubts({topic: points / 100 for topic, points in errors.items() if points is not None})
+
+
+def widen(ends: Ends, error: float) -> Ends:
+    """A share's range, further by an error to both sides.
+
+    >>> widen((0.2, 0.25, 0.3), 0.5)
+    (0.0, 0.25, 0.8)
+    """
+    low, median, high = ends
+    return max(0.0, low - error), median, min(1.0, high + error)
+
+
+class LeaderReplay(NamedTuple):
+    """Of topics their share by broker; and why that is not known of all that were asked about, "" where it is."""
+
+    shares: Mapping[str, Mapping[int, Ends]]
+    reason: str = ""
+
+
+def move_partitions(
+    partitions: Iterable[PlacedPartition], moves: Iterable[PartitionMove]
+) -> tuple[PlacedPartition, ...]:
+    """The partitions after a plan: its replicas are in sync, and the first of them leads."""
+    wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
+    return tuple(
+        one
+        if (new := wanted.get((one.topic, one.partition))) is None
+        else replace(one, replicas=new, leader_id=new[0], in_sync=new)
+        for one in partitions
+    )
+
+
+def list_new_leaders(
+    before: Iterable[PlacedPartition], after: Iterable[PlacedPartition], keyed: Collection[str]
+) -> dict[tuple[str, int], int]:
+    """New leaders by topic and partition, of topics that are not placed by keys: their records are placed anew."""
+    led = {(one.topic, one.partition): one.leader_id for one in before}
+    return {
+        (one.topic, one.partition): one.leader_id
+        for one in after
+        if one.topic not in keyed and one.leader_id != led.get((one.topic, one.partition), one.leader_id)
+    }
+
+
+def predict_following(
+    partitions: Sequence[PlacedPartition],
+    brokers: Sequence[PlacementBroker],
+    shares: Mapping[str, Mapping[int, Ends]],
+) -> dict[int, Ends]:
+    """Share ratios of the brokers that live: topics that were replayed lie as the replay says, all others on their partitions.
+
+    `partitions`: with their new leaders; `shares`: of a topic on each broker, as `LeaderReplay` has them.
+
+    Returns:
+        Low, median and high by broker: ends of topics are added, as if all erred to one side.
+    """
+    live = [broker for broker in brokers if not broker.is_fenced]
+    fair = expected_shares([broker.capacity for broker in live])
+    loads: dict[int, list[float]] = {broker.broker_id: [0.0, 0.0, 0.0] for broker in live}
+    sizes = dict.fromkeys(shares, 0)
+    for one in partitions:
+        if one.topic in sizes:
+            sizes[one.topic] += one.load_bytes
+        elif one.leader_id in loads:
+            loads[one.leader_id] = [end + one.load_bytes for end in loads[one.leader_id]]
+    for topic, size in sizes.items():
+        for broker_id, ends in shares[topic].items():
+            if broker_id in loads:
+                loads[broker_id] = [load + end * size for load, end in zip(loads[broker_id], ends, strict=True)]
+    total = sum(one.load_bytes for one in partitions) or 1
+    return {
+        broker.broker_id: (low / total / float(part), median / total / float(part), high / total / float(part))
+        for broker, part in zip(live, fair, strict=True)
+        for low, median, high in [loads[broker.broker_id]]
+    }

@@ -1,0 +1,148 @@
+"""Replays a judged window with other leaders: what topics would bring to each broker whose load follows the broker."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.advice.following import LeaderReplay, widen
+from pipeline.engine import describe_work
+from pipeline.jobs.replay.compare import load_traffic
+from pipeline.jobs.replay.load import Readers, load_recording, make_readers
+from pipeline.model.number_text import format_name
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.replay.keyed.plan import FAMILIES
+from pipeline.replay.metrics import SessionMetrics, fit_sessions
+from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
+from pipeline.replay.sessions import find_sessions, refine_sessions
+from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES, GroupRun, simulate_runs, unpack_value
+from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
+from pipeline.replay.topics import TopicInput, describe_topic, list_topics
+from pipeline.runs import RunContext
+from pipeline.stages import Staging
+from pipeline.storage.staging import open_staging_folder
+from pipeline.tables.replay import HASH_VERDICTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
+
+
+class _Calibrated(NamedTuple):
+    """The window's traffic and what was found of its producers and brokers."""
+
+    recording: Recording
+    readers: Readers
+    sessions: Sequence[ProducerSession]
+    metrics: Mapping[SessionKey, SessionMetrics]
+    families: Mapping[TopicWindow, str]
+
+
+class WindowReplay:
+    """One window that was replayed, to be replayed with other leaders; its producers are looked at once."""
+
+    def __init__(self, spark: SparkSession, run: RunContext, window: TimeWindow) -> None:
+        self._spark, self._run, self._window = spark, run, window
+
+    def replay(
+        self,
+        leaders: Mapping[tuple[str, int], int],
+        errors: Mapping[str, float],
+        racks: Mapping[int, str] | None = None,
+    ) -> LeaderReplay:
+        """Replays the topics of some partitions with these leaders; all other partitions keep theirs.
+
+        `errors`: by topic what widens its ranges.
+        `racks`: of brokers that the window does not know, "" without one: they are taken to be as fast as the one in the middle.
+        """
+        topics = {topic for topic, _ in leaders}
+        known = self._calibrated
+        recording = _with_leaders(known.recording, leaders, racks or {})
+        groups = [
+            group
+            for group in make_groups(recording, known.sessions, known.metrics, known.families)
+            if topics & {topic.topic for topic in group.topics}
+        ]
+        plan = plan_simulations(
+            [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)],
+            (),
+            range(1, recording.seeds + 1),
+        )
+        inputs = {
+            topic.where: topic
+            for topic in list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
+            if topic.where[1] in topics
+        }
+        describe_work(f"{self._run.subject}: replay with other leaders")
+        with open_staging_folder(self._run.warehouse) as folder:
+            staging = Staging(self._spark, folder, self._run.subject)
+            readers = known.readers
+            rows = simulate_runs(
+                staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes
+            ).load()
+        results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
+        for start_ms, topic, topic_id, group, candidate, seed, value in zip(
+            *(column.to_pylist() for column in rows.columns), strict=True
+        ):
+            results[start_ms, topic, topic_id].append((group, candidate, seed, unpack_value(value)))
+        return self._sum_up(inputs, results, errors)
+
+    def _sum_up(
+        self,
+        inputs: Mapping[TopicWindow, TopicInput],
+        results: Mapping[TopicWindow, list[GroupRun]],
+        errors: Mapping[str, float],
+    ) -> LeaderReplay:
+        traffic, shares = load_traffic(self._run, set(inputs)), {}
+        for where, topic in inputs.items():
+            runs = topic.merge_runs(results.get(where, ())).get(0)
+            if runs is None:
+                return LeaderReplay({}, f"{format_name(where[1])} cannot be simulated")
+            simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs, OTHER_ERROR)
+            found = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
+            shares[where[1]] = {
+                broker_id: widen((share.low or 0.0, share.value or 0.0, share.high or 0.0), errors.get(where[1], 0.0))
+                for broker_id, share in found
+            }
+        return LeaderReplay(shares)
+
+    @cached_property
+    def _calibrated(self) -> _Calibrated:
+        windows = (self._window,)
+        describe_work(f"{self._run.subject}: find producer sessions once more")
+        recording, readers = load_recording(self._run, windows), make_readers(self._run, windows)
+        reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
+        families = {
+            (milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]): row["verdict"]
+            for row in self._run.rows(HASH_VERDICTS, windows)
+            if row["verdict"] in _FAMILY_NAMES
+        }
+        sessions = find_sessions(self._spark, recording, families, **reading)
+        metrics = fit_sessions(recording, sessions)
+        refined, sharpened = refine_sessions(self._spark, recording, sessions, metrics, **reading)
+        return _Calibrated(recording, readers, refined, sharpened, families)
+
+
+def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:
+    """The recording without candidates, under other leaders and with further brokers."""
+    planned = {
+        where: {number: leaders.get((where[1], number), leader) for number, leader in led.items()}
+        for where, led in recording.leaders.items()
+    }
+    known = {start_ms: {**racks, **of_window} for start_ms, of_window in recording.racks.items()}
+    brokers = {start_ms: sorted({*ids, *racks}) for start_ms, ids in recording.brokers.items()}
+    return replace(recording, candidates=(), leaders=planned, racks=known, brokers=brokers)
+
+
+def _lend_middle(group: SessionGroup) -> SessionGroup:
+    """Gives brokers that no session of the group has met the service of the one in the middle."""
+    middle = group.middle
+    if middle is None:
+        return group
+    new = {broker_id: replace(middle, broker_id=broker_id) for broker_id in group.broker_ids}
+    return replace(group, services={**new, **group.services})
