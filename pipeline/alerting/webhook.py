@@ -23,7 +23,7 @@ from pipeline.model.window import format_instant
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900
 _CODE_LIMIT = 1_300
-_FACT_LIMIT = 600
+_FACT_LIMIT = 250  # a block holds at least ten
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
 _REASON_LIMIT = 300
@@ -93,7 +93,7 @@ def _generic(content: Content, message_id: str) -> dict[str, object]:
 def _for_slack(content: Content) -> dict[str, object]:
     header = {"type": "plain_text", "text": format_name(f"{content.cluster}: {content.brief.headline}", _HEADER_LIMIT)}
     facts = "\n".join(f"*{question}* {_escape(answer, _FACT_LIMIT)}" for question, answer in content.brief.facts)
-    blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(facts[:_BLOCK_LIMIT])]
+    blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(facts)]
     if content.figures:
         texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
         blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in texts]})

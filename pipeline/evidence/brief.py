@@ -79,7 +79,8 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     (share, ratio), fair, change = evidence.share, evidence.broker.expected_share, evidence.change
     shares = f"{format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would be fair"
     if not change.is_open:
-        headline = f"Broker {evidence.broker_id} recovered: {shares} ({format_ratio(ratio)})"
+        recovered = "" if change.state == "withdrawn" else " recovered"
+        headline = f"Broker {evidence.broker_id}{recovered}: {shares} ({format_ratio(ratio)})"
         return Brief(headline=headline, facts=_over(evidence))
     facts = [("Since", _since(evidence, f", in {evidence.above_count} of the last {evidence.gate.n} windows"))]
     if cause := name_cause(evidence):
@@ -166,7 +167,8 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
     subject = format_name(change.subject, 120)
     subject = f"{subject[:1].upper()}{subject[1:]}"
     if not change.is_open:
-        return Brief(headline=f"{subject} recovered, no longer: {rule.meaning}", facts=_over(evidence))
+        recovered = "" if change.state == "withdrawn" else " recovered,"
+        return Brief(headline=f"{subject}{recovered} no longer: {rule.meaning}", facts=_over(evidence))
     value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
     return Brief(
         headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",

@@ -64,8 +64,8 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
 def _merged_into(run: RunContext, change: IncidentChange) -> tuple[str, ...]:
     """Ids that were merged into the incident since it began: they ended in a window of its span."""
     span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
-    found = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
-    return tuple(sorted({row["incident_id"] for row in found if row["merged_into"] == change.incident_id}))
+    changes = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
+    return tuple(sorted({row["incident_id"] for row in changes if row["merged_into"] == change.incident_id}))
 
 
 def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:
@@ -111,8 +111,8 @@ def _recommendations(run: RunContext, windows: Sequence[TimeWindow], subject: st
 def _promises(run: RunContext, change: IncidentChange, until_ms: int) -> tuple[Promise, ...]:
     """Loads the promises since the incident began."""
     span = TimeWindow(min(change.since_ms, change.window_start_ms), until_ms)
-    found = run.values(Promise, PROMISES, (span,))
-    return tuple(one for one in found if one.subject == change.subject and one.promised_ms >= change.since_ms)
+    promises = run.values(Promise, PROMISES, (span,))
+    return tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms)
 
 
 def _latency(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> ProduceLatency | None:

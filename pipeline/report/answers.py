@@ -72,8 +72,8 @@ class Asker:
         ours = _TABLE.sub(lambda one: one[0].replace(".", "_"), template).format(
             **self._literals(format_datafusion_text, format_datafusion_instant), **(values or {})
         )
-        found = query_rows(self.warehouse, ours, tables)
-        return Answer(name=name, sql=f"{spark};", columns=tuple(found.column_names), rows=tuple(found.to_pylist()))
+        rows = query_rows(self.warehouse, ours, tables)
+        return Answer(name=name, sql=f"{spark};", columns=tuple(rows.column_names), rows=tuple(rows.to_pylist()))
 
     def find_newest(self) -> int | None:
         """Finds the start of the newest judged window before the period's end, epoch milliseconds; None without one."""

@@ -19,11 +19,11 @@ from pipeline.replay.metrics import SessionMetrics, fit_sessions
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.sessions import find_sessions, refine_sessions
 from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
-from pipeline.replay.simulated.runs import CELL_LOG_BYTES, GroupRun, simulate_runs, unpack_value
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES, GroupRun, simulate_runs
 from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics
 from pipeline.runs import RunContext
-from pipeline.stages import Staging
+from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
 from pipeline.tables.replay import HASH_VERDICTS
 
