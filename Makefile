@@ -22,7 +22,7 @@ ARGS ?=
 PROCESSES ?= 3
 INTEGRATION_PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scale scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in 
 
 scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/evidence/scale.md (15 minutes, quiet)
 	@$(BIN)/python -m tests.lab.scale $(ARGS)
+
+equal: $(READY) ## the capture from disks, collected and by live brokers, on four engines: which columns differ; writes docs/evidence/scale.md (20 minutes)
+	@$(BIN)/python -m tests.lab.scale.equal $(ARGS)
 
 scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/evidence/reliability.md (15 minutes)
 	@$(BIN)/python -m tests.lab.faults.scheduled $(ARGS)

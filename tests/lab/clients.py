@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab import traffic
 from tests.lab.artifacts import BROKER, BROKER_VERSION, EXPORTER, class_path, client_artifacts, resolve_jars
-from tests.lab.cluster import EXPORTER_RULES
+from tests.lab.node_folders import EXPORTER_RULES
 from tests.lab.process import LabError, Process, free_ports, start_java, start_program
 from tests.lab.scraper import Target
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import time
-import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +25,7 @@ from tests.lab.artifacts import (
     resolve_jars,
     tool_artifacts,
 )
+from tests.lab.node_folders import copy_formatted, draw_id, read_properties, take_over, write_exporter_rules
 from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
     FRUGAL,
@@ -43,7 +41,6 @@ from tests.lab.process import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-EXPORTER_RULES = Path(__file__).parent / "exporter"
 LASTING = ("-XX:+UseSerialGC", "-Xshare:auto")
 """Java options of brokers whose speed matters: the second compiler takes half of the CPU of one that lives for a minute."""
 
@@ -112,6 +109,7 @@ class Cluster:
     options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
     classes: Path | None = None
+    left: Path | None = None
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -185,6 +183,7 @@ def start_cluster(
     with_exporter: bool = False,
     exported: Sequence[str] = (),
     classes: Path | None = None,
+    left: Path | None = None,
     heap_mb: int = 300,
     is_brief: bool = False,
 ) -> Iterator[Cluster]:
@@ -203,6 +202,7 @@ def start_cluster(
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         classes: a folder of classes that the nodes' settings name, such as a reporter.
+        left: folders of brokers 0, 1, … that a cluster left, such as a capture's; this one goes on with copies of them.
         heap_mb: of each JVM.
         is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
     """
@@ -222,7 +222,7 @@ def start_cluster(
     )
     cluster = Cluster(
         root,
-        _draw_id(),
+        draw_id() if left is None else read_properties(left / "0")["cluster.id"],
         root / "controller",
         brokers,
         dict(settings or {}),
@@ -235,16 +235,12 @@ def start_cluster(
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
         classes=classes,
+        left=left,
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
         _start_nodes(cluster, ports[0])
         yield cluster
-
-
-def _draw_id() -> str:
-    """As Kafka's own `Uuid.randomUuid`: none begins with a dash, which tools would take for an option."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 def _start_nodes(cluster: Cluster, controller_port: int) -> None:
@@ -255,7 +251,12 @@ def _start_nodes(cluster: Cluster, controller_port: int) -> None:
     (cluster.root / "config").mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         file.write_text(format_properties(settings[name]))
-    _format_storage(cluster, files["controller"])
+    if cluster.left is None:
+        arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(files["controller"]))
+        run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
+        copy_formatted(cluster)
+    else:
+        take_over(cluster, cluster.left)
     exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
     for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
         cluster.processes.append(_start_node(cluster, name, file, exporter_port))
@@ -285,31 +286,9 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     agent = []
     if exporter_port is not None:
         jar = resolve_jars(EXPORTER)[0]
-        agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{_write_exporter_rules(cluster)}"]
+        agent = [f"-javaagent:{jar}=127.0.0.1:{exporter_port}:{write_exporter_rules(cluster)}"]
     levels = [f"-Dorg.slf4j.simpleLogger.{what}" for what in ("defaultLogLevel=warn", "log.kafka.server=info")]
     path = os.pathsep.join((*([str(cluster.classes)] if cluster.classes else []), class_path(cluster.artifacts)))
     arguments = [*levels, *agent, "-cp", path, "kafka.Kafka", str(config)]
     output = cluster.root / "output" / f"{name}.log"
     return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
-
-
-def _write_exporter_rules(cluster: Cluster) -> Path:
-    rules = EXPORTER_RULES / "kafka-broker.yml"
-    if not cluster.exported:
-        return rules
-    fewer = cluster.root / "config" / rules.name
-    beans = "".join(f"  - '{bean}'\n" for bean in cluster.exported)
-    fewer.write_text(f"includeObjectNames:\n{beans}{rules.read_text()}")
-    return fewer
-
-
-def _format_storage(cluster: Cluster, controller_config: Path) -> None:
-    """Formats the controller's folder by the tool, and each broker's without a JVM of 1.3 CPU-s: the same files, two ids."""
-    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(controller_config))
-    run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
-    for broker in cluster.brokers:
-        shutil.copytree(cluster.controller_directory, broker.log_directory)
-        properties = broker.log_directory / "meta.properties"
-        kept = [line for line in properties.read_text().splitlines() if line.startswith(("version=", "cluster.id="))]
-        lines = (*kept, f"node.id={broker.node_id}", f"directory.id={_draw_id()}")
-        properties.write_text("".join(f"{line}\n" for line in lines))

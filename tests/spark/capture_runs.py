@@ -228,13 +228,14 @@ def compare(left, right):
 def _comparable(rows: pa.Table):
     """Rows as a multiset; maps as sorted text."""
     columns = [
-        [_hashable(value, column.type) for value in column.to_pylist()]
+        [comparable_value(value, column.type) for value in column.to_pylist()]
         for column in (c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in rows.columns)
     ]
     return Counter(zip(*columns, strict=True))
 
 
-def _hashable(value, kind):
+def comparable_value(value, kind):
+    """A cell as a value that can be compared: maps as sorted text, mails decoded."""
     if value is None:
         return None
     if pa.types.is_binary(kind):

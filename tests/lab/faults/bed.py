@@ -1,8 +1,8 @@
 """A run of everything in a forked process, cheap enough to be disturbed hundreds of times.
 
-Two topics and two minutes of the committed capture, in which an incident opens and ends, on Sail. A child begins with all
-modules loaded and starts an engine of its own: the threads of Sail and gRPC do not survive a fork, so the parent starts
-none. Mails go to a real SMTP server in a process of its own.
+Two topics and two minutes of the committed capture, in which an incident opens and ends, on Sail or on classic Spark. A
+child begins with all modules loaded and starts an engine of its own: the threads of Sail and gRPC do not survive a fork, nor
+does a JVM follow it, so the parent starts none. Mails go to a real SMTP server in a process of its own.
 """
 
 from __future__ import annotations
@@ -19,22 +19,31 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from expectations import gates
 from pipeline.config_file import load_config
 from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.steps import judge_windows, replay_windows
+from pipeline.storage.engines import running_engine
+from pipeline.storage.spark_errors import SparkErrors
 from pipeline.storage.staging import FOLDER
-from tests.engines import sail
+from tests.engines import SAIL
 from tests.lab.archive import unpack_once
-from tests.spark.capture_runs import Capture, compare, list_rows, plan
+from tests.spark.capture_runs import FEW_CANDIDATES, Capture, compare, list_rows, plan
 from tests.unit.alerting.smtp_servers import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
     from pipeline.runs import RunContext
 
 ROOT = Path(__file__).parents[3]
@@ -96,9 +105,11 @@ class Child:
         return self.code is not None
 
     def kill(self) -> bool:
-        """Kills it; False where it had ended by itself."""
+        """Kills it and all that it started, as the end of a container does; False where it had ended by itself."""
         if not self.poll():
+            below = psutil.Process(self.pid).children(recursive=True)
             os.kill(self.pid, signal.SIGKILL)
+            kill_all(below)
         self.wait()
         return self.code == -signal.SIGKILL
 
@@ -107,6 +118,13 @@ class Child:
         if self.code is None:
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.code, pickle.loads(self._answer.read_bytes()) if self._answer.exists() else None
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL to each that still lives."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 class Post:
@@ -143,24 +161,21 @@ class Post:
         self._child.kill()
 
 
-def _take(step: str, context: RunContext) -> None:
-    spark, config = sail(), context.config
+def _take(step: str, context: RunContext, spark: SparkSession) -> None:
     if step == "ingest":
         ingest.run(spark, context)
     elif step == "gate":
         gates.check_ingested(spark, context)
     elif step == "replay":
         replay_windows(spark, context)
-    elif step == "health":
-        judge_windows(spark, context)
     else:
-        deliver_alerts.run(config, config.mail.smtp, now_ms=context.now_ms).check()
+        judge_windows(spark, context)
 
 
 class Bed:
     """A recording, an undisturbed run of it with a snapshot before each step, and tries that begin with one of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spark: dict[str, object] = SAIL) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.post = Post(folder)
@@ -182,8 +197,10 @@ class Bed:
             sources=SOURCES,
             gate=ONE_OF_ONE,
             mail={"to": ["kafka-platform@example.org"], "smtp": smtp},
+            spark=spark,
+            candidates=FEW_CANDIDATES[:1],
         )
-        self.durations_s: dict[str, float] = {}
+        self.durations_s: dict[str, float] = {}  # of the first time, which loads modules
         self._run_undisturbed()
 
     def _run_undisturbed(self) -> None:
@@ -191,7 +208,12 @@ class Bed:
         shutil.copytree(self.folder / "start", quiet)
         for step in STEPS:
             self._snapshot(quiet, step)
-            code, modules = self.start(quiet, (step,)).wait()
+            (quiet / "marks.txt").unlink(missing_ok=True)
+            child = self.start(quiet, (step,))
+            self.wait_for_step(child, quiet)
+            before_s = time.monotonic()
+            code, modules = child.wait()
+            self.durations_s[step] = time.monotonic() - before_s
             assert code == 0, (quiet / "output.txt").read_text()
             for name in modules:  # children find them loaded
                 with contextlib.suppress(ImportError):
@@ -200,10 +222,6 @@ class Bed:
         assert code == 0, self.expected
         self.mails = Counter(self.post.list_arrived())
         assert set(self.mails.values()) == {1}, self.mails
-        for step in STEPS:  # how long it takes once all is loaded
-            _, before_s = self.restore(step), time.monotonic()
-            self.start(self.work, (step,)).wait()
-            self.durations_s[step] = time.monotonic() - before_s
 
     def _snapshot(self, source: Path, step: str) -> None:
         shutil.copytree(source, self.folder / "before" / step)
@@ -217,6 +235,7 @@ class Bed:
         """Begins a try with what was there before a step."""
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.folder / "before" / step, self.work)
+        (self.work / "marks.txt").unlink(missing_ok=True)
         return self.work
 
     def start(
@@ -234,18 +253,35 @@ class Bed:
             log: Where the child writes what it says and begins; the same folder by default.
         """
 
+        def mark(step: str) -> None:
+            with ((log or folder) / "marks.txt").open("a") as marks:
+                marks.write(f"{step}\n")
+
         def take() -> list[str]:
             prepare()
             config = load_config(folder / CONFIG)
             now_ms = self.span.end_ms + 60_000 + hours * HOUR_MS
             context = plan(config, span or self.span, now_ms=now_ms, force=force)
-            for step in steps:
-                with ((log or folder) / "marks.txt").open("a") as marks:
-                    marks.write(f"{step}\n")
-                _take(step, context)
+            on_engine = [step for step in steps if step != "deliver"]
+            with ExitStack() as stack:
+                if on_engine:
+                    stack.enter_context(SparkErrors())
+                    spark = stack.enter_context(running_engine(config.spark, app_name="faults"))
+                for step in on_engine:
+                    mark(step)
+                    _take(step, context, spark)
+            if "deliver" in steps:  # after the engine, as the command and its DAG do
+                mark("deliver")
+                deliver_alerts.run(config, config.mail.smtp, now_ms=context.now_ms).check()
             return sorted(sys.modules)
 
         return Child(take, log or folder)
+
+    def wait_for_step(self, child: Child, folder: Path) -> None:
+        """Waits until its first step begins: its engine has started then."""
+        marks = folder / "marks.txt"
+        while not (marks.exists() and marks.read_text()) and not child.poll():
+            time.sleep(0.001)
 
     def find_job(self, folder: Path, since_s: float) -> str:
         """The job that was at work; of what raises incidents, their own commit is the first."""

@@ -6,14 +6,20 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from tests.lab.faults.bed import JOBS, STEPS
+import psutil
+
+from tests.lab.faults.bed import JOBS, STEPS, kill_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.lab.faults.bed import Bed, Outcome
+    from tests.lab.faults.bed import Bed, Child, Outcome
 
 KILLS_OF_A_TRY = 12
+VICTIMS = {"JVM": "SparkSubmit", "Python worker": "pyspark.daemon"}
+"""What the command line of each holds."""
+_AT_A_MAIL_S = 0.02
+_LOOK_S = 0.001
 
 
 def kill_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
@@ -24,7 +30,7 @@ def kill_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...]
         jobs, outcome = kill_once(bed, aimed_at, rng)
         killed += len(jobs)
         if jobs:
-            yield jobs, outcome
+            yield tuple(f"SIGKILL in {job}" for job in jobs), outcome
 
 
 def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, ...], Outcome]:
@@ -34,16 +40,100 @@ def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, .
     jobs: list[str] = []
     steps = STEPS[STEPS.index(step) :]
     for hours in range(KILLS_OF_A_TRY):
-        marks = folder / "marks.txt"
-        marks.unlink(missing_ok=True)
+        (folder / "marks.txt").unlink(missing_ok=True)
         since_s, child = time.time(), bed.start(folder, steps, hours=hours)
-        while not (marks.exists() and marks.read_text()) and not child.poll():
-            time.sleep(0.001)
+        bed.wait_for_step(child, folder)
         while aimed_at == "raise" and bed.find_job(folder, since_s) == "health" and not child.poll():
-            time.sleep(0.001)
-        ends_s = time.monotonic() + rng.uniform(0.0, 0.5 if aimed_at == "raise" else 1.0) * bed.durations_s[step]
-        while time.monotonic() < ends_s and not child.poll():
-            time.sleep(0.001)
+            time.sleep(_LOOK_S)
+        wait(child, rng.uniform(0.0, 0.5 if aimed_at == "raise" else 1.0) * bed.durations_s[step])
         if child.kill():
             jobs.append(bed.find_job(folder, since_s))
-    return tuple(jobs), bed.recover(arrived, faults=len(jobs), hours=KILLS_OF_A_TRY)
+    return tuple(jobs), recover(bed, arrived, jobs)
+
+
+def kill_whole_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
+    """As `kill_runs`, of an engine with a JVM: all its processes, the JVM only or a worker only, some as a mail arrives."""
+    rng, killed, aims = random.Random(seed), 0, ("ingest", "a mail", "replay", "health", "a mail", "gate")
+    for number in range(count):
+        if killed >= count:
+            return
+        aimed_at = aims[number % len(aims)]
+        step = "health" if aimed_at == "a mail" else aimed_at
+        folder, arrived = bed.restore(step), len(bed.post.list_arrived())
+        jobs: list[str] = []
+        wrong: list[str] = []
+        for hours in range(KILLS_OF_A_TRY):
+            (folder / "marks.txt").unlink(missing_ok=True)
+            since_s, child = time.time(), bed.start(folder, STEPS[STEPS.index(step) :], hours=hours)
+            bed.wait_for_step(child, folder)
+            victim = "run" if aimed_at == "a mail" else rng.choice(("run", "run", *VICTIMS))
+            if aimed_at == "a mail":
+                wait_for_mail(bed, child)
+                wait(child, rng.uniform(0.0, _AT_A_MAIL_S))
+            else:
+                wait(child, rng.random() * bed.durations_s[step])
+            job = bed.find_job(folder, since_s)
+            if victim != "run" and kill_part(child, VICTIMS[victim]):
+                jobs.append(f"{victim} killed in {job}")
+                wrong += judge_end(child)
+            elif child.kill():
+                jobs.append(f"as a mail arrives, {job}" if aimed_at == "a mail" else job)
+            if child.code == 0:
+                break  # nothing is left to disturb
+        killed += len(jobs)
+        if jobs:
+            outcome = recover(bed, arrived, jobs)
+            outcome.lost += wrong
+            yield tuple(_name_row(job) for job in jobs), outcome
+
+
+def _name_row(job: str) -> str:
+    part = next((victim for victim in VICTIMS if job.startswith(victim)), "")
+    where = "as a mail arrives" if job.startswith("as a mail") else f"in {job}"
+    return f"on Spark: {part} killed" if part else f"on Spark: SIGKILL {where}"
+
+
+def wait(child: Child, seconds: float) -> None:
+    """Waits so long, or until it ends."""
+    ends_s = time.monotonic() + seconds
+    while time.monotonic() < ends_s and not child.poll():
+        time.sleep(_LOOK_S)
+
+
+def wait_for_mail(bed: Bed, child: Child) -> None:
+    """Waits until one more mail has arrived, or it ends."""
+    have = len(bed.post.list_arrived())
+    while len(bed.post.list_arrived()) == have and not child.poll():
+        time.sleep(_LOOK_S)
+
+
+def kill_part(child: Child, holds: str) -> bool:
+    """Kills the processes of a run whose command line holds a text; False where there are none."""
+    if child.poll():
+        return False
+    found = [one for one in psutil.Process(child.pid).children(recursive=True) if _is(one, holds)]
+    kill_all(found)
+    return bool(found)
+
+
+def _is(process: psutil.Process, holds: str) -> bool:
+    try:
+        return any(holds in word for word in process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False
+
+
+def judge_end(child: Child) -> list[str]:
+    """What is wrong with the end of a run that lost a process: it may go on, or end by one line."""
+    code, answer = child.wait()
+    is_right = code == 0 or (code > 0 and answer is not None and answer[0] and "\n" not in answer[1])
+    return [] if is_right else [f"no error of one line: exit code {code}, {str(answer)[:300]}"]
+
+
+def recover(bed: Bed, arrived: int, jobs: list[str]) -> Outcome:
+    """A run left alone; a kill that hits a delivery may repeat one mail once."""
+    hits = sum(job.endswith("deliver") and "killed" not in job for job in jobs)
+    outcome = bed.recover(arrived, faults=hits, hours=KILLS_OF_A_TRY)
+    if outcome.repeats > hits:
+        outcome.doubled.append(f"{outcome.repeats} repeats, and {hits} kills of deliveries")
+    return outcome

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.lab.faults.bed import STEPS
+from tests.lab.faults.bed import CONFIG, STEPS
+from tests.lab.faults.kills import judge_end, recover, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from pipeline.model.window import TimeWindow
     from tests.lab.faults.bed import Bed, Outcome
 
+_PAIRS_OF_A_TRY = 4
+_SAME = 0.5  # chance that both runs take the same windows
 _JUMPS_H = (-24 * 3, -2, 0, 24, 24 * 40)
 
 
@@ -22,21 +28,66 @@ def run_side_by_side(bed: Bed, count: int, seed: int, *, same: bool) -> Iterator
     rng = random.Random(seed)
     for _ in range(count):
         folder, arrived = bed.restore("ingest"), len(bed.post.list_arrived())
-        spans = (bed.span, bed.span) if same else rng.sample(bed.halves, 2)
         children = []
-        for number, span in enumerate(spans):
-            own = folder / f"run-{number}"  # of what a run says; the warehouse is one
-            shutil.copytree(folder, own, ignore=shutil.ignore_patterns("run-*", "warehouse"))
-            text = (own / "partition-health.yaml").read_text()
-            for name in ("warehouse", "outbox"):
-                text = text.replace(f"{name}: {name}", f"{name}: {folder / name}")
-            (own / "partition-health.yaml").write_text(text)
+        for own, span in zip(make_rivals(folder), draw_spans(bed, rng, same=same), strict=True):
             children.append(bed.start(own, span=span))
             time.sleep(rng.random())
         said = [answer[1] for code, answer in (child.wait() for child in children) if code]
         outcome = bed.recover(arrived, faults=0)
         outcome.said += said
         yield "run", outcome
+
+
+def draw_spans(bed: Bed, rng: random.Random, *, same: bool) -> tuple[TimeWindow, ...]:
+    """Windows of two runs: the same, or neighbours in any order."""
+    return (bed.span, bed.span) if same else tuple(rng.sample(bed.halves, 2))
+
+
+def make_rivals(folder: Path) -> tuple[Path, ...]:
+    """Folders of two runs, for what each says; the warehouse is one."""
+    made = []
+    for number in range(2):
+        own = folder / f"run-{number}"
+        shutil.copytree(folder, own, ignore=shutil.ignore_patterns("run-*", "warehouse"))
+        text = (own / CONFIG).read_text()
+        for name in ("warehouse", "outbox"):
+            text = text.replace(f"{name}: {name}", f"{name}: {folder / name}")
+        (own / CONFIG).write_text(text)
+        made.append(own)
+    return tuple(made)
+
+
+def kill_side_by_side(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
+    """Pairs of runs on one warehouse, of which one or both are killed at drawn moments, four pairs in a row, until so many died."""
+    rng, killed = random.Random(seed), 0
+    lasts_s = sum(bed.durations_s[step] for step in STEPS)
+    while killed < count:
+        folder, arrived = bed.restore("ingest"), len(bed.post.list_arrived())
+        jobs: list[str] = []
+        wrong: list[str] = []
+        folders = make_rivals(folder)
+        for hours in range(_PAIRS_OF_A_TRY):
+            spans, children = draw_spans(bed, rng, same=rng.random() < _SAME), []
+            for own, span in zip(folders, spans, strict=True):
+                (own / "marks.txt").unlink(missing_ok=True)
+                children.append(bed.start(own, span=span, hours=hours))
+                time.sleep(rng.random())
+            for child, own in zip(children, folders, strict=True):
+                bed.wait_for_step(child, own)
+            ends_s = sorted(rng.random() * 2 * lasts_s for _ in range(rng.choice((1, 2))))  # two at a time take longer
+            began_s, victims = time.monotonic(), rng.sample((0, 1), 2)
+            for end_s, victim in zip(ends_s, victims, strict=False):
+                wait(children[victim], began_s + end_s - time.monotonic())
+                if children[victim].kill():
+                    jobs.append((folders[victim] / "marks.txt").read_text().split()[-1])
+            for child in children:
+                if child.wait()[0] != -signal.SIGKILL:
+                    wrong += judge_end(child)
+        killed += len(jobs)
+        if jobs:
+            outcome = recover(bed, arrived, jobs)
+            outcome.lost += wrong
+            yield tuple(f"on Spark: two runs, SIGKILL in {job}" for job in jobs), outcome
 
 
 def jump_clocks(bed: Bed, count: int, seed: int) -> Iterator[tuple[str, Outcome]]:
