@@ -22,7 +22,7 @@ ARGS ?=
 PROCESSES ?= 3
 INTEGRATION_PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw pairs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -103,6 +103,9 @@ fidelity: $(READY) ## simulated and replayed against real producers (20 minutes 
 
 draw: $(READY) ## pairs that no code has met, recorded and judged on first sight (ARGS="--minutes 25")
 	@$(BIN)/python -m tests.lab.fidelity.pairs.draw $(ARGS)
+
+pairs: $(READY) ## all committed pairs judged by the code as it is; fails where a figure that held no longer does
+	@$(BIN)/python -m tests.lab.fidelity.pairs.lane $(ARGS)
 
 promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)

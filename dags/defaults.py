@@ -8,19 +8,22 @@ from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from dags.notifiers import FailureMail, mail_late_run
-from dags.plugin import WRITER_POOL
+from dags.plugin import WRITERS
 from dags.report_link import ReportLink
+from pipeline.config.airflow_names import AirflowNames
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
 
-INGESTED = Asset(name="partition_health_ingested", uri="x-partition-health://ingested")
+_NAMES = load_config().airflow
+
+INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")
 """Committed windows of `bronze` and `silver`; partitioned by the window's start."""
 
-REPLAYED = Asset(name="partition_health_replayed", uri="x-partition-health://replayed")
+REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")
 """Windows whose replay is over, whether it succeeded or not; partitioned by the window's start."""
 
-JUDGED = Asset(name="partition_health_judged", uri="x-partition-health://judged")
+JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
 """Windows that were judged, for DAGs of others: its events carry the verdict; partitioned by the window's start."""
 
 RETRY_POLICY = ExceptionRetryPolicy(
@@ -43,7 +46,7 @@ _DEFAULT_ARGS: dict[str, Any] = {
     "retry_exponential_backoff": 2,
     "max_retry_delay": timedelta(minutes=10),
     "retry_policy": RETRY_POLICY,
-    "pool": WRITER_POOL,
+    "pool": _NAMES.name(WRITERS),
     "execution_timeout": timedelta(hours=2),
     "on_failure_callback": FailureMail(),
 }
@@ -51,11 +54,16 @@ _PARAMS = {
     "window": Param(
         None,
         type=["null", "string"],
+        maxLength=200,  # it stands in logs and in the mail about a failure
         title="Windows",
         description="START/DURATION or START/END, such as 2026-11-21T09:00:00Z/PT6H; for runs without partition key.",
     ),
     "cluster": Param(
-        None, type=["null", "string"], title="Cluster", description="One cluster of the configuration; else all."
+        None,
+        type=["null", "string"],
+        maxLength=200,
+        title="Cluster",
+        description="One cluster of the configuration; else all.",
     ),
     "notify": Param(
         None,
@@ -90,11 +98,17 @@ def link_reports(dag: DAG) -> None:
         task.operator_extra_links = (ReportLink(),)
 
 
-def dag_settings(*, of_windows: bool = True) -> dict[str, Any]:
-    """Returns a DAG's shared settings; one about windows takes a range of them and reports when it is late."""
+def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict[str, Any]:
+    """Returns a DAG's id, page and shared settings; one about windows takes a range of them and reports when it is late.
+
+    `name`: without the configuration's prefix.
+    `doc`: Markdown, which names DAGs with the prefix that is the default.
+    """
     config = load_config()
     owners = dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner)
     settings: dict[str, Any] = {
+        "dag_id": config.airflow.name(name),
+        "doc_md": (doc or "").replace(AirflowNames().prefix, config.airflow.prefix),
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
         "catchup": False,
         "max_active_runs": 1,

@@ -3,7 +3,7 @@
 **When it runs.** For every window `replay` is done with (same partition key), and it also takes up earlier committed
 windows never judged before, so events lost while it was paused do no harm. A window is judged once: again only after a new
 ingest of it, its replay, or a changed configuration. A range of windows in one run:
-`airflow dags trigger health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
+`airflow dags trigger partition_health_health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
 
 **Triage**
 
@@ -28,7 +28,7 @@ from pipeline.config_file import load_config
 
 _CONFIG = load_config()
 
-with DAG(dag_id="health", schedule=PartitionedAssetTimetable(assets=REPLAYED), doc_md=__doc__, **dag_settings()) as dag:
+with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health", __doc__)) as dag:
 
     @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
     def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:

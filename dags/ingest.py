@@ -2,8 +2,8 @@
 
 **When it runs.** Once per window, at the window's end plus the grace time; the partition key is the window's start in
 UTC. Windows of the last day that were lost (Airflow was down, their runs failed) are ingested before its own; older ones by
-`airflow backfill create --dag-id ingest --from-date … --to-date …`. A range of windows in one run:
-`airflow dags trigger ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
+`airflow backfill create --dag-id partition_health_ingest --from-date … --to-date …`. A range of windows in one run:
+`airflow dags trigger partition_health_ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
 `health` takes its windows up with its next run.
 
 **Triage**
@@ -31,13 +31,11 @@ _CONFIG = load_config()
 _SCHEDULE = plan_schedule(_CONFIG.window, _CONFIG.grace)
 
 with DAG(
-    dag_id="ingest",
     schedule=CronPartitionTimetable(
         _SCHEDULE.cron, timezone="UTC", run_offset=_SCHEDULE.run_offset, key_format=_SCHEDULE.key_format
     ),
     end_date=last_tick(_CONFIG),
-    doc_md=__doc__,
-    **dag_settings(),
+    **dag_settings("ingest", __doc__),
 ) as dag:
 
     @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, task
 from dags.defaults import dag_settings
 from pipeline.config_file import load_config
 
-with DAG(dag_id="maintenance", schedule="30 2 * * *", doc_md=__doc__, **dag_settings(of_windows=False)) as dag:
+with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_windows=False)) as dag:
 
     @task
     def maintain(ti: Any = None) -> list[str]:

@@ -18,7 +18,8 @@ from airflow.plugins_manager import AirflowPlugin
 from dags.report_address import URL_PREFIX
 from dags.reports_page import reports_app
 
-WRITER_POOL = "partition_health_writer"
+WRITERS = "writer"
+"""The pool's name, without the configuration's prefix."""
 
 
 @hookimpl
@@ -33,33 +34,36 @@ def ensure_writer_pool() -> None:
     from airflow.models.pool import Pool  # the database side of Airflow
     from sqlalchemy.exc import IntegrityError
 
-    if Pool.get_pool(WRITER_POOL) is not None:
+    name, slots = plan_pool()
+    if Pool.get_pool(name) is not None:
         return
     with contextlib.suppress(IntegrityError):  # scheduler and dag processor start at the same time
         Pool.create_or_update_pool(
-            name=WRITER_POOL,
-            slots=count_slots(),
+            name=name,
+            slots=slots,
             description="Steps at a time: a cluster each, as many as fit the machine.",
             include_deferred=False,
         )
 
 
-def count_slots() -> int:
-    """How many clusters' steps run at a time: those that fit the machine."""
+def plan_pool() -> tuple[str, int]:
+    """The pool's name, and how many clusters' steps run at a time: those that fit the machine."""
+    from pipeline.config.airflow_names import AirflowNames
     from pipeline.config_file import load_config
     from pipeline.environment import count_steps_at_once
     from pipeline.errors import ConfigError
 
     try:
-        return count_steps_at_once(len(load_config().clusters))
+        config = load_config()
     except ConfigError:  # DAG files report it
-        return 1
+        return AirflowNames().name(WRITERS), 1
+    return config.airflow.name(WRITERS), count_steps_at_once(len(config.clusters))
 
 
 @hookimpl
 def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:
     """Called in the task with an exception, which is in its log; in the scheduler with a text, which is not."""
-    if isinstance(error, str) and task_instance.pool == WRITER_POOL:
+    if isinstance(error, str) and task_instance.pool == plan_pool()[0]:
         from dags.notifiers import log_path  # Airflow's SDK
 
         append_to_log(log_path(task_instance), error, task_instance.end_date)

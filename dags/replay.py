@@ -2,7 +2,7 @@
 
 **When it runs.** For every window `ingest` has committed (same partition key), and it also takes up earlier committed
 windows never replayed before. A range of windows in one run:
-`airflow dags trigger replay --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
+`airflow dags trigger partition_health_replay --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
 
 **Triage**
 
@@ -24,7 +24,7 @@ from pipeline.config_file import load_config
 
 _CONFIG = load_config()
 
-with DAG(dag_id="replay", schedule=PartitionedAssetTimetable(assets=INGESTED), doc_md=__doc__, **dag_settings()) as dag:
+with DAG(schedule=PartitionedAssetTimetable(assets=INGESTED), **dag_settings("replay", __doc__)) as dag:
 
     @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
     def replay(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:

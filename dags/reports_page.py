@@ -1,4 +1,4 @@
-"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `health`.
+"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `partition_health_health`.
 
 It shows Great Expectations' Data Docs too. It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
 """
@@ -15,6 +15,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
 DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
 DAGS_OF_WINDOWS = ("ingest", "replay", "health")
+"""Without the configuration's prefix."""
 MOST_LISTED = 500
 EVER = TimeWindow(0, 2**53)
 _TITLE = re.compile(r"<title>([A-Z]+) ")
@@ -41,7 +42,11 @@ def make_app() -> Any:
     from fastapi.responses import HTMLResponse, RedirectResponse
     from sqlalchemy import select
 
-    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, "health"))
+    from pipeline.config_file import load_config
+
+    names = load_config().airflow
+    of_windows = {names.name(one) for one in DAGS_OF_WINDOWS}
+    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, names.name("health")))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/", dependencies=[may_look])
@@ -58,7 +63,7 @@ def make_app() -> Any:
 
         with create_session() as session:
             run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-            is_ours = dag_id in DAGS_OF_WINDOWS
+            is_ours = dag_id in of_windows
             span = span_of_run(run.partition_key, run.conf) if is_ours and run is not None else None
         listed = list_reports(reports_folder(), span)
         root = "../../"  # a slash in a run's id is encoded: the browser counts two folders
@@ -76,12 +81,18 @@ def make_app() -> Any:
         return show_file(f"data-docs/{cluster}/{name}", DATA_DOCS_NAME, _DATA_DOCS_POLICY)
 
     def show_file(name: str, pattern: str, policy: str) -> HTMLResponse:
-        path = reports_folder() / name
-        if re.fullmatch(pattern, name) is None or not path.is_file():
+        folder = reports_folder()
+        path = folder / name
+        if re.fullmatch(pattern, name) is None or not is_inside(path, folder):
             raise HTTPException(404, "no such report")
         return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 
     return app
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether it is a file, and one of the folder: a link that leads out of it is none."""
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
 def reports_folder() -> Path:
@@ -104,8 +115,9 @@ def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> Ti
 
 def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str, str, str, str]]:
     """Lists reports about windows in a span, newest first: file name, cluster, window and badge."""
-    paths = [path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name)]
-    paths = [path for path in paths if span is not None and span.start_ms <= _start_ms(path) < span.end_ms]
+    named = (path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name))
+    starts = ((path, _start_ms(path)) for path in named if is_inside(path, folder))
+    paths = [path for path, at in starts if span is not None and at is not None and span.start_ms <= at < span.end_ms]
     paths.sort(key=lambda path: path.stem[-17:], reverse=True)
     found = []
     for path in paths[:MOST_LISTED]:
@@ -118,11 +130,15 @@ def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str
 
 def list_data_docs(folder: Path) -> list[tuple[str, str]]:
     """Lists the first page of each cluster's Data Docs: file name and cluster."""
-    names = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("data-docs/*/index.html"))]
+    found = [path for path in sorted(folder.glob("data-docs/*/index.html")) if is_inside(path, folder)]
+    names = [path.relative_to(folder).as_posix() for path in found]
     return [(name, name.split("/")[1]) for name in names if re.fullmatch(DATA_DOCS_NAME, name)]
 
 
-def _start_ms(path: Path) -> int:
-    """Parses the start of a report's window from its file name."""
+def _start_ms(path: Path) -> int | None:
+    """Parses the start of a report's window from its file name; None where no calendar holds it."""
     day, _, time = path.stem[-17:].partition("T")
-    return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))
+    try:
+        return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))
+    except ConfigError:
+        return None

@@ -1,17 +1,47 @@
-"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks."""
+"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks.
+
+`dags.provider` makes their type known to Airflow's form of connections.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from pipeline.environment import provide_secrets, variable
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
+
+
+class SecretHook(BaseHook):
+    """A connection that holds one secret of a source; its id is the variable that the configuration names."""
+
+    conn_name_attr = "secret_conn_id"
+    conn_type = "partition_health_secret"
+    hook_name = "Partition health: secret of a source"
+
+    def __init__(self, secret_conn_id: str) -> None:
+        super().__init__()
+        self.secret_conn_id = secret_conn_id
+
+    def get_conn(self) -> str | None:
+        """Returns the secret; None where the connection holds none.
+
+        Raises:
+            AirflowNotFoundException: There is no such connection.
+        """
+        password: str | None = self.get_connection(self.secret_conn_id).password
+        return password
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """Leaves the secret alone in the form."""
+        hidden = ["host", "schema", "login", "port", "extra"]
+        return {"hidden_fields": hidden, "relabeling": {"password": "Secret"}, "placeholders": {}}
 
 
 def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
@@ -28,7 +58,7 @@ def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
         if variable(name) is not None:
             continue
         try:
-            password = Connection.get(name).password
+            password = SecretHook(name).get_conn()
         except AirflowNotFoundException:
             continue
         if password:

@@ -15,6 +15,7 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
+from pipeline.tables.zones import ZONE_TRAFFIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,4 +211,45 @@ def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         windows=tuple(windows),
         tables={"balance": GROUP_BALANCE, "groups": CONSUMER_GROUPS, "parts": PARTITION_HEALTH},
         is_few=True,
+    )
+
+
+def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+    """Rows of `gold.zone_traffic`, and topics that lack them, with what their partitions and followers got.
+
+    Only windows with a broker whose zone is known have such rows.
+    """
+    has_zones = "true" if run.cluster.zones.brokers else "coalesce(rack, '') <> ''"
+    by_kind = ", ".join(
+        f"sum(CASE WHEN kind = '{kind}' THEN size_bytes ELSE 0 END) AS {name}"
+        for kind, name in (("produce", "produced_bytes"), ("replication", "copied_bytes"))
+    )
+    return Asked(
+        sql=f"""
+        SELECT coalesce(zones.window_start, topics.window_start) AS window_start,
+               coalesce(zones.topic, topics.topic) AS topic, coalesce(zones.topic_id, topics.topic_id) AS topic_id,
+               kind, from_zone, to_zone, zone_source, size_bytes, is_between_zones, cost, produced_bytes, copied_bytes,
+               topic_bytes, followed_bytes
+        FROM {{zones}} AS zones
+        FULL JOIN (
+            SELECT {_TOPIC}, sum(size_bytes) AS topic_bytes, sum(size_bytes * follower_count) AS followed_bytes
+            FROM (
+                SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, leader_id, size_bytes,
+                       count(replica_id) AS follower_count
+                FROM (
+                    SELECT {_TOPIC}, partition, leader_id, sum(size_bytes) AS size_bytes FROM {{traffic}}
+                    WHERE window_start IN (SELECT window_start FROM {{brokers}} WHERE {has_zones})
+                    GROUP BY {_TOPIC}, partition, leader_id HAVING sum(size_bytes) > 0
+                ) AS traffic
+                LEFT JOIN (SELECT {_TOPIC}, partition, replica_id FROM {{state}}) AS replicas
+                ON {same_columns("replicas", _PARTITION, "traffic")} AND replica_id <> leader_id
+                GROUP BY traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, leader_id, size_bytes
+            ) AS led
+            GROUP BY {_TOPIC}
+        ) AS topics ON {same_columns("topics", _TOPIC, "zones")}
+        LEFT JOIN (SELECT {_TOPIC}, {by_kind} FROM {{zones}} GROUP BY {_TOPIC}) AS sums
+        ON {same_columns("sums", _TOPIC, "zones")}
+        """,
+        windows=tuple(windows),
+        tables={"zones": ZONE_TRAFFIC, "traffic": PARTITION_TRAFFIC, "brokers": BROKERS, "state": CLUSTER_STATE},
     )

@@ -17,6 +17,7 @@ from expectations.measure_rows import (
     join_partitions,
     join_shares,
     join_topics,
+    join_zones,
 )
 from expectations.reports import GateReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
@@ -67,6 +68,7 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
         "hot_keys_gate": join_keys(run, run.split_by_rows(windows)[0]),  # others' keys are dropped (`sums_only`)
         "latency_gate": join_nodes(run, windows),
         "group_balance_gate": join_groups(run, windows),
+        "zone_traffic_gate": join_zones(run, run.split_by_rows(windows)[0]),
         "rule_measures_gate": join_rules(run, windows),
         "recommendations_gate": join_advice(run, windows),
         "promises_gate": join_promises(run, windows),

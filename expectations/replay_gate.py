@@ -76,6 +76,8 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                coalesce(uneven_broker_count, 0) AS uneven_broker_count,
                coalesce(batch_record_count, 0) AS batch_record_count, candidate_count, back_test_count,
                comparison.partition_count * largest_size_bytes / nullif(replayed_size_bytes, 0) AS replayed_peak_to_mean,
+               comparison.partition_count * largest_size_bytes_high / nullif(replayed_size_bytes, 0)
+                   AS replayed_peak_to_mean_high,
                comparison.baseline_partition_count * largest_recorded_size_bytes / nullif(recorded_size_bytes, 0)
                    AS recorded_peak_to_mean
         FROM {{comparison}} AS comparison
@@ -84,6 +86,7 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                    sum(CASE WHEN leader_id < 0 AND partition < partition_count THEN 1 ELSE 0 END) AS open_leader_count,
                    sum(recorded_size_bytes) AS recorded_size_bytes,
                    cast(max(size_bytes) AS double) AS largest_size_bytes,
+                   cast(max(size_bytes_high) AS double) AS largest_size_bytes_high,
                    cast(max(recorded_size_bytes) AS double) AS largest_recorded_size_bytes
             FROM {{results}} GROUP BY {_SCENARIO}
         ) AS replayed ON {same_columns("replayed", _SCENARIO, "comparison")}

@@ -14,6 +14,8 @@ import pyarrow as pa
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.render import LegacyDiagnosticRendererType, LegacyRendererType, RenderedStringTemplateContent
+from great_expectations.render.renderer.renderer import renderer
 
 from pipeline.model.window import format_instant, milliseconds_of
 
@@ -32,6 +34,46 @@ class SqlExpectation(BatchExpectation, ABC):
 
     success_keys: ClassVar[tuple[str, ...]]
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
+    counted: ClassVar[str]  # what `find` counts
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """The check in words, with `$NAME` where SQL stands, and that SQL by name; `given` as the suite has it."""
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
+    def _prescriptive_renderer(
+        cls,
+        configuration: Any = None,  # noqa: ANN401
+        result: Any = None,  # noqa: ANN401
+        runtime_configuration: dict[str, Any] | None = None,
+    ) -> list[RenderedStringTemplateContent]:
+        template, sql = cls.describe((configuration or result.expectation_config).kwargs)
+        styles = {"params": {name: {"tag": "code"} for name in sql}}
+        text = {"template": template, "params": sql, "styling": styles}
+        return [RenderedStringTemplateContent(content_block_type="string_template", string_template=text)]
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.OBSERVED_VALUE)
+    def _diagnostic_observed_value_renderer(
+        cls,
+        configuration: Any = None,  # noqa: ANN401
+        result: Any = None,  # noqa: ANN401
+        runtime_configuration: dict[str, Any] | None = None,
+    ) -> str:
+        return f"{result.result['observed_value']:,} {cls.counted}"
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_STATEMENT)
+    def _diagnostic_unexpected_statement_renderer(
+        cls,
+        configuration: Any = None,  # noqa: ANN401
+        result: Any = None,  # noqa: ANN401
+        runtime_configuration: dict[str, Any] | None = None,
+    ) -> list[RenderedStringTemplateContent]:
+        """Adds the SQL to a failed check, whose description in the suite stands before it."""
+        return [] if result.success else cls._prescriptive_renderer(result=result)
 
     @abstractmethod
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
@@ -73,6 +115,17 @@ class ExpectRowsToHold(SqlExpectation):
     shown: list[str]
 
     success_keys: ClassVar[tuple[str, ...]] = ("condition", "where", "limit", "shown")
+    counted: ClassVar[str] = "rows"
+
+    @classmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """Names condition and filter."""
+        sql = {"condition": str(given["condition"])}
+        if given.get("limit") is not None:
+            sql["condition"] = sql["condition"].replace(":limit", str(given["limit"]))
+        if not given.get("where"):
+            return "Expected of every row: $condition.", sql
+        return "Expected of rows with $where: $condition.", sql | {"where": str(given["where"])}
 
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
         """Counts the breaking rows."""
@@ -97,6 +150,14 @@ class ExpectWindowsToBePresent(SqlExpectation):
     where: str | None = None
 
     success_keys: ClassVar[tuple[str, ...]] = ("windows_ms", "where")
+    counted: ClassVar[str] = "windows"
+
+    @classmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """Names the filter."""
+        if not given.get("where"):
+            return "Expected: a row of every window.", {}
+        return "Expected: a row with $where of every window.", {"where": str(given["where"])}
 
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
         """Counts the windows without a row."""

@@ -127,6 +127,9 @@ def write_warehouse(
             }
         ),
     )
+    zones = {"kind": "produce", "from_zone": ["a", "b"], "to_zone": "b", "zone_source": "client", "topic": topics[0]}
+    moved = {"size_bytes": [9_000_000, 5_000_000], "is_between_zones": [True, False], "cost_per_month": [131.4, 0.0]}
+    write_rows(warehouse, "gold.zone_traffic", pl.DataFrame({"window_start": newest, **zones, **moved}))
     per_topic = pl.DataFrame({"partition": range(partitions)})
     places = all_topics.join(per_topic, how="cross").with_columns(
         leader_id=(pl.col("partition") + pl.col("topic_place")) % brokers,
@@ -196,7 +199,7 @@ def _write_newest(warehouse, topics, brokers, hours, *, client, hot, key):
     )
     ranges = {
         f"{name}{end}": pl.lit(unit * value)
-        for name, unit in (("broker_peak_to_mean", 1.0), ("latency_p99_ms", 110.0))
+        for name, unit in (("broker_peak_to_mean", 1.0), ("latency_p50_ms", 110.0))
         for end, value in (("", 1.2), ("_low", 1.1), ("_high", 1.3))
     }
     write_rows(

@@ -17,4 +17,4 @@ SPARK_HOME=$home PYSPARK_DRIVER_PYTHON=$python exec "$home/bin/spark-submit" \
     --driver-memory "${DRIVER_MEMORY:-2g}" \
     --jars "$DELTA_JARS" \
     --conf spark.driver.extraJavaOptions=-Duser.timezone=UTC \
-    "$(dirname "$0")/partition_health_job.py" "$@"
+    "$(dirname "$0")/../../dags/example_dags/partition_health_job.py" "$@"

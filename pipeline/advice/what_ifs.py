@@ -2,16 +2,18 @@
 
 What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
 alone: a new broker gets nothing until replicas are moved there. A partition's load follows the partition, but for pinned
-ones: their load follows the broker, and a change that gives them another leader is not predicted.
+ones: their load follows the broker, and what a change brings that gives them another leader is what a replay of the window
+with the new leaders says.
 
 References:
     Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move_partitions, predict_following
 from pipeline.errors import ConfigError
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
 from pipeline.measures.replacement import replace_dead
@@ -78,13 +80,81 @@ def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedClust
     return replace(cluster, partitions=partitions)
 
 
-def is_predicted(now: PlacedCluster, then: PlacedCluster) -> bool:
-    """Whether every pinned partition keeps its leader, on a broker as large as it is."""
-    leaders = {(one.topic, one.partition): one.leader_id for one in now.partitions if one.is_pinned}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """How to foresee a cluster where load follows the broker: topics placed by keys, and a replay of the window.
+
+    `replay` is given new leaders by topic and partition, and the racks of brokers that are new.
+    """
+
+    keyed: frozenset[str]
+    replay: Callable[[Mapping[tuple[str, int], int], Mapping[int, str]], LeaderReplay]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """A changed cluster, the plan for it, and share ratios of both: low, median, high by broker; empty where not predicted."""
+
+    then: PlacedCluster
+    plan: ReassignmentPlan
+    ratios: Mapping[int, Ends]
+    planned: Mapping[int, Ends]
+    is_replayed: bool = False  # one of them was
+    reason: str = ""  # why one of them is not predicted
+
+    @property
+    def peak(self) -> float | None:
+        """The highest share ratio under the plan."""
+        return max((median for _, median, _ in self.planned.values()), default=None)
+
+
+def foresee(
+    now: PlacedCluster,
+    change: ClusterChange,
+    *,
+    target_ratio: float,
+    max_moved_bytes: int | None = None,
+    following: Following | None = None,
+) -> Foreseen:
+    """Applies a change and plans for it; `following` where partitions are pinned because load follows the broker.
+
+    Raises:
+        ConfigError: as `change_cluster`.
+    """
+    then = change_cluster(now, change)
+    make = partial(plan_even, target_ratio=target_ratio, max_moved_bytes=max_moved_bytes)
+    plan = make(then)
+    if following is None or not any(one.is_pinned for one in now.partitions):
+        exact = [{one: (ratio, ratio, ratio) for one, ratio in each.items()} for each in (then.ratios, plan.ratios)]
+        return Foreseen(then=then, plan=plan, ratios=exact[0], planned=exact[1])
     sizes = {one.broker_id: one.capacity for one in now.brokers}
-    if any(one.leader_id != leaders[one.topic, one.partition] for one in then.partitions if one.is_pinned):
-        return False
-    return not leaders or all(sizes.get(one.broker_id, one.capacity) == one.capacity for one in then.brokers)
+    if any(sizes.get(one.broker_id, one.capacity) != one.capacity for one in then.brokers):
+        reason = "how fast a broker of another size would answer is not known"
+        return Foreseen(then=then, plan=plan, ratios={}, planned={}, reason=reason)
+
+    def replay(partitions: Sequence[PlacedPartition]) -> LeaderReplay:
+        leaders = list_new_leaders(now.partitions, partitions, following.keyed)
+        new = {one.broker_id: one.rack or "" for one in change.added}
+        return following.replay(leaders, new) if leaders else LeaderReplay({})
+
+    changed = replay(then.partitions)
+    free = make(replace(then, partitions=tuple(replace(one, is_pinned=False) for one in then.partitions)))
+    moved = move_partitions(then.partitions, free.moves)
+    planned = changed if free == plan else replay(moved)
+    own = Foreseen(
+        then=then,
+        plan=plan,
+        ratios={} if changed.reason else predict_following(then.partitions, then.brokers, changed.shares),
+        planned={}
+        if changed.reason
+        else predict_following(move_partitions(then.partitions, plan.moves), then.brokers, changed.shares),
+        is_replayed=bool(changed.shares),
+        reason=changed.reason or planned.reason,
+    )
+    if planned.reason:
+        return own
+    found = replace(own, plan=free, planned=predict_following(moved, then.brokers, planned.shares), is_replayed=True)
+    return found if own.peak is None or (found.peak or 0.0) < own.peak else own
 
 
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:

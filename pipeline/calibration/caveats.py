@@ -104,20 +104,17 @@ class Caveat(Enum):
     )
     SESSION_WITHOUT_METRICS = "a producer without metrics: how long brokers take for it is known from other producers, its batches, or assumed"
     OTHER_BYTES = "metrics contradict the log: a producer's bytes differ by {percent:.0f} %"
-    P99_NOT_TESTED = "the 99th percentile of latency is predicted, not tested: clients report means"
-    P99_BOUNDED = (
-        "the 99th percentile of latency is tested only against the longest time that clients report: {longest:.0f} ms"
-    )
     PARTITIONER_NOT_TESTED = "{candidate} was not back-tested here: the current partitioner is {in_use}"
     # The back-test
     NOT_PREDICTED = "the current setup could not be replayed"
-    P99_TOO_LONG = "the 99th percentile of latency is predicted above {predicted:.0f} ms, but no record took longer than {longest:.0f} ms"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
     TOO_UNCERTAIN = (
         "too uncertain: broker {broker}'s share is predicted within {width:.1f} points, {most:g} are allowed"
     )
-    LATENCY_DOUBTED = "latencies are not trustworthy: {reasons}"
+    LATENCY_NOT_TESTED = "no metrics say how long producers waited: nothing tests it"
+    LATENCY_OF_OTHERS = "under another client or other settings latencies did not hold on blind pairs"
+    WITHIN_RANGES = "broker {broker}'s share changes by {change:+.1f} points, ranges and the back-test's error leave {open:.1f} open"
     MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
 
     def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names

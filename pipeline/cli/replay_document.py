@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipeline.model.trust import Trust
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -20,22 +21,25 @@ from pipeline.cli.text_table import show_table, text_width
 
 Row = dict[str, Any]
 
-_RANGES = (
-    "records_per_batch throughput_records_per_s latency_p50_ms latency_p95_ms latency_p99_ms peak_to_mean "
-    "broker_peak_to_mean lost_record_count"
-)
+_RANGES = "records_per_batch throughput_records_per_s latency_p50_ms peak_to_mean broker_peak_to_mean lost_record_count"
 _COPIED = (
     "topic candidate is_baseline partitioner record_count baseline_records_per_batch keys_moved_ratio bytes_moved_ratio "
-    "trust"
+    "trust direction_trust batches_trust latency_trust"
 )
+TRUSTS = {
+    "trust": "shares",
+    "direction_trust": "direction",
+    "batches_trust": "records per batch",
+    "latency_trust": "latency",
+}
+"""Fields that say whether an answer is trusted, and to what it is the answer."""
 _TESTED = (
     "partitioner partitioner_source client confidence runner_up observed_records_per_batch observed_latency_avg_ms "
-    "observed_latency_max_ms trust"
+    "trust batches_trust latency_trust"
 )
 _ERRORS = {
     "bytes_share_max_pp": "share_error_points",
     "records_per_batch_ratio": "records_per_batch_ratio",
-    "latency_p99_ratio": "latency_p99_ratio",
     "latency_avg_ratio": "latency_avg_ratio",
     "bytes_share_bar_pp": "share_bar_points",
 }
@@ -137,7 +141,7 @@ def _by_candidate(run: RunContext, table: Table) -> dict[tuple[Any, ...], list[R
     return grouped
 
 
-_NONE = "-"
+_NONE, _UNKNOWN = "-", "unknown"
 _MOST_BROKERS = 6
 _WIDTH = 116
 
@@ -156,7 +160,7 @@ def _format_topic(results: Sequence[Row]) -> str:
     first = results[0]
     in_use = next((result for result in results if result["is_baseline"]), first)
     brokers = [one["broker_id"] for one in in_use["brokers"]][:_MOST_BROKERS]
-    header = ["", *(f"broker {broker} %" for broker in brokers), "rec/batch", "rec/s", "p50 ms", "p99 ms", "moved"]
+    header = ["", *(f"broker {broker} %" for broker in brokers), "rec/batch", "rec/s", "p50 ms", "moved"]
     rows = [_observed(in_use, brokers)]
     rows += [_predicted(result, brokers) for result in results]
     lines = [
@@ -170,7 +174,7 @@ def _format_topic(results: Sequence[Row]) -> str:
 def _observed(in_use: Row, brokers: Sequence[int]) -> list[str]:
     observed = {one["broker_id"]: one["observed_bytes_share"] for one in in_use["brokers"]}
     shares = [_percent(observed.get(broker)) for broker in brokers]
-    return ["observed", *shares, _number(in_use["baseline_records_per_batch"]), _NONE, _NONE, _NONE, _NONE]
+    return ["observed", *shares, _number(in_use["baseline_records_per_batch"]), _NONE, _NONE, _NONE]
 
 
 def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:
@@ -181,10 +185,9 @@ def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:
     return [
         name,
         *(_spread(shares.get(broker)) for broker in brokers),
-        _number(result["records_per_batch"]["median"]),
+        _if_trusted(result["records_per_batch"]["median"], result["batches_trust"]),
         _number(result["throughput_records_per_s"]["median"]),
-        _number(result["latency_p50_ms"]["median"]),
-        _number(result["latency_p99_ms"]["median"]),
+        _if_trusted(result["latency_p50_ms"]["median"], result["latency_trust"]),
         _percent(result["keys_moved_ratio"], unit=" %"),
     ]
 
@@ -198,15 +201,22 @@ def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
         )
         figures.append(f"records per batch x {_number(error['records_per_batch_ratio'])}")
         figures.append(f"mean latency x {_number(error['latency_avg_ratio'])}")
-    lines = [", ".join(figures), in_use["trust"]]
-    others = {result["trust"] for result in results} - {in_use["trust"]}
-    lines += [f"{result['candidate']}: {result['trust']}" for result in results if result["trust"] in others]
+    lines = [", ".join(figures)]
+    for name, subject in TRUSTS.items():
+        lines += [f"{subject}: {in_use[name]}"] if in_use[name] else []
+        lines += [
+            f"{result['candidate']}, {subject}: {result[name]}" for result in results if result[name] != in_use[name]
+        ]
     lines += [f"assumed: {text}" for text in in_use["assumptions"]]
     return [
         textwrap.fill(line, text_width(_WIDTH), initial_indent="  ", subsequent_indent="    ") + "\n"
         for line in lines
         if line
     ]
+
+
+def _if_trusted(value: float | None, trust: str | None) -> str:
+    return _number(value) if trust is None or Trust.of(trust) is Trust.TRUSTED else _UNKNOWN
 
 
 def _spread(share: Row | None) -> str:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from pipeline.config.airflow_names import AirflowNames
 from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
 from pipeline.config.metrics import Metrics
@@ -155,6 +156,7 @@ class PipelineConfig(Section):
         replay: How the replay runs.
         mail: Who is notified of incidents.
         spark: Where Spark runs.
+        airflow: Names in Airflow.
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
         metrics: Where measures go as metrics for Prometheus.
@@ -180,6 +182,7 @@ class PipelineConfig(Section):
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
+    airflow: AirflowNames = AirflowNames()
     keys: KeySettings = KeySettings()
     report: Report = Report()
     metrics: Metrics = Metrics()

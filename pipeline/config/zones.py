@@ -12,6 +12,7 @@ class Zones(Section):
     """Availability zones, by the names that brokers have in `broker.rack`.
 
     Attributes:
+        brokers: Zone of a broker by id, where its `broker.rack` is not its zone or it has none.
         clients: Zone by pattern of `client.id` or address, such as `checkout-a-*` or `10.1.*`, the first that fits; for
             clients that do not say their `client.rack` themselves.
         weights: Part of the producers in each zone, in any unit, for those whose zone nothing says; by default each of the
@@ -19,6 +20,7 @@ class Zones(Section):
         price_per_gb: Price of 10^9 bytes from one zone to another, both directions together, in your currency.
     """
 
+    brokers: dict[int, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     clients: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     price_per_gb: float | None = Field(None, ge=0)

@@ -53,7 +53,10 @@ def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
         Cause.REMAINDER: causes.remainder_term,
     }
     known = {name: points for name, points in parts.items() if points is not None}
-    return known if len(known) == len(parts) else {}
+    if len(known) < len(parts):
+        return {}
+    racks = causes.rack_aware_term
+    return known if not racks else {**known, Cause.RACK_AWARE: racks, Cause.REMAINDER: known[Cause.REMAINDER] - racks}
 
 
 def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
@@ -62,7 +65,8 @@ def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause,
     largest = max(terms, key=lambda name: terms[name])
     part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
     partitioner = evidence.partitioners.get(evidence.topics[0]) if evidence.topics else None
-    is_by_racks = partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
+    is_split = evidence.causes is not None and evidence.causes.rack_aware_term is not None
+    is_by_racks = not is_split and partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
     return largest, Cause.RACK_AWARE if is_by_racks else part
 
 

@@ -73,6 +73,7 @@ class ShareCauses:
     heavy_keys_term: float | None = None
     hash_luck_term: float | None = None
     remainder_term: float | None = None
+    rack_aware_term: float | None = None  # of the remainder; None where it was not measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -12,7 +13,9 @@ from pyspark.sql import SparkSession
 from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
+from pipeline.measures.zone_loads import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
@@ -23,17 +26,29 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
+from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.zones import ZONE_TRAFFIC
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
+from pipeline.transforms.rack_awareness import sum_rack_aware_bytes
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
+from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic
 
-_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY)
+_MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
 _OF_GROUPS = ("topic", "partition", "size_bytes")
+_LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
+_SESSIONS = (
+    *("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source"),
+    *("record_count", "keyless_record_count", "strategy", "settings"),
+)
+_SENT = """
+    SELECT topic, topic_id, partition, leader_id, producer_id, producer_epoch, sum(size_bytes) AS size_bytes
+    FROM rows GROUP BY 1, 2, 3, 4, 5, 6"""
 _SLOTS = """
     SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
         AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
@@ -79,7 +94,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     notes = (unkept,) if unkept else ()
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))
-    ensure_tables(run.warehouse, (GROUP_BALANCE,))  # an older warehouse lacks it
+    ensure_tables(run.warehouse, (GROUP_BALANCE, ZONE_TRAFFIC))  # an older warehouse lacks them
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
     measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
@@ -118,13 +133,61 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         consumer_groups=pl.DataFrame(described).filter(pl.col("window_start") == start),
         cluster=run.cluster_name,
     )
+    zones = load_window_zones(run, window, pl.DataFrame(state), brokers.to_dicts(), pl.DataFrame(described))
     return {
         PARTITION_HEALTH.name: partitions,
-        BROKER_SHARE.name: shares if broker_ids else shares.slice(0, 0),
+        BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
         HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
+        ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
+
+
+def load_window_zones(
+    run: RunContext,
+    window: TimeWindow,
+    state: pl.DataFrame,
+    brokers: Sequence[Mapping[str, Any]],
+    described: pl.DataFrame,
+) -> WindowZones:
+    """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
+
+    Of several descriptions of a group the last one within the window counts.
+    """
+    zones, is_own = run.cluster.zones, pl.col("window_start") == instant_of(window.start_ms)
+    last = described.filter(is_own & pl.col("member_id").is_not_null()).sort("observed_at")
+    return WindowZones(
+        traffic=pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,), _LOADS)),
+        sent=pl.DataFrame(run.query(_SENT, (window,), rows=RECORD_BATCHES)),
+        sessions=pl.DataFrame(run.load(PRODUCER_SESSIONS, (window,), _SESSIONS)),
+        state=state,
+        brokers=brokers,
+        members=last.unique(["group_id", "topic", "partition"], keep="last", maintain_order=True).to_dicts(),
+        find_zone=zones.find,
+        broker_zones=zones.brokers,
+        weights=zones.weights,
+        price_per_gb=zones.price_per_gb,
+    )
+
+
+def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
+    """Bytes of each partition of a window by its producers' zone."""
+    state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
+    return list_zone_loads(load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ()))))
+
+
+def with_rack_aware_term(shares: pa.Table, window: WindowZones) -> pa.Table:
+    """Rows of `gold.broker_share` with what rack-aware producers add to each broker; NULL where no session is known."""
+    total = sum(shares["size_bytes"].to_pylist())
+    leaders = window.state.filter("is_leader").select("topic", "topic_id", "leader_id").rows()
+    aware = window.sessions.filter(pl.col("strategy") == RACK_AWARE).to_dicts()
+    # a client sees `broker.rack`, not the zones of the configuration
+    racks = {row["broker_id"]: row["rack"] or "" for row in window.brokers}
+    added = sum_rack_aware_bytes(window.sent, aware, leaders, racks)
+    is_known = bool(total) and window.sessions.height > 0
+    terms = [added.get(one, 0.0) / total if is_known else None for one in shares["broker_id"].to_pylist()]
+    return shares.append_column("rack_aware_term", pa.array(terms, pa.float64()))
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:

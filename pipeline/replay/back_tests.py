@@ -1,4 +1,8 @@
-"""The back-test: the current setup, predicted like any candidate, next to what was observed; and whether that is near enough."""
+"""The back-test: the current setup, predicted like any candidate, next to what was observed; and whether that is near enough.
+
+Each question has a trust of its own: shares, records per batch and latency. What was recorded may be a reason against all of
+them; else one that is predicted badly takes nothing from the others.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
-from pipeline.model.trust import format_trust
+from pipeline.model.trust import Trust, format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
 from pipeline.replay.recorded import ProducerSession, RecordedTopic
@@ -22,6 +26,8 @@ WIDEST_BAR_POINTS = 4.0  # but by no more than this: a prediction that says litt
 WIDEST_RANGE_POINTS = 8.0  # range of a broker's predicted share beyond which the prediction is not trusted
 LEAST_JUDGED = 0.2  # odd minutes judge where they, and the even ones, hold so much of the topic's bytes
 BATCH_BAR, LATENCY_BAR = 0.15, 0.30
+TRUSTS = SHARES, BATCHES, LATENCY = ("trust", "batches_trust", "latency_trust")
+"""Columns: whether what is predicted of shares, of records per batch and of latency is trusted."""
 _MOST_SETTINGS = 12
 
 
@@ -31,13 +37,10 @@ def back_test(
     sessions: Sequence[ProducerSession],
     latency_avg_ms: float | None,
     concerns: Concerns,
-    *,
-    longest_ms: float | None = None,
 ) -> Row:
     """The row of `gold.back_tests`; `simulated` is the current setup, predicted, or None where it could not be.
 
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
-    no record took longer than `longest_ms`, or None.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
     """
     row: Row = {
         **_describe_baseline(sessions),
@@ -45,22 +48,21 @@ def back_test(
         "seed_count": 0,
         "observed_records_per_batch": recorded.records_per_batch,
         "observed_latency_avg_ms": latency_avg_ms,
-        "observed_latency_p99_ms": None,
-        "observed_latency_max_ms": longest_ms,
     }
     reasons = list(concerns.reasons)
+    doubts: dict[str, list[Statement]] = {name: [] for name in TRUSTS}
     if simulated is None:
         reasons = reasons or [Caveat.NOT_PREDICTED.say()]
     else:
         row |= {"seed_count": simulated.seed_count, **_compare_shares(recorded, simulated)}
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
-        row |= _compare("latency_p99", "_ms", None, simulated.latency_ms(0.99))
-        row |= _compare("latency_max", "_ms", longest_ms, simulated.latency_ms(1.0))
-        reasons += [*_judge(row), *doubt_width(simulated)]
-    said = (*concerns.assumptions, *name_untested(latency_avg_ms, longest_ms), *doubt_latency(row))
-    row["assumptions"] = join_statements(said)
-    return {**row, "is_trusted": not reasons, "trust": format_trust(join_statements(reasons))}
+        doubts[SHARES] += [*_doubt_share(row), *doubt_width(simulated)]
+        doubts[BATCHES] += _doubt_batches(row)
+        doubts[LATENCY] += _doubt_latency(row)
+    row["assumptions"] = join_statements(concerns.assumptions)
+    row |= {name: format_trust(join_statements([*reasons, *found])) for name, found in doubts.items()}
+    return {**row, "is_trusted": row[SHARES] == Trust.TRUSTED}
 
 
 def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
@@ -126,24 +128,22 @@ def _compare(name: str, unit: str, observed: float | None, predicted: Estimate) 
     return {**predicted.columns(f"predicted_{name}{unit}"), f"{name}_ratio": ratio}
 
 
-def _judge(row: Row) -> Iterator[Statement]:
+def _doubt_share(row: Row) -> Iterator[Statement]:
     error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
     if error is not None and error > bar:
         yield Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar)
+
+
+def _doubt_batches(row: Row) -> Iterator[Statement]:
     if _is_off(ratio := row.get("records_per_batch_ratio"), BATCH_BAR):
         yield Caveat.BATCHES_OFF.say(ratio=ratio)
 
 
-def doubt_latency(row: Row) -> Iterator[Statement]:
-    """Says so where the back-test of a row misses latencies: they are not to be trusted then, shares and batches may be."""
-    found = []
-    if _is_off(ratio := row.get("latency_avg_ratio"), LATENCY_BAR):
-        found.append(Caveat.MEAN_LATENCY_OFF.say(ratio=ratio))
-    longest_ms, p99_ms = row.get("observed_latency_max_ms"), row.get("predicted_latency_p99_ms_low")
-    if longest_ms is not None and p99_ms is not None and p99_ms > (1 + LATENCY_BAR) * longest_ms:
-        found.append(Caveat.P99_TOO_LONG.say(predicted=p99_ms, longest=longest_ms))
-    if found:
-        yield Caveat.LATENCY_DOUBTED.say(reasons=join_statements(found))
+def _doubt_latency(row: Row) -> Iterator[Statement]:
+    if (ratio := row.get("latency_avg_ratio")) is None:
+        yield Caveat.LATENCY_NOT_TESTED.say()
+    elif _is_off(ratio, LATENCY_BAR):
+        yield Caveat.MEAN_LATENCY_OFF.say(ratio=ratio)
 
 
 def _is_off(ratio: float | None, bar: float) -> bool:
@@ -161,20 +161,6 @@ def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
     width, broker_id = max(widths, default=(0.0, -1))
     if width > WIDEST_RANGE_POINTS:
         yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=WIDEST_RANGE_POINTS)
-
-
-def name_untested(latency_avg_ms: float | None, longest_ms: float | None) -> Iterator[Statement]:
-    """Names the figures that clients' metrics cannot test: they have no quantile, at best a longest time."""
-    if longest_ms is not None:
-        yield Caveat.P99_BOUNDED.say(longest=longest_ms)
-    elif latency_avg_ms is not None:
-        yield Caveat.P99_NOT_TESTED.say()
-
-
-def find_longest(parts: Sequence[float | None]) -> float | None:
-    """The longest time of all producers; None where one of them does not say."""
-    known = [part for part in parts if part is not None]
-    return max(known, default=None) if len(known) == len(parts) else None
 
 
 def weigh_latency(parts: Sequence[tuple[int, float | None]]) -> float | None:

@@ -1,6 +1,7 @@
 """A candidate next to the current setup, for one topic in one window: the row of `gold.scenario_comparison`."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
 from pipeline.config.replay import IN_USE
 from pipeline.model.trust import Trust, format_trust
-from pipeline.replay.back_tests import doubt_latency, doubt_width, name_untested
+from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
@@ -20,6 +21,7 @@ from pipeline.replay.loads import (
     measure_peak_to_mean,
 )
 from pipeline.replay.recorded import RecordedTopic
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
 
@@ -44,10 +46,9 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row)
     if runs is not None:
         row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
     of_keys = [said for said in (keys.assumptions if keys else ()) if placing is None or said.kind not in _OVERCOME]
-    limits = (*_limit_back_test(topic, outcome), *(doubt_latency(tested) if runs is not None else ()))
-    said = (*of_keys, *outcome.assumptions, *limits, *topic.concerns.assumptions)
+    said = (*of_keys, *outcome.assumptions, *_limit_back_test(topic, outcome), *topic.concerns.assumptions)
     row |= _describe_baseline(topic, by_keys=keys is not None and placing is None)
-    return row | {"assumptions": join_statements(said), "trust": _describe_trust(topic, outcome, tested["trust"])}
+    return row | {"assumptions": join_statements(said)} | _describe_trusts(topic, outcome, tested)
 
 
 def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:
@@ -150,28 +151,59 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
         **Estimate(median, low, high).columns("log_size_bytes"),
         **runs.records_per_batch().columns("records_per_batch"),
         **runs.throughput_per_s().columns("throughput_records_per_s"),
-        **runs.latency_ms(0.5).columns("latency_p50_ms"),
-        **runs.latency_ms(0.95).columns("latency_p95_ms"),
-        **runs.latency_ms(0.99).columns("latency_p99_ms"),
+        **runs.latency_p50_ms().columns("latency_p50_ms"),
     }
 
 
-def _describe_trust(topic: ReplayedTopic, outcome: CandidateOutcome, tested: str) -> str:
-    """Trust in the current setup, as tested, and doubt about the candidate's own runs."""
-    if outcome.runs is not None:
-        doubt = "" if outcome.is_baseline else join_statements(doubt_width(outcome.runs))
-        if not doubt or Trust.of(tested) == Trust.DOUBTED:
-            return f"{tested}; {doubt}" if doubt else tested
-        return format_trust(doubt)
-    if not topic.recorded.keyless_count and outcome.keys is not None:
-        return format_trust("")  # keys say where every record goes
-    return format_trust(outcome.reason or "it could not be simulated")
+def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row) -> Row:
+    """Trust of each question: in the current setup, as tested, and doubt about the candidate's own runs.
+
+    A change may be larger than all that shares are off by, so that its direction is clear where they are not.
+    """
+    if outcome.runs is None:
+        is_placed = not topic.recorded.keyless_count and outcome.keys is not None  # keys say where every record goes
+        return {SHARES: format_trust("" if is_placed else outcome.reason or "it could not be simulated")}
+    found = {name: tested[name] for name in TRUSTS}
+    if outcome.is_baseline:
+        return found
+    found[SHARES] = _add_doubt(found[SHARES], doubt_width(outcome.runs))
+    in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
+    if in_use is not None and not outcome.is_as_in_use:
+        error_points = tested["share_error_points"] or 0.0
+        doubts = [*topic.concerns.reasons, *_doubt_direction(topic.recorded, in_use, outcome.runs, error_points)]
+        found["direction_trust"] = format_trust(join_statements(doubts))
+        found[LATENCY] = _add_doubt(found[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
+    return found
+
+
+def _add_doubt(trust: str, doubts: Iterable[Statement]) -> str:
+    doubt = join_statements(doubts)
+    if not doubt or Trust.of(trust) is Trust.TRUSTED:
+        return format_trust(doubt) if doubt else trust
+    return f"{trust}; {doubt}"
+
+
+def _doubt_direction(
+    recorded: RecordedTopic, in_use: SimulatedTopic, runs: SimulatedTopic, error_points: float
+) -> Iterator[Statement]:
+    """Two further runs, each anywhere in its own range, may well differ by as much where nothing changes.
+
+    Besides, predictions are off by what the back-test found.
+    """
+    hottest = max(recorded.broker_log_sizes, key=lambda one: (recorded.broker_log_sizes[one], -one), default=-1)
+    if hottest not in in_use.broker_ids or hottest not in runs.broker_ids:
+        return
+    now, then = (
+        each.shares(CELL_LOG_BYTES, of_brokers=True)[each.broker_ids.index(hottest)] for each in (in_use, runs)
+    )
+    change = 100 * ((then.value or 0.0) - (now.value or 0.0))
+    open_points = error_points + 50 * math.hypot(*((each.high or 0.0) - (each.low or 0.0) for each in (now, then)))
+    if abs(change) <= open_points:
+        yield Caveat.WITHIN_RANGES.say(broker=hottest, change=change, open=open_points)
 
 
 def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Statement]:
-    """A back-test speaks for the current partitioner, another one is predicted by its code alone; and not for quantiles."""
-    if outcome.runs is not None:
-        yield from name_untested(topic.latency_avg_ms, topic.longest_ms if outcome.is_baseline else None)
+    """A back-test speaks for the current partitioner, another one is predicted by its code alone."""
     in_use = sorted({session.baseline.strategy for session in topic.sessions if session.baseline.strategy})
     if outcome.placing_runs is not None and outcome.partitioner and in_use and outcome.partitioner not in in_use:
         yield Caveat.PARTITIONER_NOT_TESTED.say(candidate=outcome.partitioner, in_use=" and ".join(in_use))

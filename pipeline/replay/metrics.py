@@ -39,8 +39,6 @@ class SessionMetrics:
     is_watched: bool = False  # there are metrics of some client in the window
     spare_client_count: int = 0  # clients of the window that are no session's and sent as much as this one might have
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
-    # none of its records took longer: the longest wait and the longest request together, or None
-    longest_ms: float | None = None
     queue_time_ms: float | None = None
     # on average over the window: requests under way to the idlest broker, a request to the quickest; None without any
     least_under_way: float | None = None
@@ -108,7 +106,6 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 for other, rows in clients.items()
             ),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
-            longest_ms=_measure_longest(of_all),
             queue_time_ms=find_usual_wait(rows) or _queue_time(now),
             least_under_way=_least_mean(of_window, lambda node: node.under_way),
             least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
@@ -198,17 +195,6 @@ def _sum_between(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, l
 
 def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it
     return next((row["queue_time_avg_ms"] for row in rows if row["queue_time_avg_ms"] is not None), None)
-
-
-def _measure_longest(rows: Sequence[Row]) -> float | None:
-    """No record took longer than the longest wait in the client and the longest request together.
-
-    None where one of the two is not known, records were sent again, or `send()` waited for memory.
-    """
-    waits: list[float] = [ms for row in rows if (ms := row.get("queue_time_max_ms")) is not None]
-    requests: list[float] = [ms for row in rows if (ms := row["request_latency_max_ms"]) is not None]
-    is_delayed = any(row["retry_rate_per_s"] or row["buffer_blocked_ratio"] for row in rows)
-    return max(waits) + max(requests) if waits and requests and not is_delayed else None
 
 
 def _measure_latency(rows: Sequence[Row], before: Sequence[Row], length_ms: int) -> float | None:

@@ -46,7 +46,6 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
         replayed.sessions,
         replayed.latency_avg_ms,
         replayed.concerns,
-        longest_ms=replayed.longest_ms,
     )
     found: dict[Table, list[Row]] = {
         PRODUCER_SESSIONS: [session_row(session) for session in topic.sessions],

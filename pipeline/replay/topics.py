@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
-from pipeline.replay.back_tests import find_longest, weigh_latency
+from pipeline.replay.back_tests import weigh_latency
 from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
@@ -57,8 +57,7 @@ class CandidateOutcome:
 class ReplayedTopic:
     """Everything about a topic in a window; outcomes begin with the current setup, then follow the candidates' order.
 
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None;
-    no record took longer than `longest_ms`, as far as they are known, or None.
+    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
     """
 
     start_ms: int
@@ -68,7 +67,6 @@ class ReplayedTopic:
     keyed: KeyedTopic | None
     latency_avg_ms: float | None
     concerns: Concerns
-    longest_ms: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,7 +152,6 @@ def replay_topic(
     """
     own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
     recorded = describe_topic(topic, traffic)
-    is_steady = all(model.is_steady for found in metrics for model in found.models.values())
     outcomes = [
         _describe_outcome(
             name,
@@ -163,7 +160,6 @@ def replay_topic(
             runs.get(number),
             own=own,
             variants=topic.variants[number],
-            is_steady=is_steady,
         )
         for number, name in topic.candidates.items()
     ]
@@ -176,7 +172,6 @@ def replay_topic(
         outcomes=outcomes,
         keyed=topic.keyed,
         latency_avg_ms=weigh_latency(latencies),
-        longest_ms=find_longest([found.longest_ms for found in metrics]),
         concerns=list_concerns(recorded, own, outcomes[0].reason, log, metrics),
     )
 
@@ -233,7 +228,6 @@ def _describe_outcome(
     *,
     own: Sequence[ProducerSession],
     variants: Sequence[tuple[SessionGroup, GroupVariant]],
-    is_steady: bool,
 ) -> CandidateOutcome:
     producers = [producer for _, variant in variants for producer in variant.producers]
     reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
@@ -243,7 +237,7 @@ def _describe_outcome(
     return CandidateOutcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,
-        runs=SimulatedTopic(recorded, runs, error, is_steady) if is_whole and runs else None,
+        runs=SimulatedTopic(recorded, runs, error) if is_whole and runs else None,
         partitioner=_name_partitioner(own, variants),
         reason="; ".join(reasons) or ("" if runs else "no arrivals are stored"),
         is_as_in_use=is_as_in_use,

@@ -20,7 +20,12 @@ from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableCh
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
 _TERMS = {"leaders": "leaders_term", "topic mix": "topic_mix_term", "partition skew": "partition_skew_term"}
-_PARTS = {"· heavy keys": "heavy_keys_term", "· hash luck": "hash_luck_term", "· neither": "remainder_term"}
+_PARTS = {
+    "· heavy keys": "heavy_keys_term",
+    "· hash luck": "hash_luck_term",
+    "· rack-aware producers": "rack_aware_term",
+    "· neither": "remainder_term",
+}
 format_share = partial(format_percent, digits=1)
 BROKER = ChartColumn("broker", "broker_id", "broker {}".format)
 
@@ -115,6 +120,8 @@ def _steps(row: AnswerRow) -> Iterator[AnswerRow]:
     end = row["expected_share"]
     terms = _TERMS | (_PARTS if all(row[name] is not None for name in _PARTS.values()) else {})
     for term, name in terms.items():
+        if name == "rack_aware_term" and not row[name]:
+            continue
         if term == next(iter(_PARTS)):  # the parts lead from where the last term begins
             end -= row["partition_skew_term"]
         start, end = end, end + row[name]

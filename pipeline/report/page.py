@@ -27,11 +27,13 @@ from pipeline.report.table_chart import DrawnTable, TableChart, cell_of
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, LineChart, TimeStrip, draw_strip
 from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
+from pipeline.report.zones import ZONES
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.gold import VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import FORECAST, PROMISES
 from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.zones import ZONE_TRAFFIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
-    # an older warehouse lacks the first two, and columns of the others
-    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS))
+    # an older warehouse lacks some of these, and columns of the others
+    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
     window = run.window_at(start_ms)
     asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
     verdicts = asker.ask("verdicts", queries.STRIP)
@@ -122,6 +124,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
 
     topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))
     by_topic = asker.ask(topics[0].name, topics[0].sql, topics[0].values)
+    zones = draw(ZONES)
     return (
         ReportSection(
             name="brokers",
@@ -150,6 +153,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         ReportSection(
             name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
         ),
+        *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
         ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
     )
 

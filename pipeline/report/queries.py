@@ -81,10 +81,19 @@ ORDER BY window_start"""
 
 CAUSES = f"""\
 SELECT broker_id, share - expected_share AS excess, leaders_term, topic_mix_term, partition_skew_term,
-       heavy_keys_term, hash_luck_term, remainder_term, share, expected_share
+       heavy_keys_term, hash_luck_term, remainder_term - coalesce(rack_aware_term, 0) AS remainder_term,
+       coalesce(rack_aware_term, 0) AS rack_aware_term, share, expected_share
 FROM gold.broker_share
 WHERE {_WINDOW}
 ORDER BY excess DESC NULLS LAST, broker_id"""
+
+ZONES = f"""\
+SELECT kind, from_zone, to_zone, zone_source, is_between_zones, sum(size_bytes) AS size_bytes,
+       sum(cost_per_month) AS cost_per_month
+FROM gold.zone_traffic
+WHERE {_WINDOW}
+GROUP BY kind, from_zone, to_zone, zone_source, is_between_zones
+ORDER BY size_bytes DESC, kind, from_zone, to_zone, zone_source"""
 
 TOPICS = f"""\
 SELECT topic, sum(size_bytes) AS size_bytes, sum(own_bytes) AS own_bytes,
@@ -154,7 +163,8 @@ REPLAY = f"""\
 SELECT c.topic, c.candidate, c.is_baseline, c.baseline_broker_peak_to_mean AS observed_peak,
        c.broker_peak_to_mean AS peak, c.broker_peak_to_mean_low AS peak_low, c.broker_peak_to_mean_high AS peak_high,
        c.keys_moved_ratio, c.bytes_moved_ratio, c.at_risk_key_count, c.records_per_batch, c.baseline_records_per_batch,
-       c.latency_p99_ms, c.latency_p99_ms_low, c.latency_p99_ms_high, c.trust, c.assumptions
+       c.latency_p50_ms, c.latency_p50_ms_low, c.latency_p50_ms_high, c.trust, c.direction_trust, c.batches_trust,
+       c.latency_trust, c.assumptions
 FROM (SELECT * FROM gold.scenario_comparison WHERE {_WINDOW}) c
 JOIN (
   SELECT topic, topic_id, row_number() OVER (ORDER BY size_bytes DESC, topic, topic_id) AS place
@@ -166,7 +176,7 @@ ORDER BY t.place, c.is_baseline DESC, c.candidate"""
 BACK_TESTS = f"""\
 SELECT topic, partitioner, partitioner_source, confidence, broker_id, observed_share, predicted_share,
        predicted_share_low, predicted_share_high, share_error_points, share_bar_points, records_per_batch_ratio,
-       latency_avg_ratio, is_trusted, trust
+       latency_avg_ratio, is_trusted, trust, batches_trust, latency_trust
 FROM gold.back_tests
 WHERE {_WINDOW}
 ORDER BY is_trusted DESC NULLS LAST, share_error_points DESC NULLS LAST, topic, topic_id

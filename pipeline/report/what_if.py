@@ -38,6 +38,13 @@ def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
     return ChartColumn(title, write_row)
 
 
+def _if_trusted(trust: str, column: ChartColumn) -> ChartColumn:
+    """The column with what is not trusted as unknown."""
+    return ChartColumn(
+        column.title, lambda row: column.text(row) if row[trust] in {None, Trust.TRUSTED} else "unknown", str
+    )
+
+
 def _prediction(name: str, observed: str, write: Callable[[float], str]) -> tuple[Point, ...]:
     """Marks of a prediction with its range, beside what was observed."""
     return (
@@ -133,8 +140,8 @@ REPLAY = TableChart(
         ),
         ranged("highest broker", "peak", format_ratio),
         ChartColumn("keys moved", "keys_moved_ratio", format_percent),
-        ranged("p99 latency", "latency_p99_ms", format_ms),
-        ChartColumn("records per batch", "records_per_batch", "{:.1f}".format),
+        _if_trusted("latency_trust", ranged("half within", "latency_p50_ms", format_ms)),
+        _if_trusted("batches_trust", ChartColumn("records per batch", "records_per_batch", "{:.1f}".format)),
         Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
     ),
     marks=(*_prediction("peak", "observed_peak", format_ratio),),

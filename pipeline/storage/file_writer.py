@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow, stretches_of
-from pipeline.storage.frames import arrow_schema
+from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
@@ -110,11 +110,9 @@ def _write_partitions(
 
 
 def _find_wrong(rows: pa.Table, table: Table, scope: Scope | None) -> str:
-    nulls = [column.name for column in table.columns if not column.nullable and rows[column.name].null_count]
-    if nulls:
-        return f"{table.name}: NULL in {', '.join(nulls)}, declared NOT NULL"
-    if scope is None:
-        return ""
+    wrong = find_mismatch(rows, table)
+    if wrong or scope is None:
+        return wrong
     inside = pc.and_(scope.holds(rows), pc.equal(rows["cluster"], scope.cluster))
     outside = rows.filter(pc.invert(inside)).slice(0, 1).select(list(table.key)).to_pylist()
     return f"{table.name}: a row lies outside cluster {scope.cluster} and its windows: {outside[0]}" if outside else ""

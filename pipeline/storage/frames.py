@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from pipeline.errors import TableMismatchError
@@ -22,6 +24,28 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(
         [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
     )
+
+
+def find_mismatch(rows: pa.Table, table: Table) -> str:
+    """Returns what of some rows a table does not take: NULL where it must not be, or a value outside its checks; '' for nothing.
+
+    Tasks ask this of what they write, because a commit of files that are there already is checked by nobody else.
+    """
+    nulls = [column.name for column in table.columns if not column.nullable and rows[column.name].null_count]
+    if nulls:
+        return f"{table.name}: NULL in {', '.join(nulls)}, declared NOT NULL"
+    for check in table.checks:
+        values = rows[check.column]
+        if check.one_of:
+            breaking = pc.invert(pc.is_in(values, value_set=pa.array(check.one_of, values.type)))
+        else:
+            low, high = (-inf if check.least is None else check.least), (inf if check.most is None else check.most)
+            breaking = pc.invert(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
+        found = rows.filter(pc.fill_null(breaking, False)).slice(0, 1)  # noqa: FBT003 - Arrow's value
+        if found.num_rows:
+            names = dict.fromkeys((*table.key, check.column))
+            return f"{table.name}: a row breaks {check.sql}: {found.select(list(names)).to_pylist()[0]}"
+    return ""
 
 
 def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> DataFrame:

@@ -1,6 +1,7 @@
 """Declared tables as Delta tables in a warehouse: made and extended through delta-rs, without a JVM."""
 
 import json
+import logging
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipeline.tables.keys import EXPIRING
 
 _PRIVATE = (*EXPIRING, ALERT_OUTBOX)
 """Tables made for one user: what can be reversed into keys, and mails, which have mode 600 as files too."""
+_log = logging.getLogger(__name__)
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
 _LOG_PROPERTIES = {
     # Who opens a table reads a checkpoint and fewer commits than this, however many there were.
@@ -107,11 +109,13 @@ def _ensure_at(path: Folder, table: Table) -> bool:
             if not has_table(path):  # else another process made it just now
                 raise
         else:
-            sync_commits(path, after=-1, to=0)
+            on_disk = open_table(path)
+            _add_checks(on_disk, table)
+            sync_commits(path, after=-1, to=on_disk.version())
             return True
     on_disk = take_table(path)
     before = on_disk.version()
-    is_changed = _extend(on_disk, table)
+    is_changed = _extend(on_disk, table) | _add_checks(on_disk, table)
     if is_changed:
         on_disk.update_incremental()
         sync_commits(path, after=before, to=on_disk.version())
@@ -133,7 +137,21 @@ def _create(path: Folder, table: Table) -> None:
 
 
 def _properties(table: Table) -> dict[str, str]:
-    return {SCHEMA_VERSION_PROPERTY: str(table.schema_version), **_LOG_PROPERTIES}
+    feed = {"delta.enableChangeDataFeed": "true"} if table.has_change_feed else {}
+    return {SCHEMA_VERSION_PROPERTY: str(table.schema_version), **_LOG_PROPERTIES, **feed}
+
+
+def _add_checks(on_disk: DeltaTable, table: Table) -> bool:
+    """Adds the constraints that a table lacks, in one commit; rows that are there already break none, or none is added."""
+    properties = on_disk.metadata().configuration
+    missing = {check.name: check.sql for check in table.checks if f"delta.constraints.{check.name}" not in properties}
+    if missing:
+        try:
+            on_disk.alter.add_constraint(missing)
+        except DeltaError as error:
+            _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
+            return False
+    return bool(missing)
 
 
 def _field(column: Column) -> Field:

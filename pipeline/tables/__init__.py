@@ -10,6 +10,7 @@ from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import SESSIONS
 from pipeline.tables.silver import ARRIVALS, SILVER
 from pipeline.tables.table import Column, Table
+from pipeline.tables.zones import ZONE_TRAFFIC
 
 TABLES: tuple[Table, ...] = (
     *BRONZE,
@@ -20,6 +21,7 @@ TABLES: tuple[Table, ...] = (
     *SESSIONS,
     *GOLD,
     *HEALTH,
+    ZONE_TRAFFIC,
     *ALERTING,
     *REPLAY,
 )

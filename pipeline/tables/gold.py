@@ -1,13 +1,22 @@
 """Gold: what people read."""
 
+from typing import get_args
+
+from pipeline.model.verdict import VerdictKind
 from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, WINDOW, Table
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, WINDOW, Check, Table, not_negative
 
 BROKER_SHARE = Table(
     name="gold.broker_share",
     grain="broker x window",
     key=("cluster", "window_start", "broker_id"),
-    schema_version=3,
+    schema_version=4,
+    checks=(
+        Check("broker_id", least=-1),
+        *not_negative("size_bytes", "record_count", "batch_count", "leader_count", "capacity", "share_ratio"),
+        Check("share", least=0, most=1),
+        Check("expected_share", least=0, most=1.000001),  # a sum of parts
+    ),
     columns=(
         *WINDOW,
         BROKER_ID,
@@ -32,6 +41,7 @@ BROKER_SHARE = Table(
         double("unit_inflation", "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.", "batches"),
         double("peak_ratio", "Largest load in a slot (window / 60, at least 5 s) over its fair part of the mean slot."),
         string("excess_topic", "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.", nullable=True),
+        double("rack_aware_term", "Part of `remainder_term` from rack-aware producers (KIP-1123): what their zones' leaders get more, or less, than if all leaders got it; NULL where no session is known.", "share"),
         RUN_ID,
     ),
 )
@@ -41,6 +51,11 @@ PARTITION_HEALTH = Table(
     grain="topic-partition x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition"),
     schema_version=2,
+    checks=(
+        Check("leader_id", least=-1),
+        *not_negative("partition", "size_bytes", "record_count", "batch_count", "topic_partition_count"),
+        Check("topic_share", least=0, most=1),
+    ),
     columns=(
         *WINDOW,
         *PARTITION_COLUMNS,
@@ -85,6 +100,8 @@ VERDICTS = Table(
     grain="rule x subject x window",
     key=("cluster", "window_start", "rule", "subject"),
     schema_version=2,
+    has_change_feed=True,
+    checks=(Check("verdict", one_of=get_args(VerdictKind)), *not_negative("above_count")),
     columns=(
         *WINDOW,
         string("rule", "Rule, such as `broker_share`."),

@@ -1,12 +1,13 @@
 """Gold tables of topics, their hot keys, and what to do about a hot broker."""
 
 from pipeline.tables.columns import bigint, boolean, double, string, timestamp
-from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table
+from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table, not_negative
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",
     grain="topic x window",
     key=("cluster", "window_start", "topic", "topic_id"),
+    checks=not_negative("partition_count", "size_bytes", "record_count", "batch_count"),
     columns=(
         *WINDOW,
         *TOPIC_COLUMNS,

@@ -1,13 +1,21 @@
 """Gold tables of incidents and the messages about them."""
 
+from typing import get_args
+
+from pipeline.model.incident import IncidentState
 from pipeline.tables.columns import bigint, double, string, timestamp
-from pipeline.tables.table import CLUSTER, RUN_ID, Column, Table
+from pipeline.tables.table import CLUSTER, RUN_ID, Check, Column, Table, not_negative
 
 INCIDENTS = Table(
     name="gold.incidents",
     grain="incident state change",
     key=("cluster", "incident_id", "state", "window_start"),
     schema_version=3,
+    has_change_feed=True,
+    checks=(
+        Check("state", one_of=get_args(IncidentState)),
+        *not_negative("window_count"),
+    ),
     columns=(
         CLUSTER,
         timestamp("window_start", "Window that brought the state."),

@@ -41,6 +41,40 @@ class Column:
         object.__setattr__(self, "unit", self.unit or named)
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What every value of a column lies in, NULL apart; a `CHECK` constraint of the Delta table.
+
+    >>> Check("share", least=0, most=1).sql
+    'share IS NULL OR share >= 0 AND share <= 1'
+    """
+
+    column: str
+    _: KW_ONLY
+    least: float | None = None
+    most: float | None = None
+    one_of: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the constraint."""
+        return f"{self.column}_is_known" if self.one_of else f"{self.column}_in_range"
+
+    @property
+    def sql(self) -> str:
+        """The condition, in what Spark and delta-rs have in common."""
+        if self.one_of:
+            return self.column + " IN ('" + "', '".join(self.one_of) + "')"
+        limits = ((">=", self.least), ("<=", self.most))
+        found = [f"{self.column} {sign} {limit}" for sign, limit in limits if limit is not None]
+        return f"{self.column} IS NULL OR {' AND '.join(found)}"
+
+
+def not_negative(*columns: str) -> tuple[Check, ...]:
+    """Checks of counts and sizes."""
+    return tuple(Check(name, least=0) for name in columns)
+
+
 _DATED_BY = ("window_date", "window_start", "max_timestamp", "first_seen_at")
 
 
@@ -56,6 +90,8 @@ class Table:
     # `replace` = a run replaces its windows; `merge` = rows are upserted by key
     write_mode: Literal["replace", "merge"] = "replace"
     schema_version: int = 1  # raised with every additive change
+    checks: tuple[Check, ...] = ()  # what values lie in: constraints of the table, on top of NOT NULL
+    has_change_feed: bool = False  # whether Delta's change data feed says which rows each commit changed
 
     @property
     def layer(self) -> str:

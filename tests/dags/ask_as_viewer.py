@@ -16,9 +16,14 @@ from tests.dags.open_reports import open_reports
 from tests.dags.run_dags import run
 
 WRITING = ("POST", "PUT", "PATCH", "DELETE")
+PREFIX = "partition_health_"
 OF_AIRFLOW = {"log", "revoked_token"}
 """Tables that say who asked what."""
-EXECUTION = ("connections/team", "variables/team", "xcoms/health/{dag_run_id}/score_health/return_value")
+EXECUTION = (
+    "connections/team",
+    "variables/team",
+    "xcoms/partition_health_health/{dag_run_id}/score_health/return_value",
+)
 """Routes for tasks; they are listed by version only."""
 
 
@@ -30,7 +35,7 @@ def ask(bag, window, hostile, note):
     from fastapi.testclient import TestClient  # noqa: PLC0415
 
     plant()
-    ran = {"health": run(bag, "health", window), "ingest": run(bag, "ingest", hostile)}
+    ran = {"health": run(bag, f"{PREFIX}health", window), "ingest": run(bag, f"{PREFIX}ingest", hostile)}
     app = create_app()
     with TestClient(app, raise_server_exceptions=False) as client:
 
@@ -42,11 +47,11 @@ def ask(bag, window, hostile, note):
             """Each time with a token of its own: one of the routes signs off."""
             return client.request(verb, path, json=body, headers=sign_in(role))
 
-        of_run = {dag_id: f"/api/v2/dags/{dag_id}/dagRuns/{quote(ran[dag_id]['run_id'])}" for dag_id in ran}
+        of_run = {dag_id: f"/api/v2/dags/{PREFIX}{dag_id}/dagRuns/{quote(ran[dag_id]['run_id'])}" for dag_id in ran}
         request("PATCH", of_run["ingest"], {"note": note}, role="user")
-        dag = request("GET", "/api/v2/dags/health").json()
+        dag = request("GET", f"/api/v2/dags/{PREFIX}health").json()
         run_id = ran["health"]["run_id"]
-        values = {"dag_id": "health", "dag_run_id": run_id, "run_id": run_id, "task_id": "score_health",
+        values = {"dag_id": f"{PREFIX}health", "dag_run_id": run_id, "run_id": run_id, "task_id": "score_health",
                   "xcom_key": "return_value", "connection_id": "team", "variable_key": "team", "pool_name": "default_pool",
                   "section": "api", "option": "secret_key", "map_index": "-1", "file_token": dag["file_token"]}  # fmt: skip  # fields of a value, several a line
         bodies = {
@@ -76,7 +81,7 @@ def ask(bag, window, hostile, note):
         return {
             "written": {name: answer.status_code for name, answer in written.items()},
             "changed": changed,
-            "as_user": request("POST", "/api/v2/dags/health/dagRuns", {}, role="user").status_code,
+            "as_user": request("POST", f"/api/v2/dags/{PREFIX}health/dagRuns", {}, role="user").status_code,
             "as_task": [request("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
             "read": {path: answer.status_code for path, answer in read.items()},
             "leaks": sorted(path for path, answer in read.items() if any(secret in answer.text for secret in secrets)),
@@ -112,7 +117,7 @@ def plant():
     with create_session() as session:
         session.add(Connection(conn_id="team", conn_type="smtp", login="a", password=password))
         session.add(Variable(key="team", val=value))
-        session.add(Backfill(dag_id="ingest", from_date=now, to_date=now))
+        session.add(Backfill(dag_id=f"{PREFIX}ingest", from_date=now, to_date=now))
 
 
 def list_routes(app, before=""):

@@ -144,6 +144,7 @@ def write_hostile(folder):
     hidden = ("secret.html", "shown/secret.html", "shown/demo.html", "shown/data-docs/demo/secret.txt")
     for name, text in (shown | dict.fromkeys(hidden, "secret")).items():
         (folder / name).write_text(text)
+    (folder / "shown/link-2026-11-21T09-43Z.html").symlink_to(folder / "secret.html")
     config = folder / "partition-health.yaml"
     config.write_text(yaml.safe_dump(EMPTY | {"clusters": hostile, "mail": mail, "report": {"folder": "shown"}}))
     ensure_tables(load_config(config).warehouse)
@@ -177,10 +178,10 @@ def ran(described, capture_slice, inbox, tmp_path_factory):
     span = str(capture_slice.span)
     steps = [
         ("set", {CONFIG_VARIABLE: str(configs["empty"]), SMTP: json.dumps(connection)}),
-        ("run", "ingest"),
+        ("run", "partition_health_ingest"),
         ("set", {CONFIG_VARIABLE: str(configs["ranged"]), SMTP: None}),
-        *(("run", dag_id, span) for dag_id in ("ingest", "replay", "health")),
-        ("run", "maintenance"),
+        *(("run", f"partition_health_{name}", span) for name in ("ingest", "replay", "health")),
+        ("run", "partition_health_maintenance"),
         ("set", {CONFIG_VARIABLE: str(configs["hostile"])}),
         ("ask", "2026-11-21T09:00:00Z/PT1H", HOSTILE, HOSTILE),
     ]

@@ -5,17 +5,17 @@ from urllib.parse import quote
 
 NAME = "demo-2026-11-21T09-43Z.html"
 RUNS = {
-    "one_window": ("health", "2026-11-21T09:43:00Z", None),
-    "scheduled__2026-11-21T09:05:00+00:00": ("ingest", "2026-11-21T09:43:00Z", None),
-    "other_window": ("health", "2026-11-21T09:44:00Z", None),
-    "ranged": ("replay", None, {"window": "2026-11-21T09:00:00Z/PT3H"}),
-    "nothing": ("health", None, None),
+    "one_window": ("partition_health_health", "2026-11-21T09:43:00Z", None),
+    "scheduled__2026-11-21T09:05:00+00:00": ("partition_health_ingest", "2026-11-21T09:43:00Z", None),
+    "other_window": ("partition_health_health", "2026-11-21T09:44:00Z", None),
+    "ranged": ("partition_health_replay", None, {"window": "2026-11-21T09:00:00Z/PT3H"}),
+    "nothing": ("partition_health_health", None, None),
     "of_others": ("payroll", "2026-11-21T09:43:00Z", {"window": 7}),
 }
 """DAG, partition key and parameters of runs, by their ids."""
 DOCS = "data-docs/demo/index.html"
 PATHS = ("", NAME, DOCS, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsecret.html", "%2e%2e/secret.html", "demo.html", "data-docs/demo/secret.txt", "data-docs/..%2Fsecret.html", "data-docs/demo/..%2F..%2Fsecret.html",
-         "data-docs/%2e%2e/secret.html")  # fmt: skip  # paths, several a line
+         "data-docs/%2e%2e/secret.html", "link-2026-11-21T09-43Z.html", f"{NAME}%00", "%ff%fe.html")  # fmt: skip  # paths, several a line
 
 
 def open_reports(client, sign_in):

@@ -5,17 +5,17 @@ import json
 import pytest
 
 GRAPH = {
-    "ingest": {"ingest": ["hand_over"], "hand_over": []},
-    "replay": {"replay": ["hand_over"], "hand_over": []},
-    "health": {
+    "partition_health_ingest": {"ingest": ["hand_over"], "hand_over": []},
+    "partition_health_replay": {"replay": ["hand_over"], "hand_over": []},
+    "partition_health_health": {
         "score_health": ["deliver_alerts", "hand_over", "health_verdict"],
         "hand_over": [],
         "deliver_alerts": ["health_verdict"],
         "health_verdict": [],
     },
-    "maintenance": {"maintain": []},
+    "partition_health_maintenance": {"maintain": []},
 }
-TELLS_BY_ITSELF = {("health", "health_verdict")}  # the incident's mail has left before it fails
+TELLS_BY_ITSELF = {("partition_health_health", "health_verdict")}  # the incident's mail has left before it fails
 
 
 def tasks(described):
@@ -64,22 +64,24 @@ def test_every_task_has_the_clusters_owner_a_time_limit_and_retries_that_outlast
 def test_every_failure_is_told_once(described):
     silent = {(dag_id, name) for dag_id, name, task in tasks(described) if task["notifiers"] != ["FailureMail"]}
     assert silent == TELLS_BY_ITSELF
-    assert described["dags"]["health"]["tasks"]["health_verdict"]["retries"] == 0
+    assert described["dags"]["partition_health_health"]["tasks"]["health_verdict"]["retries"] == 0
 
 
 def test_every_run_about_windows_has_a_deadline(described):
     late = [["DagRunQueuedAtDeadline", 3600.0, "dags.notifiers.mail_late_run"]]
     assert {dag_id: dag["deadlines"] for dag_id, dag in described["dags"].items()} == {
-        "ingest": late,
-        "replay": late,
-        "health": late,
-        "maintenance": [],
+        "partition_health_ingest": late,
+        "partition_health_replay": late,
+        "partition_health_health": late,
+        "partition_health_maintenance": [],
     }
 
 
 def test_tasks_that_write_tables_wait_for_each_other(described):
     pools = {(dag_id, name): task["pool"] for dag_id, name, task in tasks(described)}
-    assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {("health", "health_verdict")}
+    assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {
+        ("partition_health_health", "health_verdict")
+    }
 
 
 def test_health_goes_on_when_the_replay_failed(described):
@@ -90,33 +92,43 @@ def test_health_goes_on_when_the_replay_failed(described):
 
 
 def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(described):
-    rules = {name: task["trigger_rule"] for name, task in described["dags"]["health"]["tasks"].items()}
+    rules = {name: task["trigger_rule"] for name, task in described["dags"]["partition_health_health"]["tasks"].items()}
     del rules["hand_over"]
     assert rules == {"score_health": "all_success", "deliver_alerts": "all_done", "health_verdict": "none_failed"}
 
 
 def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
-    assert described["dags"]["ingest"]["schedule"] == "CronPartitionTimetable"
-    assert described["dags"]["health"]["schedule"] == "PartitionedAssetTimetable"
-    assert described["dags"]["replay"]["schedule"] == "PartitionedAssetTimetable"
-    for dag_id, asset in (("ingest", "ingested"), ("replay", "replayed"), ("health", "judged")):
-        assert described["dags"][dag_id]["tasks"]["hand_over"]["outlets"] == [f"partition_health_{asset}"]
-    assert described["dags"]["ingest"]["assets"] == []
-    assert described["dags"]["replay"]["assets"] == ["partition_health_ingested"]
-    assert described["dags"]["health"]["assets"] == ["partition_health_replayed"]
-    for dag_id in ("ingest", "replay", "health"):
-        assert described["dags"][dag_id]["params"] == ["cluster", "notify", "window"]
+    assert described["dags"]["partition_health_ingest"]["schedule"] == "CronPartitionTimetable"
+    assert described["dags"]["partition_health_health"]["schedule"] == "PartitionedAssetTimetable"
+    assert described["dags"]["partition_health_replay"]["schedule"] == "PartitionedAssetTimetable"
+    for name, asset in (("ingest", "ingested"), ("replay", "replayed"), ("health", "judged")):
+        assert described["dags"][f"partition_health_{name}"]["tasks"]["hand_over"]["outlets"] == [
+            f"partition_health_{asset}"
+        ]
+    assert described["dags"]["partition_health_ingest"]["assets"] == []
+    assert described["dags"]["partition_health_replay"]["assets"] == ["partition_health_ingested"]
+    assert described["dags"]["partition_health_health"]["assets"] == ["partition_health_replayed"]
+    for dag_id in ("partition_health_ingest", "partition_health_replay", "partition_health_health"):
+        assert described["dags"][dag_id]["params"].keys() == {"cluster", "notify", "window"}
 
 
 def test_every_task_about_windows_leads_to_its_report(described):
     links = {(dag_id, name): task["links"] for dag_id, name, task in tasks(described)}
-    assert {key for key, names in links.items() if names != ["Report"]} == {("maintenance", "maintain")}
+    assert {key for key, names in links.items() if names != ["Report"]} == {
+        ("partition_health_maintenance", "maintain")
+    }
 
 
 def test_a_live_cluster_is_scheduled_without_end(described):
-    assert described["dags"]["ingest"]["end_date"] == "None"
+    assert described["dags"]["partition_health_ingest"]["end_date"] == "None"
 
 
 @pytest.mark.parametrize("error", ["DataGateError", "ConfigError", "NothingUsableError", "GateBrokenError"])
 def test_triage_notes_name_the_error(described, error):
     assert error in json.dumps([dag["doc"] for dag in described["dags"].values()])
+
+
+def test_parameters_have_an_end(described):
+    """They stand in logs and in the mail about a failure."""
+    for dag in described["dags"].values():
+        assert dag["params"] in ({}, {"window": 200, "cluster": 200, "notify": None})

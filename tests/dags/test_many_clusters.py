@@ -38,7 +38,7 @@ def ran(described, capture_slice, tmp_path_factory):
     config.write_text(yaml.safe_dump(document, sort_keys=False))
     home = described["home"].copy_to(folder / "airflow", config)
     window = str(capture_slice.windows[0])
-    ran = home.run_script("run_dags", *(f"{dag_id}={window}" for dag_id in DAG_IDS))
+    ran = home.run_script("run_dags", *(f"partition_health_{dag_id}={window}" for dag_id in DAG_IDS))
     return dict(zip(DAG_IDS, ran, strict=True)), load_config(config)
 
 
@@ -71,7 +71,7 @@ def test_one_mail_tells_of_all_that_failed(ran):
     _, config = ran
     mails = [message_from_bytes(path.read_bytes(), policy=default) for path in config.outbox.glob("failure*.eml")]
     (mail,) = mails
-    assert mail["Subject"].startswith("[partition health] 2 of 4 clusters failed in ingest.ingest: ")
+    assert mail["Subject"].startswith("[partition health] 2 of 4 clusters failed in partition_health_ingest.ingest: ")
     text = mail.get_content()
     assert ["damaged:" in text, "lost:" in text, "away:" in text, "well:" in text] == [True, True, False, False]
 

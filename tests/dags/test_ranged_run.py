@@ -91,7 +91,7 @@ def test_every_task_left_a_link_to_its_runs_report(ranged):
     for dag_id in ("ingest", "replay", "health"):
         run_id = quote(ran[dag_id]["run_id"], safe="")
         for task_id, link in ran[dag_id]["links"].items():
-            assert link.endswith(f"/partition-health/run/{dag_id}/{run_id}"), (dag_id, task_id)
+            assert link.endswith(f"/partition-health/run/partition_health_{dag_id}/{run_id}"), (dag_id, task_id)
 
 
 def test_asset_events_carry_verdict_and_rows(ranged, capture_slice):

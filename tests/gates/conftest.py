@@ -11,6 +11,7 @@ from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan
 
 TOPICS = ("orders", "payments", "clicks")
 FIRST, END = 4, 8  # minutes of the capture
+ZONES = {"brokers": {0: "a", 1: "b", 2: "c"}, "price_per_gb": 0.02}
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +21,8 @@ def healthy(capture_folder, tmp_path_factory):
     capture = Capture(capture_folder, clock["start_ms"], clock["end_ms"], clock["recorded_until_ms"])
     folder = tmp_path_factory.mktemp("healthy")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
-    context = plan(part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES), part.span(FIRST, END))
+    config = part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, zones=ZONES)
+    context = plan(config, part.span(FIRST, END))
     fill_warehouse(context)
     return context
 

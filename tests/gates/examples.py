@@ -106,6 +106,7 @@ def scenario(topic: str, candidate: str, **others):
         "back_test_count": 1,
         "recorded_peak_to_mean": None,
         "replayed_peak_to_mean": None,
+        "replayed_peak_to_mean_high": None,
     }
     return {**row, **sums, **others}
 
@@ -122,11 +123,23 @@ def simulated(topic: str, **others):
     return scenario(topic, "sticky", **{**seeds, **others})
 
 
+_UNEVEN = {
+    "recorded_peak_to_mean": 1.19,
+    "baseline_peak_to_mean": 1.19,
+    "replayed_peak_to_mean": 1.15,
+    "peak_to_mean_low": 1.15,
+    "peak_to_mean": 1.66,
+    "peak_to_mean_high": 2.17,
+}
+"""The median over seeds of the largest partition is far above the largest of the partitions' medians."""
+
+
 def back_tested(topic: str, **others):
     shares = {"observed_share": 0.69, "predicted_share_low": 0.6, "predicted_share": 0.7, "predicted_share_high": 0.8}
     shares |= dict.fromkeys(
         ("replayed_share", "recorded_share", "range_points", "records_per_batch_ratio", "replayed_trust")
     )
+    shares |= dict.fromkeys(("latency_avg_ratio", "batches_trust", "latency_trust"))
     shares |= {"judged_on": None, "seed_count": 5}
     errors = {"share_error_points": 1.0, "share_bar_points": 1.5, "is_trusted": True, "trust": "trusted"}
     errors["history_share_error_points"] = None
@@ -183,7 +196,7 @@ ADDED = {
             "expected_candidate_count",
             "expected_seed_count",
         ),
-        *("recorded_peak_to_mean", "replayed_peak_to_mean", "back_test_count"),
+        *("recorded_peak_to_mean", "replayed_peak_to_mean", "replayed_peak_to_mean_high", "back_test_count"),
     ),
     "back_tests_gate": (
         "history_share_error_points",
@@ -245,6 +258,17 @@ PASSING = {
             scenario("orders", "java", broker_size_bytes=400, open_leader_count=1, moved_record_count=9),
             scenario("orders", "unknown", partitioner=None, replayed_record_count=None, replayed_size_bytes=None),
             simulated("orders"),
+            simulated(
+                "few batches", **_UNEVEN, replayed_peak_to_mean_high=2.1
+            ),  # as a small topic on real brokers had it
+            simulated(
+                "no leader",
+                is_baseline=True,
+                lost_record_count=33,
+                lost_record_count_high=33,
+                replayed_record_count=64,
+                open_leader_count=2,
+            ),
             simulated(
                 "half",
                 lost_record_count=50,
@@ -360,6 +384,10 @@ FAILING = {
             simulated("j", replayed_record_count_low=96, replayed_record_count_high=96),
         ],
         "delivered_records_stay": [simulated("o", is_baseline=True, lost_record_count=1, lost_record_count_high=1)],
+        "peaks_follow_partitions": [
+            simulated("p", **_UNEVEN, replayed_peak_to_mean_high=1.4),
+            simulated("q", **{**_UNEVEN, "peak_to_mean": 0.9}, replayed_peak_to_mean_high=2.1),
+        ],
         "trust_told": [scenario("k", "java", trust=None), scenario("l", "java", trust="not trustworthy: ")],
         "baseline_exact": [scenario("g", "in-use", moved_record_count=1)],
     },
@@ -372,6 +400,11 @@ FAILING = {
         ],
         "shares_within_bar": [doubted("e", share_error_points=1.6, observed_share=0.684)],
         "error_not_rising": [doubted("f", share_error_points=1.4, observed_share=0.686, history_share_error_points=0)],
+        "trust_is_earned": [
+            back_tested("g", range_points=9.0),
+            back_tested("h", batches_trust="trusted", records_per_batch_ratio=0.5),
+            back_tested("i", latency_trust="trusted", latency_avg_ratio=1.5),
+        ],
     },
     "broker_metrics_gate": {
         "key_unique": [of_broker("a:1")],

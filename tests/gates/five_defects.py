@@ -26,6 +26,7 @@ OWNERS = {
     "gold.hot_keys": ("partition", "size_bytes"),
     "gold.latency": ("broker_id", "request_latency_avg_ms"),
     "gold.group_balance": ("topic", "busiest_ratio"),
+    "gold.zone_traffic": ("to_zone", "size_bytes"),
     "gold.rule_measures": ("subject", "value"),
     "gold.recommendations": ("subject", "share_ratio"),
     "gold.promises": ("subject", "actual_ratio"),
@@ -181,6 +182,13 @@ FOUND_BY = {
         "wrong owner": ("group_balance_gate", "members_were_seen"),
         "wrong scale": ("group_balance_gate", "busiest_is_ratio"),
         "missing part": ("group_balance_gate", "groups_are_there"),
+    },
+    "gold.zone_traffic": {
+        "wrong owner": ("zone_traffic_gate", "zones_differ"),
+        "wrong scale": ("zone_traffic_gate", "produce_is_the_traffic"),
+        "missing part": ("zone_traffic_gate", "produce_is_the_traffic"),
+        "swapped pair": None,
+        "stale window": ("zone_traffic_gate", "produce_is_the_traffic"),
     },
     "gold.rule_measures": {
         "wrong owner": ("verdicts_gate", "value_is_the_rules"),

@@ -10,6 +10,7 @@ from html import unescape
 import pytest
 
 from expectations.data_docs import write_data_docs
+from expectations.rows import ExpectRowsToHold
 from expectations.suite_files import SUITES
 from tests.gates.data_docs import HOSTILE, check_suites, write_pages
 from tests.gates.rows import gate_run
@@ -63,6 +64,24 @@ def test_a_page_says_of_each_check_what_was_found(pages):
             shown = check.rows[0].values() if check.rows else ()
             assert all(str(value) in page.text for value in shown if isinstance(value, int))
         assert ("Failed" if any(not check.success for check in report.checks) else "Succeeded") in page.text
+
+
+def test_our_own_expectations_say_what_was_found_and_what_was_asked(pages):
+    """Great Expectations' own renderer would print their arguments; a failed check shows its SQL, one that passed its count."""
+    text = re.sub(r"\s+", " ", pages["partition_traffic_gate"].text)
+    assert f"{len(HOSTILE)} rows" in text
+    assert "Expected of rows with NOT is_compacted: missing_offset_count = 0." in text
+    assert "expect_rows_to_hold(" not in text
+    assert "0 windows" in pages["window_status_gate"].text
+
+
+def test_one_without_a_description_is_described_by_its_sql():
+    """As a person adds it in a hurry."""
+    given = {"condition": "size_bytes <= :limit", "where": "broker_id = 1", "limit": 9, "shown": []}
+    made = ExpectRowsToHold(**given)
+    (said,) = made._prescriptive_renderer(configuration=made.configuration)
+    assert said.string_template["template"] == "Expected of rows with $where: $condition."
+    assert said.string_template["params"] == {"condition": "size_bytes <= 9", "where": "broker_id = 1"}
 
 
 def test_links_between_pages_lead_somewhere(pages):

@@ -20,6 +20,7 @@ from pipeline.errors import StorageError
 from pipeline.jobs import ingest
 from pipeline.model.trust import Trust
 from pipeline.model.verdict import Verdict
+from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.rows import broker_rows, partition_rows
 from pipeline.replay.simulated.runs import CELL_RECORDS
@@ -166,7 +167,7 @@ def lossy(kept, lost_count, *, ending=0):
                 one, cells=cells, refused_count=lost_count, done_count=one.done_count - lost_count - ending
             )
         topic, outcome = outcome_of(SimulatedTopic(recorded, runs))
-        columns = comparison_row(topic, outcome, {"trust": Trust.TRUSTED})
+        columns = comparison_row(topic, outcome, dict.fromkeys(TRUSTS, Trust.TRUSTED) | {"share_error_points": None})
         named = {"topic": "orders", "candidate": "in-use"}
 
         def change_comparison(rows):
@@ -204,6 +205,7 @@ BATCHES, RESULTS, COMPARED = "silver.record_batches", "gold.replay_results", "go
 BROKER, TIMES, TESTED = "silver.broker_metrics", "silver.broker_request_times", "gold.back_tests"
 NODES, SEGMENTS, SHARES = "silver.producer_nodes", "bronze.log_segments", "gold.replay_brokers"
 SHARE, PARTS, TOPIC, ADVICE = "gold.broker_share", "gold.partition_health", "gold.topic_health", "gold.recommendations"
+ZONES = "gold.zone_traffic"
 LOGS, OTHERS = of(source="log_directories"), of(source="producer_metrics")
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
@@ -290,7 +292,7 @@ PLANTED = {
     "back_tests_gate": {
         "trust_follows": changed(TESTED, of(topic="orders", is_trusted=True), share_error_points=30.0),
         "trust_is_the_replays": changed(TESTED, run_in_vain, is_trusted=True, trust="trusted"),
-        "trust_is_earned": changed(TESTED, of(is_trusted=True), records_per_batch_ratio=0.5),
+        "trust_is_earned": changed(TESTED, of(batches_trust="trusted"), records_per_batch_ratio=0.5),
         "shares_within_bar": changed(
             TESTED, of(is_trusted=True), share_error_points=30.0, is_trusted=False, trust="not trustworthy: far off"
         ),
@@ -337,6 +339,14 @@ PLANTED = {
     "group_balance_gate": {
         "partitions_are_the_topics": changed("gold.group_balance", partition_count=more("partition_count")),
         "idle_not_negative": changed("gold.group_balance", idle_member_count=-1),
+    },
+    "zone_traffic_gate": {
+        "kind_known": changed(ZONES, kind="nobody"),
+        "source_known": changed(ZONES, zone_source="a guess"),
+        "bytes_positive": changed(ZONES, size_bytes=0),
+        "cost_is_between_zones": changed(ZONES, lambda row: row["from_zone"] == row["to_zone"], cost=1.0),
+        "replication_is_the_followers": changed(ZONES, of(kind="produce"), kind="replication"),
+        "topics_are_there": lambda run: rewrite(run, ZONES, lambda rows: [r for r in rows if r["topic"] != "clicks"]),
     },
     "rule_measures_gate": {"chance_is_probability": changed("gold.rule_measures", p_value=1.5)},
     "recommendations_gate": {

@@ -87,7 +87,7 @@ def backfilled(described, capture_slice, tmp_path_factory):
                 "backfill",
                 "create",
                 "--dag-id",
-                "ingest",
+                "partition_health_ingest",
                 "--from-date",
                 first,
                 "--to-date",
@@ -117,7 +117,7 @@ def ranged(capture_slice, tmp_path_factory):
 
 def _all_over(runs, count):
     """Whether all runs about windows, and those of maintenance, are there and over."""
-    by_its_schedule = [dag_id for dag_id, _, _ in runs if dag_id == "maintenance"]
+    by_its_schedule = [dag_id for dag_id, _, _ in runs if dag_id == "partition_health_maintenance"]
     is_whole = len(runs) == count + len(by_its_schedule) > count
     return is_whole and all(state in {"success", "failed"} for _, _, state in runs)
 
@@ -130,9 +130,9 @@ def test_every_window_is_ingested_replayed_and_scored_once(backfilled, capture_s
         if row[2] in {"ingest", "replay", "hand_over", "score_health", "deliver_alerts"}
     )
     assert found == sorted(
-        (dag_id, key, task, "success", 1)
+        (f"partition_health_{name}", key, task, "success", 1)
         for key in keys
-        for dag_id, task in (
+        for name, task in (
             ("ingest", "ingest"),
             ("ingest", "hand_over"),
             ("replay", "replay"),
@@ -153,7 +153,9 @@ def test_the_verdict_on_the_last_window_fails(backfilled, capture_slice):
 
 def test_maintenance_runs_by_its_own_schedule(backfilled):
     """Once, as its last instant is over, and once more where the next one passes meanwhile."""
-    assert {row[2:] for row in backfilled["tasks"] if row[0] == "maintenance"} == {("maintain", "success", 1)}
+    assert {row[2:] for row in backfilled["tasks"] if row[0] == "partition_health_maintenance"} == {
+        ("maintain", "success", 1)
+    }
 
 
 def test_the_scheduler_made_the_pool_of_one_writer(backfilled):
@@ -170,7 +172,7 @@ def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
     late = {mail["Subject"].removeprefix("[partition health] ") for mail in mails if "is late" in mail["Subject"]}
 
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
-    assert {f"ingest is late: {key}" for key in keys} <= late
+    assert {f"partition_health_ingest is late: {key}" for key in keys} <= late
 
 
 def test_and_the_same_incident_and_mail(backfilled, ranged):

@@ -69,7 +69,9 @@ class Capture:
             _link(self.folder / name, target / name)
         return replace(self, folder=target)
 
-    def write_config(self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, **document):
+    def write_config(
+        self, folder, *, topics=(), sources=("log_directories",), gate=None, landing=None, zones=None, **document
+    ):
         """A configuration whose tables and mails lie in `folder`."""
         at = self.folder
         known = {
@@ -84,6 +86,7 @@ class Capture:
             "as_of": format_instant(self.recorded_until_ms),
             "topics": list(topics),
             "gate": gate or {},
+            "zones": zones or {},
             "sources": [{"kind": kind, **known[kind]} for kind in sources],
         }
         settings = {"window": "PT1M", "mail": {"to": ["kafka-platform@example.org"]}, "replay": {"seeds": 2}}

@@ -37,6 +37,7 @@ GROWING = (
     *("gold.partition_health", "gold.topic_health", "gold.hot_keys", "gold.latency", "gold.broker_share"),
     *("silver.producer_sessions", "silver.service_models", "gold.replay_results", "gold.replay_brokers"),
     *("gold.scenario_comparison", "gold.back_tests", "gold.hash_verdicts", "gold.group_balance"),
+    "gold.zone_traffic",
 )
 """Tables that grow with records, keys, partitions or clients."""
 BY_DRIVER = (

@@ -6,23 +6,23 @@ Oracle: Spark SQL on the tables by name; the report itself asks DataFusion.
 import re
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from pipeline.model.number_text import format_cell
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
 from pipeline.report.page import gather_report, render_report
 from pipeline.runs import plan_runs
 from pipeline.storage.catalog import register_tables
 from pipeline.tables import TABLES
 from tests.report_page import read_answers, read_page
-from tests.report_tables import T0_MS, write_config, write_rows, write_warehouse
+from tests.report_tables import T0_MS, write_config, write_warehouse
 
 QUESTIONS = "".join(page.read_text() for page in sorted(Path(__file__).parents[2].glob("docs/questions/*.md")))
 NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
     "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_partitions", "hot_keys", "latency",
     "latency_lines", "room", "waiting", "advice", "promises", "replay", "back_tests", "sources", "abstentions", "quarantine",
+    "zones",
 }  # fmt: skip  # names, several a line
 
 
@@ -36,9 +36,6 @@ def spark(classic):
 def answers(tmp_path_factory, spark):
     folder = tmp_path_factory.mktemp("report")
     write_warehouse(folder / "warehouse", topics=NAMES, client=NAMES[1])
-    at = {"window_start": [instant_of(T0_MS)]}
-    write_rows(folder / "warehouse", "bronze.brokers", pl.DataFrame(at | {"broker_id": [1]}))
-    write_rows(folder / "warehouse", "silver.record_batches", pl.DataFrame(at | {"leader_id": [1], "size_bytes": [9]}))
     end_ms = T0_MS + 6 * HOUR_MS
     (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
     report = gather_report(run, until_ms=end_ms, length_ms=DAY_MS)

@@ -19,7 +19,6 @@ LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 LATENCY_ERROR_MS = 0.3  # of a latency that simulation gives, beside what grows with it
 _DELAY_ERROR = 0.04
 SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
-MOST_GROWTH, STEADY_MS = 2.0, 3.0  # by hand: all committed pairs are steady, all of part 02 of the blind draw are not
 _OTHER_ERROR = 0.03  # error of a saturated connection's time per request, from which another level is known
 
 
@@ -49,12 +48,6 @@ class ServiceModel:
     # `delay_series` is known from scrape to scrape, and its level alone is open: `delay_ms` is the mean
     is_followed: bool = False
     assumptions: tuple[Statement, ...] = ()
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether the longest delay in the window is at most `MOST_GROWTH` times the shortest and `STEADY_MS`."""
-        delays_ms = [delay_ms for _, delay_ms in self.delay_series]
-        return not delays_ms or max(delays_ms) <= MOST_GROWTH * min(delays_ms) + STEADY_MS
 
     def at_level(self, delay_ms: float) -> ServiceModel:
         """The model with another delay: of a followed one all are as many times as long, of others it is the only one."""

@@ -20,8 +20,12 @@ from pipeline.sources.files.cluster_rows import (
     retention_ms,
     with_leaders,
 )
-from pipeline.sources.files.file_rows import iter_quarantine_rows, iter_segment_rows
-from pipeline.sources.files.group_rows import group_row, iter_consumer_group_rows
+from pipeline.sources.files.file_rows import (
+    group_row,
+    iter_consumer_group_rows,
+    iter_quarantine_rows,
+    iter_segment_rows,
+)
 from pipeline.sources.source import ClusterReading
 from pipeline.storage.rows import merge_rows
 from pipeline.tables import Table

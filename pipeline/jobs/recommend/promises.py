@@ -47,7 +47,7 @@ class PromiseLedger:
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_open_in(start_ms)}
+        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_known_in(window)}
         mailed = {
             name_promise(one)
             for one in self._advice
@@ -110,11 +110,15 @@ class MailedAdvice:
 
     window_start_ms: int
     subject: str
+    left_ms: int  # when the message left
     ended_ms: int | None  # window that ended the incident
 
-    def is_open_in(self, window_start_ms: int) -> bool:
-        """Whether the incident goes on in a window, or ends in it."""
-        return self.ended_ms is None or window_start_ms <= self.ended_ms
+    def is_known_in(self, window: TimeWindow) -> bool:
+        """Whether people knew it before the window's end, and the incident goes on in it, or ends in it.
+
+        By the window's end, not by what has left so far: a window judged again is judged as it was.
+        """
+        return self.left_ms <= window.end_ms and (self.ended_ms is None or window.start_ms <= self.ended_ms)
 
 
 def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
@@ -136,10 +140,15 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvi
     if not changes:
         return []
     names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
-    columns = ("incident_id", "window_start", "state")
+    columns = ("incident_id", "window_start", "state", "delivered_at")
     told = run.load(ALERT_OUTBOX, None, columns, where=f"delivered_at IS NOT NULL AND incident_id IN ({names})")
     return [
-        MailedAdvice(milliseconds_of(row["window_start"]), changes[row["incident_id"]].subject, ended_ms)
+        MailedAdvice(
+            milliseconds_of(row["window_start"]),
+            changes[row["incident_id"]].subject,
+            milliseconds_of(row["delivered_at"]),
+            ended_ms,
+        )
         for row in told.to_pylist()
         if row["state"] not in ENDED
         for ended_ms in [_find_end(changes, row["incident_id"])]

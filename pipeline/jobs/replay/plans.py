@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.advice.following import LeaderReplay, widen
+from pipeline.config.replay import Candidate
 from pipeline.engine import describe_work
 from pipeline.jobs.replay.compare import load_traffic
 from pipeline.jobs.replay.load import Readers, load_recording, make_readers
@@ -22,6 +23,7 @@ from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simul
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, GroupRun, simulate_runs
 from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics
+from pipeline.replay.zones import name_zones
 from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
@@ -54,15 +56,18 @@ class WindowReplay:
         leaders: Mapping[tuple[str, int], int],
         errors: Mapping[str, float],
         racks: Mapping[int, str] | None = None,
+        candidate: Candidate | None = None,
     ) -> LeaderReplay:
         """Replays the topics of some partitions with these leaders; all other partitions keep theirs.
 
         `errors`: by topic what widens its ranges.
         `racks`: of brokers that the window does not know, "" without one: they are taken to be as fast as the one in the middle.
+        `candidate`: what producers become; they stay as they are without one.
         """
         topics = {topic for topic, _ in leaders}
         known = self._calibrated
-        recording = _with_leaders(known.recording, leaders, racks or {})
+        candidates = () if candidate is None else (candidate,)
+        recording = replace(_with_leaders(known.recording, leaders, racks or {}), candidates=candidates)
         groups = [
             group
             for group in make_groups(recording, known.sessions, known.metrics, known.families)
@@ -70,7 +75,7 @@ class WindowReplay:
         ]
         plan = plan_simulations(
             [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)],
-            (),
+            candidates,
             range(1, recording.seeds + 1),
         )
         inputs = {
@@ -86,21 +91,22 @@ class WindowReplay:
                 staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes
             ).load()
         results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
-        for start_ms, topic, topic_id, group, candidate, seed, value in zip(
+        for start_ms, topic, topic_id, group, number, seed, value in zip(
             *(column.to_pylist() for column in rows.columns), strict=True
         ):
-            results[start_ms, topic, topic_id].append((group, candidate, seed, unpack_value(value)))
-        return self._sum_up(inputs, results, errors)
+            results[start_ms, topic, topic_id].append((group, number, seed, unpack_value(value)))
+        return self._sum_up(inputs, results, errors, len(candidates))
 
     def _sum_up(
         self,
         inputs: Mapping[TopicWindow, TopicInput],
         results: Mapping[TopicWindow, list[GroupRun]],
         errors: Mapping[str, float],
+        number: int,
     ) -> LeaderReplay:
         traffic, shares = load_traffic(self._run, set(inputs)), {}
         for where, topic in inputs.items():
-            runs = topic.merge_runs(results.get(where, ())).get(0)
+            runs = topic.merge_runs(results.get(where, ())).get(number)
             if runs is None:
                 return LeaderReplay({}, f"{format_name(where[1])} cannot be simulated")
             simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs, OTHER_ERROR)
@@ -125,7 +131,7 @@ class WindowReplay:
         sessions = find_sessions(self._spark, recording, families, **reading)
         metrics = fit_sessions(recording, sessions)
         refined, sharpened = refine_sessions(self._spark, recording, sessions, metrics, **reading)
-        return _Calibrated(recording, readers, refined, sharpened, families)
+        return _Calibrated(recording, readers, name_zones(recording, refined, sharpened), sharpened, families)
 
 
 def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:

@@ -28,18 +28,17 @@ class ModelError:
     """What the model is off by besides the seeds' chance, as standard deviations.
 
     With these, nine of ten figures of trusted predictions lie in their ranges: shares and batches of the blind draw's first three
-    parts, latencies of the third (before it delays were not followed within minutes) and, where delays are steady, of the
-    seven committed pairs. `make draw ARGS="--ranges 00 01 02"` and `make fidelity ARGS=--pairs` print what they need.
+    parts, medians of latency of the third (before it delays were not followed within minutes). `make draw ARGS="--ranges 00 01 02"`
+    prints what they need.
     """
 
     share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
     batches: float  # of the logarithm of records per batch
-    latency: float  # of the logarithm of a quantile of latency, where brokers' delays are steady
-    unsteady_latency: float  # likewise where they are not: another run meets other ones
+    latency: float  # of the logarithm of the median latency
 
 
-CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.05, unsteady_latency=0.4)
-OTHER_ERROR = ModelError(share=0.017, batches=0.08, latency=0.05, unsteady_latency=0.7)
+CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.4)
+OTHER_ERROR = ModelError(share=0.017, batches=0.08, latency=0.7)
 """Of the current setup, which calibration saw; of another client or other settings."""
 
 
@@ -50,7 +49,6 @@ class SimulatedTopic:
     recorded: RecordedTopic
     runs: Mapping[int, TopicRun]
     error: ModelError = CURRENT_ERROR
-    is_steady: bool = True  # all delays of its producers' brokers are
 
     @cached_property
     def records(self) -> Loads:
@@ -159,11 +157,11 @@ class SimulatedTopic:
             for run in self.runs.values()
         )
 
-    def latency_ms(self, probability: float) -> Estimate:
-        """A quantile of the records' latency, from `send()` to the acknowledgement."""
-        found = (run.latencies.find_quantile_ns(probability) for run in self.runs.values())
+    def latency_p50_ms(self) -> Estimate:
+        """The median of the records' latency, from `send()` to the acknowledgement."""
+        found = (run.latencies.find_quantile_ns(0.5) for run in self.runs.values())
         known = (None if value is None else value / NS_PER_MS for value in found)
-        return measure_seeds(known, error=self.error.latency if self.is_steady else self.error.unsteady_latency)
+        return measure_seeds(known, error=self.error.latency)
 
     def client_latency_ms(self) -> Estimate:
         """The mean latency as clients' metrics would have it."""

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.codec.log.header_sums import sum_headers
-from pipeline.codec.log.scans import Flaw, HeaderScan
+from pipeline.codec.log.scans import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
 from pipeline.sources.files.segment_plan import SegmentRead

@@ -28,10 +28,9 @@ from pipeline.sources.live.plan import pack_fetches
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.settings import LiveSettings, Secrets
 from pipeline.sources.records.aborted_batches import match_markers, read_markers
-from pipeline.sources.records.arrival_chunks import time_batches
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.pieces import Kind, Piece
-from pipeline.sources.records.record_scan import scan_records
+from pipeline.sources.records.record_scan import scan_records, time_batches
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan

@@ -25,6 +25,7 @@ from pipeline.sources.live.connection import ClusterConnection, Failures
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
     *("auto.leader.rebalance.enable", "leader.imbalance.per.broker.percentage", "inter.broker.protocol.version"),
+    "replica.selector.class",
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.codec.log.header_sums import sum_headers
+from pipeline.codec.log.scans import sum_headers
 from pipeline.model.log import Problem
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 

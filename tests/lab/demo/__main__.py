@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.airflow_names import AirflowNames
 from pipeline.progress import Progress
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "build/run"
-DAG_IDS = ("ingest", "replay", "health", "maintenance")
+DAGS = ("ingest", "replay", "health", "maintenance")
+"""Without the configuration's prefix, which the demonstration leaves as it is."""
 SQL = (
     "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
 )
@@ -114,9 +116,10 @@ def run_all(console: Console, engine: str) -> int:
     from pipeline.stages import count_tasks  # pyspark: that thread loads it first
 
     states: dict[str, dict[str, str]] = {}
-    for dag_id in DAG_IDS:
-        with console.phase(f"DAG {dag_id}", count_tasks):
-            states[dag_id] = run_dag(bag.dags[dag_id], demo)
+    for name in DAGS:
+        dag = bag.dags[AirflowNames().name(name)]
+        with console.phase(f"DAG {name}", count_tasks):
+            states[name] = run_dag(dag, demo)
     report(console, demo, states)
     if wrong := unexpected(states):
         console.say(f"\nFailed: {', '.join(wrong)}")

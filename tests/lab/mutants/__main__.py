@@ -3,8 +3,9 @@
 ``python -m tests.lab.mutants [--checkout DIR] [--seed N] [--count N] [--room R]… [--lanes]``: draws mutants in every room of
 the product, makes one at a time in a clone of the checkout's last commit, and runs the tests that can notice it, closest
 ones first, up to the first failure. A test that fails without the mutant, too, does not count. Tests that need Spark,
-Airflow or Kafka run with ``--lanes``, after the others. Nothing is written to the checkout; outcomes are appended to a file
-as they come, and a second call goes on from there: with ``--lanes`` it asks again about what survived.
+Airflow or Kafka, and those that reach the file from another room, run with ``--lanes``. Nothing is written to the checkout;
+outcomes are appended to a file as they come, and a second call goes on from there: with ``--lanes`` it asks again about
+what survived.
 """
 
 import argparse
@@ -58,20 +59,25 @@ class WorkCopy:
         self.graph = ImportGraph(self.root)
 
     def list_stages(self, path: str, room: str) -> list[list[str]]:
-        """Tests in the order in which they are asked: that name the file, of its room, and others that reach it."""
+        """Tests in the order in which they are asked: that name the file, then of its room."""
+        near, own, _ = self._sort_tests(path, room)
+        return [[path, *near], own]
+
+    def list_lanes(self, path: str, room: str) -> list[list[str]]:
+        """Other tests that reach the file, then the nearest files of each lane that do, and all of the room's own lane."""
+        steps = self.graph.reached_from(path)
+        lanes = {lane: [test for test in self._list_tests((lane,)) if test in steps] for lane in LANES}
+        nearest = [sorted(lane, key=lambda test: (steps[test], test))[:LANE_FILES] for lane in lanes.values()]
+        return [self._sort_tests(path, room)[2], *nearest, self._list_tests((f"tests/{room}/",))]
+
+    def _sort_tests(self, path: str, room: str) -> tuple[list[str], list[str], list[str]]:
+        """Tests that need no lane: that import the file, others of its room, others that reach it."""
         steps = self.graph.reached_from(path)
         tests = [test for test in self._list_tests(FOLDERS) if not test.startswith(LEFT_OUT)]
         near = [test for test in tests if steps.get(test) == 1]
         own = [test for test in tests if test.startswith(f"tests/unit/{room}/") and test not in near]
         reaching = sorted(set(tests) & set(steps) - {*near, *own}, key=lambda test: (steps[test], test))
-        return [[path, *near], own, reaching]
-
-    def list_lanes(self, path: str, room: str) -> list[list[str]]:
-        """The nearest test files of each lane that reach the file; of the room's own lane all of them."""
-        steps = self.graph.reached_from(path)
-        lanes = {lane: [test for test in self._list_tests((lane,)) if test in steps] for lane in LANES}
-        nearest = [sorted(lane, key=lambda test: (steps[test], test))[:LANE_FILES] for lane in lanes.values()]
-        return [*nearest, self._list_tests((f"tests/{room}/",))]
+        return near, own, reaching
 
     def _list_tests(self, folders: tuple[str, ...]) -> list[str]:
         return sorted(file for file in self.graph.paths if file.startswith(folders) and "/test_" in file)
@@ -131,7 +137,9 @@ def main() -> None:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--room", choices=ROOMS, action="append")
-    parser.add_argument("--lanes", action="store_true", help="ask Spark's, Airflow's and Kafka's tests about survivors")
+    parser.add_argument(
+        "--lanes", action="store_true", help="ask other rooms', Spark's, Airflow's, Kafka's tests about survivors"
+    )
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "partition-health-mutants")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))

@@ -111,6 +111,20 @@ OUTCOMES = {
 }
 
 
+def test_a_promise_bears_what_the_replay_predicted_and_what_the_window_shows():
+    """Every number another one, so that none stands in another's place."""
+    compared = {("linger", "orders"): {"trust": "trusted", "records_per_batch": 31.0, "latency_p99_ms": 37.0}}
+    tested = {"orders": {"observed_records_per_batch": 41.0, "observed_latency_avg_ms": 43.0, "share_ratio": 47.0}}
+    promise = judge(
+        window(2, (350, 350, 300), back_tests=tested),
+        advice=replace(ADVICE, action="replay:linger", topic="orders"),
+        then=replace(THEN, compared=compared),
+    )
+    assert (promise.trust, promise.predicted_records_per_batch, promise.predicted_latency_p99_ms) == ("trusted", 31, 37)
+    assert (promise.actual_records_per_batch, promise.actual_latency_avg_ms) == (41, 43)
+    assert (promise.share_ratio, promise.actual_ratio) == (1.8, pytest.approx(1.05))
+
+
 @pytest.mark.parametrize(("now", "watched", "outcome", "corrected"), OUTCOMES.values(), ids=OUTCOMES)
 def test_what_a_window_says_of_a_promise(now, watched, outcome, corrected):
     promise = judge(now, **watched)

@@ -140,6 +140,13 @@ def test_a_window_of_one_minute_is_fitted_on_the_one_before(first, before, own, 
     assert [said.kind for said in model.assumptions if said.kind is not Caveat.PARTLY_BUSY] == [kind]
 
 
+def test_a_minute_before_whose_average_trails_says_nothing_of_this_one():
+    """Both may have one delay by their ranges; the first is mostly of the quick minute before it."""
+    nodes = [minute(-2, 137.8, 1.4), minute(-1, 49.5, 56.7), minute(0, *SLOW)]
+    model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
+    assert Caveat.NO_MINUTE_LEFT in {said.kind for said in model.assumptions}
+
+
 def test_the_minute_before_the_window_only_serves_as_such():
     nodes = [minute(-1, 45.7, 109.5), minute(0, 137.8, 26.9)]
     model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]

@@ -135,6 +135,23 @@ def test_what_needs_no_trial_stays():
     assert sharpen_services([topic], models, nodes, EPOCH_MS, END_MS) == models
 
 
+@pytest.mark.parametrize(
+    ("source", "value_ms", "settled", "followed", "needs"),
+    [
+        (Origin.ASSUMED, 0.0, True, False, True),  # nothing shows the delay
+        (Origin.MEASURED, 20.0, False, False, True),  # the metrics are mostly of the minute before
+        (Origin.MEASURED, 20.0, True, True, True),  # load follows the broker
+        (Origin.MEASURED, 20.0, True, False, False),
+        (Origin.INFERRED, 20.0, True, False, True),
+        (Origin.INFERRED, 0.0, True, False, False),
+    ],
+)
+def test_what_needs_a_trial(source, value_ms, settled, followed, needs):
+    model = assume_service(0)
+    delay = replace(model.delay_ms, value=value_ms, source=source)
+    assert needs_trial(replace(model, delay_ms=delay, is_settled=settled, is_followed=followed)) == needs
+
+
 @pytest.mark.parametrize(("strategy", "seed"), [("java-builtin", 6), ("java-builtin", 7), ("java-builtin-uniform", 7)])
 def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed):
     """Of a minute; shorter sessions have too few draws."""

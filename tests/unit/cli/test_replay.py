@@ -126,12 +126,14 @@ def test_the_text_has_a_table_per_topic():
         "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": share}],
         "baseline_records_per_batch": 3.5, "throughput_records_per_s": share, "latency_p50_ms": share,
         "latency_p99_ms": share, "keys_moved_ratio": None, "trust": "trusted", "assumptions": ["one partition"],
+        "direction_trust": None, "batches_trust": "trusted", "latency_trust": "not trustworthy: a wait",
         "back_test_error": {
             "bytes_share_max_pp": 1.0, "bytes_share_bar_pp": 1.5, "records_per_batch_ratio": 1.0, "latency_avg_ratio": None,
         },
     }  # fmt: skip  # fields of a value, several a line
     unknown = {
         **result, "candidate": "sarama", "is_baseline": False, "is_as_in_use": False, "trust": "not trustworthy: keys alone",
+        "direction_trust": "not trustworthy: it is small",
         "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": none}],
     }  # fmt: skip  # fields of a value, several a line
     text = format_replay({"window": "w", "results": [result, unknown], "notes": ["a note"]})
@@ -140,7 +142,15 @@ def test_the_text_has_a_table_per_topic():
     assert lines[4].split()[:3] == ["observed", "76.0", "3.5"]
     assert "75.0 (74.0-77.0)" in lines[5]
     assert lines[6].split()[:2] == ["sarama", "-"]
-    assert "sarama: not trustworthy: keys alone" in text
+    assert lines[5].split()[-4:] == ["0.75", "0.75", "unknown", "-"]  # records per batch are trusted
+    told = [line.strip() for line in lines if "trust" in line]
+    assert told == [
+        "shares: trusted",
+        "sarama, shares: not trustworthy: keys alone",
+        "sarama, direction: not trustworthy: it is small",
+        "records per batch: trusted",
+        "latency: not trustworthy: a wait",
+    ]
     assert "assumed: one partition" in text
     assert text.endswith("note: a note\n")
 

@@ -114,7 +114,7 @@ def test_trust_has_a_precision_and_a_recall():
         ("a little off, doubted", "not trustworthy: no reason", (41, 29, 30), 0.1),
     ):
         rows = compare_back_test(run(shares=real), {"in-use": predicted(deviation_points=deviation)})
-        table = PairTable(None, BACK_TEST, title, rows, f"  trust: {trust}\n  assumed: nothing")
+        table = PairTable(None, BACK_TEST, title, rows, Prediction({}, {}, {}, {}, trust, ["nothing"]))
         told += [(table, row) for row in rows]
     assert {
         row.verdict for table, row in told if table.title == "far but vague" and row.figure.startswith("bytes")
@@ -147,7 +147,7 @@ def test_the_models_error_is_tested_on_pairs_it_was_not_fitted_on():
         wide = dataclasses.replace(found, figures=found.figures | {"records_per_batch": Range(10.0, 9.8, 10.2)})
         recording = SimpleNamespace(pair=SimpleNamespace(name=name))
         rows = compare_back_test(run(records_per_batch=real), {"in-use": wide})
-        told += [(PairTable(recording, BACK_TEST, name, rows, "  trust: trusted"), row) for row in rows]
+        told += [(PairTable(recording, BACK_TEST, name, rows, predicted()), row) for row in rows]
     batches, shares = format_errors(told)  # seeds of other figures agree to the last digit
     assert batches == (
         "records per batch, current setup, trusted: 2 of 3 in their ranges, nine of ten with an error of 0.057 more; "
@@ -173,9 +173,11 @@ def test_shares_of_a_first_sight_are_held_against_nothing_changes(part):
     """Oracle: the stored tally; one digit is printed, so that a few lie on the bar."""
     lines = format_baseline([FOLDER / part / SIGHT]).splitlines()[2:]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    near, count = (sum(int(row[column].split()[0]) for row in rows if "changed" not in row[0]) for column in (2, 1))
+    shares = [row for row in rows if "shares" in row[0] and "that" not in row[0]]
+    near, count = (sum(int(row[column].split()[0]) for row in shares) for column in (3, 1))
     assert [near, count] == pytest.approx(json.loads((FOLDER / part / TALLY).read_text())[NEAR], abs=2)
-    assert {row[3] for row in rows if "changed" in row[0]} == {"0"}
+    assert {row[4] for row in rows if "changed" in row[0]} == {"0"}
+    assert all(row[4] == row[1] for row in rows if "did not" in row[0])
 
 
 def test_a_back_test_has_the_narrower_bar():
@@ -217,7 +219,7 @@ def test_no_direction_is_claimed_of_a_change_within_the_ranges(reach, claimed):
         for each in [predicted()]
     }
     rows = compare_change(run(), run(p95=60.0), found)
-    table = PairTable(None, CHANGE, "a pair", rows, "")
+    table = PairTable(None, CHANGE, "a pair", rows, predicted())
     tally = count_figures([(table, row) for row in rows])
 
     assert tally["right way"] == [1, 1]
@@ -226,23 +228,45 @@ def test_no_direction_is_claimed_of_a_change_within_the_ranges(reach, claimed):
     assert f"{claimed[0]} of {claimed[1]} of those larger than the ranges" in format_tally(tally)[0]
 
 
-@pytest.mark.parametrize(
-    ("note", "counted"),
-    [
-        ("trust: trusted", 1),
-        ("trust: not trustworthy: no reason", 0),
-        (
-            "trust: trusted\n  assumed: latencies are not trustworthy: the mean latency is predicted 0.40 times the observed",
-            0,
-        ),
-    ],
-)
-def test_a_direction_is_trusted_where_its_prediction_is(note, counted):
-    """A doubt about latencies is one about their direction."""
-    found = {"in-use": predicted(), "after": predicted(p95=30.0)}
-    table = PairTable(None, CHANGE, "a pair", compare_change(run(), run(p95=60.0), found), f"  {note}")
+@pytest.mark.parametrize(("trust", "counted"), [("trusted", 1), ("not trustworthy: no reason", 0)])
+def test_a_direction_is_trusted_where_its_figure_is(trust, counted):
+    """A doubt about latencies is one about their direction; shares may be trusted all the same."""
+    found = {"in-use": predicted(), "after": dataclasses.replace(predicted(p95=30.0), trusts={"latency": trust})}
+    table = PairTable(None, CHANGE, "a pair", compare_change(run(), run(p95=60.0), found), found["after"])
 
     assert count_figures([(table, row) for row in table.rows])["trusted way"] == [counted, counted]
+
+
+def test_each_question_has_a_precision_and_a_recall_of_its_own():
+    """Records per batch are trusted and wrong, latencies right and doubted; the hottest broker cools as it was said to."""
+    trusts = {"direction": "trusted", "records per batch": "trusted", "latency": "not trustworthy: a wait"}
+    found = {"in-use": predicted(), "after": dataclasses.replace(predicted(shares=(35, 35, 30)), trusts=trusts)}
+    rows = compare_change(run(), run(shares=(34, 36, 30), records_per_batch=20.0), found)
+    table = PairTable(None, CHANGE, "a pair", rows, found["after"])
+    tally = count_figures([(table, row) for row in rows])
+
+    assert {kind: counts for kind, counts in tally.items() if ", " in kind} == {
+        "trusted and right, direction": [1, 1],
+        "right and trusted, direction": [1, 1],
+        "trusted and right, records per batch": [0, 1],
+        "right and trusted, records per batch": [0, 0],
+        "trusted and right, latency": [0, 0],
+        "right and trusted, latency": [0, 1],
+    }
+    assert "trust in records per batch: 0 of 1 trusted answers are right (goal 98 %)" in "\n".join(format_tally(tally))
+
+
+def test_tails_of_latency_that_are_not_told_are_neither_right_nor_wrong():
+    """They are said to be unknown; any other figure that is missing misses."""
+    figures = predicted().figures
+    for name, shown, is_there in (
+        ("latency_p95_ms", "latency p95, ms", False),
+        ("records_per_batch", "records per batch", True),
+    ):
+        told = dataclasses.replace(predicted(), figures={key: figures[key] for key in figures if key != name})
+        rows = by_figure(compare_back_test(run(), {"in-use": told}))
+        assert (shown in rows) == is_there
+        assert not is_there or rows[shown].verdict == MISSES
 
 
 def test_figures_of_each_minute_tell_a_cold_start_from_the_rest():

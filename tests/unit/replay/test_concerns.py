@@ -30,6 +30,14 @@ def finding(**changes):
     return SimpleNamespace(**{**fields, **changes})
 
 
+def replace_fields(session, **changes):
+    return SimpleNamespace(**{**vars(session), **changes})
+
+
+HALF = finding(record_count=500)
+"""One of two sessions: what holds of one alone is said, too."""
+
+
 def concerns(*, records=(400, 600), findings=None, reason="", log=None, metrics=(WATCHED,)):
     found = [finding()] if findings is None else findings
     return list_concerns(recorded(records), found, reason, log or LogFacts(), metrics)
@@ -49,6 +57,10 @@ def test_good_data_gives_no_concern():
         ({"findings": []}, "no arrivals are stored"),
         ({"findings": [finding(record_count=900)]}, "the arrivals of 100 of 1000 records are not known"),
         ({"findings": [finding(timestamp_type="LogAppendTime")]}, "LogAppendTime: when its records were sent is lost"),
+        (
+            {"findings": [HALF, replace_fields(HALF, timestamp_type="LogAppendTime")]},
+            "LogAppendTime: when its records were sent is lost",
+        ),
         ({"findings": [finding(counts={"outlier": 11})]}, "11 timestamps are far off"),
         ({"log": LogFacts(missing_count=11)}, "11 offsets are gone from the log (compacted or lost)"),
         ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
@@ -87,6 +99,8 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"findings": [finding(counts={"late": 1})]}, "1 records are earlier than the one before"),
         ({"findings": [finding(counts={"aborted": 40})]}, "40 records of aborted transactions are replayed"),
         ({"findings": [finding(producer_id=-1)]}, "no producer ids"),
+        ({"findings": [HALF, replace_fields(HALF, producer_id=-1)]}, "no producer ids"),
+        ({"findings": [HALF, replace_fields(HALF, sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"findings": [finding(sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"records": (1000,)}, "one partition"),
         ({"log": LogFacts(missing_count=10)}, "10 offsets are gone"),

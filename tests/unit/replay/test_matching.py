@@ -84,21 +84,6 @@ def test_metrics_of_a_part_of_a_window_are_compared_over_that_part(slots, sent, 
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({}, 160.0),
-        ({"queue_time_max_ms": None}, None),
-        ({"request_latency_max_ms": None}, None),
-        ({"retry_rate_per_s": 0.1}, None),
-        ({"buffer_blocked_ratio": 0.01}, None),
-    ],
-)
-def test_the_longest_time_is_the_longest_wait_and_the_longest_request(changed, expected):
-    times = {"queue_time_max_ms": 100.0, "request_latency_max_ms": 60.0, "retry_rate_per_s": 0.0} | changed
-    assert fit_one(LATE, node(1, 0, 220_000, **times)).longest_ms == expected
-
-
-@pytest.mark.parametrize(
     ("changed", "client_id"),
     [
         pytest.param({}, "b", id="the sum of all is the producer's"),

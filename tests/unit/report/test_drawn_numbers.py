@@ -38,6 +38,7 @@ DRAWN = {
         "chance": of("chance_ratio"),
         "bytes in": of("size_bytes"),
     },
+    "zones": {"bytes": of("size_bytes"), "a month": of("cost_per_month")},
     "causes": {"points": None},  # one row is drawn over several lines: has its own test
     "advice": {"ratio after": ranged("predicted_ratio"), "copies": lambda row: [row["moved_bytes"]] if row["moved_bytes"] else []},
     "promises": {
@@ -82,7 +83,7 @@ DRAWN = {
     "replay": {
         "highest broker": ranged("peak"),
         "keys moved": of("keys_moved_ratio"),
-        "p99 latency": ranged("latency_p99_ms"),
+        "half within": ranged("latency_p50_ms"),
         "records per batch": of("records_per_batch"),
     },
     "back_tests": {

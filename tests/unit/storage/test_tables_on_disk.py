@@ -1,17 +1,21 @@
 """Declared tables on disk, read back from the transaction log: what another program would see."""
 
+import contextlib
 import dataclasses
 import json
 import stat
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from pipeline.errors import TableMismatchError
-from pipeline.storage.frames import rows_of
+from pipeline.storage.frames import find_mismatch, rows_of
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import SCHEMA_VERSION_PROPERTY, count_added_rows, ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
+from pipeline.tables.table import Check
 
 FIRST = Table(
     name="gold.notes",
@@ -32,7 +36,7 @@ ADDED = (
 SECOND = dataclasses.replace(FIRST, schema_version=2, columns=(FIRST.columns[0], *ADDED, *FIRST.columns[1:]))
 
 
-def test_every_declared_table_has_its_columns_comments_partitions_and_the_oldest_protocol(tmp_path):
+def test_every_declared_table_has_its_columns_comments_partitions_checks_and_the_oldest_protocol(tmp_path):
     assert ensure_tables(tmp_path) == tuple(table.name for table in TABLES)
     assert ensure_tables(tmp_path) == ()
     for table in TABLES:
@@ -42,7 +46,59 @@ def test_every_declared_table_has_its_columns_comments_partitions_and_the_oldest
         assert [field.nullable for field in fields] == [column.nullable for column in table.columns]
         assert all(field.metadata["comment"].startswith(c.doc) for field, c in zip(fields, table.columns, strict=True))
         assert tuple(on_disk.metadata().partition_columns) == table.partitioned_by
-        assert (on_disk.protocol().min_reader_version, on_disk.protocol().min_writer_version) == (1, 2)
+        properties = on_disk.metadata().configuration
+        constraints = {name.removeprefix("delta.constraints.") for name in properties if "constraints" in name}
+        assert constraints == {check.name for check in table.checks}
+        assert properties.get("delta.enableChangeDataFeed") == ("true" if table.has_change_feed else None)
+        writer = 4 if table.has_change_feed else 3 if table.checks else 2
+        assert (on_disk.protocol().min_reader_version, on_disk.protocol().min_writer_version) == (1, writer)
+
+
+CHECKED = dataclasses.replace(
+    FIRST, checks=(Check("size_bytes", least=0, most=9), Check("text", one_of=("old", "new")))
+)
+
+
+@pytest.mark.parametrize(("note", "is_taken"), [
+    ({"size_bytes": 0, "text": "old"}, True), ({"size_bytes": 9, "text": "old"}, True), ({"text": "old"}, True),
+    ({"size_bytes": -1, "text": "old"}, False), ({"size_bytes": 10, "text": "old"}, False), ({"size_bytes": 1, "text": "other"}, False),
+])  # fmt: skip  # a table: a case a line
+def test_a_value_outside_its_check_is_refused_by_us_and_by_delta_rs(tmp_path, note, is_taken):
+    ensure_tables(tmp_path, [CHECKED])
+    rows = rows_of(CHECKED, [{"note_id": 1} | note], run_id="a")
+    assert (find_mismatch(rows, CHECKED) == "") is is_taken
+    refused = (
+        contextlib.nullcontext() if is_taken else pytest.raises(TableMismatchError, match=r"a row breaks .*note_id")
+    )
+    with refused:
+        merge_rows(rows, tmp_path, CHECKED)
+    others = contextlib.nullcontext() if is_taken else pytest.raises(DeltaError, match="failed validation check")
+    with others:
+        write_deltalake(table_path(tmp_path, CHECKED), rows, mode="append")
+
+
+@pytest.mark.parametrize(("size_bytes", "is_added"), [(5, True), (50, False)])
+def test_an_older_table_gets_its_checks_unless_its_rows_break_them(tmp_path, size_bytes, is_added):
+    ensure_tables(tmp_path, [FIRST])
+    old = rows_of(FIRST, [{"note_id": 1, "size_bytes": size_bytes, "text": "old"}], run_id="a")
+    merge_rows(old, tmp_path, FIRST)
+    assert ensure_tables(tmp_path, [CHECKED]) == (("gold.notes",) if is_added else ())
+    constraints = DeltaTable(table_path(tmp_path, FIRST)).metadata().configuration
+    assert ("delta.constraints.size_bytes_in_range" in constraints) is is_added
+    assert load_rows(tmp_path, CHECKED).num_rows == 1
+
+
+def test_the_change_feed_says_what_a_merge_changed(tmp_path):
+    """Also of a table that had none before; by delta-rs alone."""
+    followed = dataclasses.replace(FIRST, has_change_feed=True)
+    ensure_tables(tmp_path, [FIRST])
+    for size_bytes in (1, 2):
+        rows = rows_of(FIRST, [{"note_id": 1, "size_bytes": size_bytes, "text": "old"}], run_id="a")
+        version = merge_rows(rows, tmp_path, FIRST)
+        ensure_tables(tmp_path, [followed])
+    feed = DeltaTable(table_path(tmp_path, followed)).load_cdf(starting_version=version)
+    changes = {(row["_change_type"], row["size_bytes"]) for row in pa.table(feed.read_all()).to_pylist()}
+    assert changes == {("update_preimage", 1), ("update_postimage", 2)}
 
 
 def test_a_warehouse_of_the_first_version_gets_the_new_columns_and_keeps_its_rows(tmp_path):

@@ -46,6 +46,8 @@ W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
         ([3.0, 3.0], {"p_value": 0.0001}, [W, F]),
         ([3.0, 3.0], {"is_enough": False}, []),
         ([3.0, None, 3.0], {}, [W, N, F]),
+        # what was not measured is not above: two of three
+        ([3.0, None, 3.0], {"limit": RuleSettings(limit=2.0, severity="critical", k=3, n=3)}, [W, N, W]),
         # a long silence is no getting well: an incident could never end else
         ([3.0, 3.0, None, None, None, None, 1.0, 1.0, 1.0, 1.0], {}, [W, F, N, N, N, N, OK, OK, OK]),
         ([90.0, 2.0, 1.0], {"rule": "disk_hours_to_full"}, [W, F]),

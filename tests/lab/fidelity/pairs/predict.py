@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pipeline.cli.replay_document import describe_replay
+from pipeline.cli.replay_document import TRUSTS, describe_replay
 from pipeline.cli.replay_inputs import read_inputs
 from pipeline.jobs import ingest, replay
 from pipeline.replay.loads import reach_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.config.pipeline_config import PipelineConfig
+    from pipeline.runs import RunContext
     from tests.lab.fidelity.pairs.pair import Client
 
 CANDIDATE = "after"
@@ -65,8 +66,9 @@ class Prediction:
         records: Records predicted, by partition.
         figures: Peak-to-mean of partitions and brokers, records per batch, throughput and latencies, by the names of the
             JSON document; without what is not told.
-        trust: As printed.
+        trust: As printed, of shares.
         assumptions: As printed.
+        trusts: As printed, of other questions: direction, records per batch and latency; without those not answered.
     """
 
     brokers: Mapping[int, tuple[float, Range | None]]
@@ -75,6 +77,7 @@ class Prediction:
     figures: Mapping[str, Range]
     trust: str
     assumptions: Sequence[str]
+    trusts: Mapping[str, str] = field(default_factory=dict)
 
 
 FIGURES = (
@@ -100,7 +103,7 @@ def write_candidates(file: Path, client: Client) -> Path:
     return file
 
 
-def run_replay(
+def ingest_capture(
     spark: SparkSession,
     capture: Path,
     candidates: Path,
@@ -110,8 +113,8 @@ def run_replay(
     topics: Sequence[str] = (),
     change: Callable[[PipelineConfig], PipelineConfig] = lambda config: config,
     now_ms: int | None = None,
-) -> dict[str, Any]:
-    """The document that `partition-health replay --json` prints, from a session that is there already.
+) -> RunContext:
+    """A recording in the tables of a new warehouse, as `partition-health replay` reads it, ready to be replayed.
 
     Args:
         spark: Session.
@@ -131,8 +134,29 @@ def run_replay(
     config = change(inputs.configure(folder))
     (run,) = plan_runs(config, inputs.span, run_id="pair", now_ms=now_ms or inputs.as_of_ms)
     ingest.run(spark, run)
+    return run
+
+
+def replay_ingested(spark: SparkSession, run: RunContext) -> dict[str, Any]:
+    """The document that `partition-health replay --json` prints."""
     replay.run(spark, run, run.windows)
     return describe_replay(run)
+
+
+def run_replay(
+    spark: SparkSession,
+    capture: Path,
+    candidates: Path,
+    seeds: int,
+    folder: Path,
+    *,
+    topics: Sequence[str] = (),
+    change: Callable[[PipelineConfig], PipelineConfig] = lambda config: config,
+    now_ms: int | None = None,
+) -> dict[str, Any]:
+    """The document that `partition-health replay --json` prints of a recording; as `ingest_capture`."""
+    run = ingest_capture(spark, capture, candidates, seeds, folder, topics=topics, change=change, now_ms=now_ms)
+    return replay_ingested(spark, run)
 
 
 def read_predictions(document: Mapping[str, Any]) -> dict[str, Prediction]:
@@ -153,6 +177,7 @@ def _read_result(result: Mapping[str, Any]) -> Prediction:
         {name: found for name, found in figures.items() if found is not None},
         result["trust"] or "",
         result["assumptions"],
+        {subject: result[name] for name, subject in TRUSTS.items() if name != "trust" and result[name]},
     )
 
 

@@ -30,8 +30,8 @@ from tests.lab.scraper import Target, scraping
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-START_AFTER_MS = 3_500  # metadata fetched, the exporters' first pages served
-WARM_UP_S = 90
+START_AFTER_MS = 8_000  # metadata fetched, the exporters' first pages served, on a busy machine too
+WARM_UP_S = 240
 SCRAPE_S = 5
 SCRAPE_BEFORE_MS = 800  # the producer is there, and has sent nothing
 # A copy of a running broker's directory is cut where its checkpoint says, which by default is up to 5 s old.

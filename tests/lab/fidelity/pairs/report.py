@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.calibration.caveats import Caveat
 from pipeline.config.pipeline_config import Spark
 from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.tables import PairTable
 
 SEEDS = 20
-_LATENCY_DOUBTED = Caveat.LATENCY_DOUBTED.value.partition(":")[0]
 HELD, WAY, CLAIMED, TRUSTED, NEAR, PRECISION, RECALL = (
     "held",
     "right way",
@@ -35,6 +33,9 @@ HELD, WAY, CLAIMED, TRUSTED, NEAR, PRECISION, RECALL = (
     "right and trusted",
 )
 """Further kinds of a tally."""
+SUBJECTS = {"records per batch": "records per batch", "latency": "latency"}
+"""Of figures that have a trust of their own, the beginning, and what the trust is in; that of all others is shares'."""
+DIRECTION = "direction"
 SPARK = Spark(master="local[2]", driver_memory="2g")
 DOCUMENT = """\
 # Replayed and real runs
@@ -99,9 +100,9 @@ def _explain(table: PairTable, row: PairRow) -> str | None:
 
 
 def _is_trusted(table: PairTable, row: PairRow) -> bool:
-    """The prediction is trusted, and its latencies, if it is one, not doubted by name."""
-    is_doubted = row.figure.startswith("latency") and _LATENCY_DOUBTED in table.note
-    return table.is_trusted and not is_doubted
+    """The prediction of such a figure is."""
+    subject = next((subject for begin, subject in SUBJECTS.items() if row.figure.startswith(begin)), None)
+    return table.is_trusted if subject is None else bool(table.trusts(subject))
 
 
 def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[int]]:
@@ -135,7 +136,34 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
     right = {title for title, near in shares.items() if all(near)}
     found[PRECISION] = [title in right for title in sorted(trusted)]
     found[RECALL] = [title in trusted for title in sorted(right)]
+    for subject, answers in judge_answers(told).items():
+        found[f"{PRECISION}, {subject}"] = [is_right for is_trusted, is_right in answers if is_trusted]
+        found[f"{RECALL}, {subject}"] = [is_trusted for is_trusted, is_right in answers if is_right]
     return {kind: [sum(each), len(each)] for kind, each in found.items()}
+
+
+def judge_answers(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[tuple[bool, bool]]]:
+    """Of each question but that for shares and of each table that answers it: whether it is trusted, and whether it is right.
+
+    Right is what all figures that are shown hold; a direction that of the broker with most bytes, where its share really
+    changed by more than the bar.
+    """
+    rows: dict[str, list[PairRow]] = {}
+    tables = {table.title: table for table, _ in told}
+    for table, row in told:
+        rows.setdefault(table.title, []).append(row)
+    found: dict[str, list[tuple[bool, bool]]] = {}
+    for title, table in tables.items():
+        own = {
+            subject: [row.verdict == HOLDS for row in rows[title] if row.figure.startswith(begin) and row.predicted]
+            for begin, subject in SUBJECTS.items()
+        }
+        hottest = max((row for row in rows[title] if row.figure.startswith("bytes on")), key=lambda row: row.before)
+        own[DIRECTION] = [hottest.way != WRONG_WAY] if hottest.way else []
+        for subject, held in own.items():
+            if held and (is_trusted := table.trusts(subject)) is not None:
+                found.setdefault(subject, []).append((is_trusted, all(held)))
+    return found
 
 
 def format_tally(tally: Mapping[str, Sequence[int]]) -> list[str]:
@@ -153,6 +181,12 @@ def format_tally(tally: Mapping[str, Sequence[int]]) -> list[str]:
         f"in the range where nine of ten should be: {', '.join(f'{say(kind)} {kind}' for kind in RANGED.values())}",
         f"trust: {say(PRECISION)} trusted predictions are within their bars (goal 98 %), "
         f"{say(RECALL)} within their bars are trusted (goal 80 %)",
+        *(
+            f"trust in {kind.removeprefix(f'{PRECISION}, ')}: {say(kind)} trusted answers are right (goal 98 %), "
+            f"{say(kind.replace(PRECISION, RECALL))} right ones are trusted (goal 80 %)"
+            for kind in tally
+            if kind.startswith(f"{PRECISION}, ")
+        ),
     ]
 
 

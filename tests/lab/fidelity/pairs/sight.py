@@ -9,12 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.model.trust import Trust
-from tests.lab.fidelity.pairs.compare import EXACT, NOT_CLAIMED, RIGHT_WAY, SHARE_POINTS, WRONG_WAY, is_claimed
+from tests.lab.fidelity.pairs.compare import (
+    EXACT,
+    NOT_CLAIMED,
+    PEAK_PERCENT,
+    RIGHT_WAY,
+    SHARE_POINTS,
+    SHOWN,
+    WRONG_WAY,
+    is_claimed,
+)
 from tests.lab.fidelity.pairs.errors import SHARE, Miss, find_class, format_error
 from tests.lab.fidelity.pairs.predict import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 _ROW = re.compile(
@@ -25,8 +34,8 @@ _TITLE = re.compile(r"(?P<pair>\S+), .* \| ")
 _TRUST = "  trust: "
 _BACK_TEST = ", as it was: "
 BASELINE_HEAD = """\
-| share of | count | replay within 2 points | *nothing changes* within 2 points | mean error of the replay, points | of *nothing changes* |
-|---|---|---|---|---|---|"""
+| figures | count | bar, points or % | replay within it | *nothing changes* within it | mean error of the replay | of *nothing changes* |
+|---|---|---|---|---|---|---|"""
 
 
 @dataclass
@@ -104,23 +113,49 @@ def format_ranges(sights: Sequence[Path]) -> str:
 
 
 def format_baseline(sights: Sequence[Path]) -> str:
-    """Shares within two points, of the replay and of the forecast that nothing changes, as Markdown; by printed digits."""
-    errors = defaultdict[str, list[tuple[float, float]]](list)
+    """What is within its bar, of the replay and of the forecast that nothing changes, as Markdown; by printed digits.
+
+    Bars and errors of shares are points, of other figures percent of the real one.
+    """
+    errors = defaultdict[tuple[str, ...], list[tuple[float, float]]](list)
     for table in itertools.chain.from_iterable(map(read_tables, sights)):
         setup = "current setup" if table.is_back_test else "another client"
         for figure, (before, real, found, _) in table.rows.items():
-            if not figure.startswith(SHARE):
+            if (bar := find_bar(figure)) is None:
                 continue
-            subject = "brokers" if "broker" in figure else "partitions"
-            error = abs(found.median - float(real)), abs(float(before) - float(real))
-            errors[f"{setup}, {subject}"].append(error)
-            if error[1] > SHARE_POINTS:
-                errors[f"{setup}, {subject} whose share changed by more"].append(error)
+            subject, most, measure = bar
+            error = measure(found.median, float(real)), measure(float(before), float(real))
+            change = "that changed by more" if error[1] > most else "that did not"
+            for groups in ((), (change,)) if setup == "another client" else ((),):
+                errors[setup, subject, f"{most:g}", *groups].append(error)
     lines = [BASELINE_HEAD]
-    for name, pairs in sorted(errors.items()):
-        replay, nothing = ([error for error in column if error <= SHARE_POINTS] for column in zip(*pairs, strict=True))
-        means = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-        other = [f"{len(nothing)}", "{1:.1f}"] if "another" in name else ["", ""]
-        row = [name, f"{len(pairs)}", f"{len(replay)} ({len(replay) / len(pairs):.0%})", other[0], "{0:.1f}", other[1]]
-        lines.append(f"| {' | '.join(row)} |".format(*means))
+    for (setup, subject, most, *change), pairs in sorted(errors.items(), key=_order):
+        columns = list(zip(*pairs, strict=True))
+        near = [sum(error <= float(most) for error in column) for column in columns]
+        means = [f"{sum(column) / len(pairs):.1f}" for column in columns]
+        if setup == "current setup":
+            near[1:], means[1:] = [""], [""]
+        row = [
+            ", ".join([setup, subject, *change]),
+            len(pairs),
+            most,
+            f"{near[0]} ({near[0] / len(pairs):.0%})",
+            near[1],
+        ]
+        lines.append(f"| {' | '.join(str(cell) for cell in (*row, *means))} |")
     return "\n".join(lines)
+
+
+def find_bar(figure: str) -> tuple[str, float, Callable[[float, float], float]] | None:
+    """Of a row: what it is called together with its like, the bar of another client, and how an error is measured."""
+    if figure.startswith(SHARE):
+        return f"shares of {'brokers' if 'broker' in figure else 'partitions'}", SHARE_POINTS, lambda a, b: abs(a - b)
+    bars = {"peak-to-mean": PEAK_PERCENT} | dict(SHOWN.values())
+    kind = next((kind for kind in bars if figure.startswith(kind)), None)
+    return (kind.removesuffix(", ms"), bars[kind], lambda a, b: 100 * abs(a / b - 1)) if kind else None
+
+
+def _order(of: tuple[tuple[str, ...], object]) -> tuple[bool, int, str, bool]:
+    setup, subject, _, *change = of[0]
+    kinds = ("shares of brokers", "shares of partitions", "peak-to-mean", *(shown for shown, _ in SHOWN.values()))
+    return setup == "current setup", [kind.removesuffix(", ms") for kind in kinds].index(subject), "".join(change), True

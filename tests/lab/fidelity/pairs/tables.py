@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
     from tests.lab.fidelity.pairs.pair import Client
 
-    Replaying = Callable[[SparkSession, Path, Path, int, Path], dict[str, Any]]
+    Replaying = Callable[..., dict[str, Any]]
 
 UNPACKED = Path(__file__).parents[4] / "build/pairs"
 
@@ -57,18 +57,30 @@ class Recording:
 
 @dataclass(frozen=True)
 class PairTable:
-    """What is replayed, as which table of `misses.py`, and its rows; ``note`` has what the replay says of itself."""
+    """What is replayed, as which table of `misses.py`, its rows, and the prediction they are of."""
 
     recording: Recording
     kind: str
     title: str
     rows: Sequence[PairRow]
-    note: str
+    prediction: Prediction
 
     @property
     def is_trusted(self) -> bool:
         """The replay says so."""
-        return self.note.lstrip().startswith(f"trust: {Trust.TRUSTED}")
+        return Trust.of(self.prediction.trust) is Trust.TRUSTED
+
+    @property
+    def note(self) -> str:
+        """What the replay says of itself."""
+        others = (f"  trust in {subject}: {trust}" for subject, trust in self.prediction.trusts.items())
+        assumed = (f"  assumed: {each}" for each in self.prediction.assumptions)
+        return "\n".join([f"  trust: {self.prediction.trust}", *others, *assumed])
+
+    def trusts(self, subject: str) -> bool | None:
+        """Whether the answer to another question than that for shares is trusted; None where it is not answered."""
+        trust = self.prediction.trusts.get(subject)
+        return None if trust is None else Trust.of(trust) is Trust.TRUSTED
 
 
 def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple[str, str], Recording]:
@@ -105,38 +117,52 @@ def compare_pairs(
     for (name, side), recording in recordings.items():
         if (only and name not in only) or side not in sides:
             continue
-        pair, other = recording.pair, recordings.get((name, recording.other_side))
-        found = predict(spark, recording, seeds, replay)
-        clients = [" and ".join(each.describe() for each in pair.clients(which)) for which in SIDES]
-        old, new = clients if side == BEFORE else reversed(clients)
-        quiet = "" if recording.is_quiet else ", not quiet"
-        in_use, candidate = found["in-use"], found.get("after")
-        title = f"{name}, {side}, as it was: {old}{quiet} | {pair.describe()}"
-        yield PairTable(recording, BACK_TEST, title, compare_back_test(recording.figures, found), _tell(in_use))
-        if other and candidate:
-            quiet = "" if recording.is_quiet and other.is_quiet else ", not quiet"
-            title = f"{name}, {old} -> {new}{quiet} | {pair.describe()}"
-            yield PairTable(
-                recording, CHANGE, title, compare_change(recording.figures, other.figures, found), _tell(candidate)
-            )
+        other = recordings.get((name, recording.other_side))
+        yield from judge_recording(recording, other, predict(spark, recording, seeds, replay))
+
+
+def judge_recording(
+    recording: Recording, other: Recording | None, found: Mapping[str, Prediction]
+) -> Iterator[PairTable]:
+    """The tables of a recording and of its other side, if there is one, given the replay's results."""
+    pair, name, side = recording.pair, recording.pair.name, recording.side
+    clients = [" and ".join(each.describe() for each in pair.clients(which)) for which in SIDES]
+    old, new = clients if side == BEFORE else reversed(clients)
+    quiet = "" if recording.is_quiet else ", not quiet"
+    in_use, candidate = found["in-use"], found.get("after")
+    title = f"{name}, {side}, as it was: {old}{quiet} | {pair.describe()}"
+    yield PairTable(recording, BACK_TEST, title, compare_back_test(recording.figures, found), in_use)
+    if other and candidate:
+        quiet = "" if recording.is_quiet and other.is_quiet else ", not quiet"
+        title = f"{name}, {old} -> {new}{quiet} | {pair.describe()}"
+        yield PairTable(recording, CHANGE, title, compare_change(recording.figures, other.figures, found), candidate)
 
 
 def predict(
     spark: SparkSession, recording: Recording, seeds: int, replay: Replaying = run_replay
 ) -> dict[str, Prediction]:
     """The replay's results for a recording: ``in-use``, and ``after`` where the other side is a client's candidate."""
-    pair, clients = recording.pair, [_without_rack(each) for each in recording.pair.clients(recording.other_side)]
-    client, *others = clients
-    if pair.racks:
-        topics = [f"{pair.name}-{recording.side}"]
-        replay = partial(replay, topics=topics, change=partial(name_zones, pair=pair))
     with tempfile.TemporaryDirectory(prefix="partition-health-pair-") as folder:
-        candidates = Path(folder) / "candidates.yaml"
-        if client.version == RDKAFKA or any(each != client for each in others):
-            candidates.write_text("candidates: [{name: no-client, partitioner: java-builtin}]\n")
-        else:
-            write_candidates(candidates, client)
-        return read_predictions(replay(spark, recording.capture, candidates, seeds, Path(folder)))
+        candidates = write_other_side(Path(folder) / "candidates.yaml", recording)
+        found = replay(spark, recording.capture, candidates, seeds, Path(folder), **name_reading(recording))
+        return read_predictions(found)
+
+
+def name_reading(recording: Recording) -> dict[str, Any]:
+    """What a recording needs to be read besides its folder: of brokers in racks its own topic, and its producers' zones."""
+    pair = recording.pair
+    if not pair.racks:
+        return {}
+    return {"topics": [f"{pair.name}-{recording.side}"], "change": partial(name_zones, pair=pair)}
+
+
+def write_other_side(file: Path, recording: Recording) -> Path:
+    """The candidates file that asks for the clients of a recording's other side, where one client stands for them."""
+    client, *others = (_without_rack(each) for each in recording.pair.clients(recording.other_side))
+    if client.version == RDKAFKA or any(each != client for each in others):
+        file.write_text("candidates: [{name: no-client, partitioner: java-builtin}]\n")
+        return file
+    return write_candidates(file, client)
 
 
 def _without_rack(client: Client) -> Client:
@@ -149,8 +175,3 @@ def name_zones(config: PipelineConfig, pair: Pair) -> PipelineConfig:
     zones = Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
     clusters = {name: cluster.model_copy(update={"zones": zones}) for name, cluster in config.clusters.items()}
     return config.model_copy(update={"clusters": clusters})
-
-
-def _tell(prediction: Prediction) -> str:
-    lines = [f"  trust: {prediction.trust}", *(f"  assumed: {each}" for each in prediction.assumptions)]
-    return "\n".join(lines)

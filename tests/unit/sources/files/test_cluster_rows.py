@@ -31,7 +31,7 @@ from pipeline.sources.files.cluster_rows import (
     with_leaders,
 )
 from pipeline.sources.files.cluster_state import with_ids_by_name
-from pipeline.sources.files.group_rows import iter_consumer_group_rows
+from pipeline.sources.files.file_rows import iter_consumer_group_rows
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000

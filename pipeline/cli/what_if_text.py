@@ -1,0 +1,130 @@
+"""What `what-if` prints for people."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
+from pipeline.cli.text_table import format_table
+from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
+from pipeline.model.window import TimeWindow
+
+_MOST_NAMED = 5
+
+
+def says_window(window: TimeWindow) -> str:
+    """Names the window that all of it is about."""
+    return f"Traffic and state of window {window}, the newest that was judged.\n\n"
+
+
+def as_table(documents: list[dict[str, Any]]) -> str:
+    """A row for each what-if of the configuration."""
+    rows = [
+        (
+            format_name(one["name"]),
+            _known(_highest(one), format_ratio),
+            format_percent(one["head_room_ratio"]),
+            _known(one["changed_head_room_ratio"], format_percent),
+            format_bytes(one["moved_bytes"]),
+            f"{len(one['leaderless']):,}",
+            format_bytes(one["plan"]["moved_bytes"]),
+            _known(one["plan"]["peak_ratio"], format_ratio),
+        )
+        for one in documents
+    ]
+    head = ("what if", "highest", "head-room now", "then", "copied", "leaderless", "the plan copies", "highest")
+    return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
+
+
+def _highest(document: dict[str, Any]) -> float | None:
+    """The highest share ratio after the change; None where it is not predicted."""
+    return max(
+        (row["changed_share_ratio"] for row in document["brokers"] if row["changed_share_ratio"] is not None),
+        default=None,
+    )
+
+
+def _known(value: float | None, write: Callable[[Any], str]) -> str:
+    return "-" if value is None else write(value)
+
+
+def as_text(document: dict[str, Any], foreseen: Foreseen, target: float) -> str:
+    """The document of one what-if, as a table of brokers and sentences."""
+    then, plan = foreseen.then, foreseen.plan
+    rows = [
+        (
+            f"broker {row['broker_id']}",
+            _known(row["size_bytes"], format_bytes),
+            _known(row["share_ratio"], format_ratio),
+            _known(row["changed_size_bytes"], format_bytes),
+            _with_range(row, "changed_share_ratio"),
+            _with_range(row, "planned_share_ratio"),
+        )
+        for row in document["brokers"]
+    ]
+    head = ("", "bytes now", "ratio", "bytes then", "ratio", "by plan")
+    before = format_percent(document["head_room_ratio"])
+    is_known = document["changed_head_room_ratio"] is not None
+    after = f"{format_percent(document['changed_head_room_ratio'])} then" if is_known else "not predicted then"
+    lines = [f"Head-room: {before} of all brokers' capacity now, {after}."]
+    if document["load_follows"]:
+        lines.append(_describe_following(document, then))
+    if then.moved_bytes:
+        lines.append(f"The reassignment copies {format_bytes(then.moved_bytes)}.")
+    if then.leaderless:
+        lines.append(f"Nobody leads: {format_name(describe_places(then.leaderless), 600)}.")
+    hurt = {(one.topic, one.partition) for one in then.hurt} - {(one.topic, one.partition) for one in then.leaderless}
+    if hurt:
+        stay = len(hurt - {(move.topic, move.partition) for move in plan.moves})
+        left = f", {stay:,} of them stay: no live broker may or can take them" if stay else ""
+        lines.append(f"Brokers that are gone hold replicas of {len(hurt):,} partitions; the plan replaces them{left}.")
+    doubt = next((broker.doubt for broker in then.brokers if broker.doubt), "")
+    if doubt:
+        lines.append(f"Replicas stay where they are, racks are not known for sure: {format_name(doubt, 300)}.")
+    copies = format_bytes(plan.moved_bytes) if plan.moved_bytes else "nothing"
+    peak = document["plan"]["peak_ratio"]
+    if not plan.moves:
+        helps = "No move of leaders or replicas would help."
+        if document["load_follows"] and document["not_predicted"]:
+            helps = "There is no plan whose effect can be predicted."
+        lines.append("Nothing needs to move." if peak is not None and peak <= target else helps)
+    else:
+        lines.append(
+            f"The plan moves {len(plan.moves)} partitions and copies {copies}; "
+            + (
+                f"the highest broker is then at {format_ratio(peak)}"
+                if peak is not None
+                else "what it brings is not predicted"
+            )
+            + f", the aim is {format_ratio(target)}."
+        )
+    return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"
+
+
+def _with_range(row: dict[str, Any], name: str) -> str:
+    """A ratio, and its range where there is one."""
+    low, ratio, high = (row[f"{name}{end}"] for end in ("_low", "", "_high"))
+    if ratio is None:
+        return "-"
+    return format_ratio(ratio) + (f" [{low:.2f}, {high:.2f}]" if high > low else "")
+
+
+def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:
+    """What is done about partitions whose load does not stay with them."""
+    topics = sorted({one.topic for one in cluster.partitions if one.is_pinned and one.load_bytes})
+    shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
+    more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
+    names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
+    said = (
+        f"Load follows broker {names}: most of what it has above its share comes with the broker, not with partitions."
+    )
+    if document["is_replayed"]:
+        said += (
+            f" So the window was replayed with the new leaders of topics without keys ({shown}{more}); a new broker is taken to "
+            "be as fast as the one in the middle."
+        )
+    if document["not_predicted"]:
+        said += (
+            f" What topics without keys ({shown}{more}) would bring to other leaders is not predicted: "
+            f"{document['not_predicted']}."
+        )
+    return said

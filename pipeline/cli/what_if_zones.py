@@ -1,0 +1,207 @@
+"""The zones of `partition-health what-if`: bytes and money between zones, and brokers' shares as a replay says them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.advice.following import LeaderReplay, predict_following
+from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
+from pipeline.cli.text_table import format_table
+from pipeline.codec.tools.reassignment_text import format_reassignment
+from pipeline.config.replay import Candidate
+from pipeline.jobs.recommend import find_keyed, load_doubts, load_placement
+from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.score_health import load_zone_loads
+from pipeline.model.number_text import format_bytes, format_name, format_ratio
+from pipeline.model.placement import PlacementBroker
+from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
+from pipeline.storage.engines import running_engine
+
+_AWARE = Candidate(name="rack aware", config={"partitioner.rack.aware": "true"})
+Answer = tuple[ZoneState, str]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options about zones."""
+    parser.add_argument(
+        "--zones",
+        metavar="CHANGE",
+        type=ZoneChange,
+        choices=list(ZoneChange),
+        help=f"bytes and money between zones if this changed, and a plan for it: {', '.join(ZoneChange)}",
+    )
+
+
+def run(
+    run: RunContext, window: TimeWindow, change: ZoneChange, *, target_ratio: float, plan: Path | None, as_json: bool
+) -> int:
+    """Works a change out over a judged window, and prints it."""
+    placed, found = load_placement(run, window)
+    zones = run.cluster.zones
+    brokers = [replace(one, rack=zones.brokers.get(one.broker_id, one.rack)) for one in found]
+    loads = load_zone_loads(run, window)
+    worked = work_out(change, placed, brokers, loads, target_ratio=target_ratio)
+    worked, reasons = _replay(run, window, worked, brokers)
+    if plan is not None:
+        moves = ((move.topic, move.partition, move.new_replicas) for move in worked.moves)
+        plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
+    document = {
+        **_describe(run, window, worked),
+        "notes": describe_zones(brokers, loads),
+        "not_replayed": reasons,
+    }
+    limit = run.cluster.gate.limit_ratio
+    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else _as_text(document, worked, limit, plan))
+    return 0
+
+
+def _replay(
+    run: RunContext, window: TimeWindow, worked: ZoneWhatIf, brokers: Sequence[PlacementBroker]
+) -> tuple[ZoneWhatIf, list[str]]:
+    """Ranges of the shares by simulating the window's own producers; and why there are none, where there are none."""
+    if worked.change is ZoneChange.REPLICAS:
+        return worked, []
+    candidate = _AWARE if worked.change is ZoneChange.RACK_AWARE else None
+    keyed = find_keyed(run, window)
+    reasons: list[str] = []
+    with running_engine(run.config.spark, app_name="what-if") as spark:
+        replay = WindowReplay(spark, run, window).replay
+
+        def rate(state: ZoneState) -> ZoneState:
+            leaders = {(one.topic, one.partition): one.leader_id for one in state.partitions if one.topic not in keyed}
+            topics = {topic for topic, _ in leaders}
+            sizes: dict[str, int] = {}
+            for one in worked.now.partitions:
+                sizes[one.topic] = sizes.get(one.topic, 0) + one.load_bytes
+            loaded = {topic for topic in topics if sizes.get(topic)}
+            doubts = load_doubts(run, window, loaded, sizes)
+            if doubts.reason:
+                reasons.append(doubts.reason)
+                return state
+            wanted = {place: leader for place, leader in leaders.items() if place[0] in loaded}
+            told = replay(wanted, doubts.errors, candidate=candidate) if wanted else LeaderReplay({})
+            if told.reason:
+                reasons.append(told.reason)
+                return state
+            return replace(state, ranges=predict_following(state.partitions, brokers, told.shares))
+
+        then = worked.then if candidate is None else rate(worked.then)
+        return replace(worked, then=then, planned=rate(worked.planned)), sorted(set(reasons))
+
+
+def _describe(run: RunContext, window: TimeWindow, worked: ZoneWhatIf) -> dict[str, Any]:
+    return {
+        "window": str(window),
+        "change": str(worked.change),
+        "now": _describe_state(run, worked.now),
+        "then": _describe_state(run, worked.then),
+        "planned": _describe_state(run, worked.planned),
+        "moved_partition_count": len(worked.moves),
+        "moved_bytes": sum(move.moved_bytes for move in worked.moves),
+    }
+
+
+def _describe_state(run: RunContext, state: ZoneState) -> dict[str, Any]:
+    cost = price(state.between.total, run.cluster.zones.price_per_gb, run.window_ms)
+    return {
+        "produced_between_zones_bytes": round(state.between.produce),
+        "replicated_between_zones_bytes": round(state.between.replication),
+        "cost_per_month": None if cost is None else round(cost, 2),
+        "brokers": [
+            {
+                "broker_id": broker_id,
+                "share_ratio": state.ranges[broker_id][1] if broker_id in state.ranges else ratio,
+                "share_ratio_low": state.ranges[broker_id][0] if broker_id in state.ranges else None,
+                "share_ratio_high": state.ranges[broker_id][2] if broker_id in state.ranges else None,
+            }
+            for broker_id, ratio in sorted(state.ratios.items())
+        ],
+    }
+
+
+_HEADS = {
+    ZoneChange.RACK_AWARE: ("now", "rack-aware", "with the plan too"),
+    ZoneChange.LEADERS: ("now", "", "with the plan"),
+    ZoneChange.REPLICAS: ("now", "", "with the plan"),
+}
+
+
+def _as_text(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
+    head = _HEADS[worked.change]
+    states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]
+    rows: list[tuple[str, ...]] = [
+        ("produced between zones", *(format_bytes(one["produced_between_zones_bytes"]) for one in states)),
+        ("replicated between zones", *(format_bytes(one["replicated_between_zones_bytes"]) for one in states)),
+    ]
+    if states[0]["cost_per_month"] is not None:
+        rows.append(("money a month", *(f"{one['cost_per_month']:,.2f}" for one in states)))
+    numbered = zip(*(one["brokers"] for one in states), strict=True)
+    rows += [(f"broker {each[0]['broker_id']}", *map(_format_share, each)) for each in numbered]
+    table = format_table(("", *(one for one in head if one)), rows, right=frozenset({1, 2, 3}))
+    lines = [_say_change(document, worked, limit, plan), *document["notes"]]
+    lines += [f"Shares are spread evenly, not replayed: {format_name(one, 300)}." for one in document["not_replayed"]]
+    return (
+        f"Traffic and state of window {document['window']}, the newest that was judged.\n\n{table}\n"
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
+def _format_share(row: Mapping[str, Any]) -> str:
+    told = format_ratio(row["share_ratio"])
+    if row["share_ratio_low"] is None:
+        return told
+    return f"{told} ({row['share_ratio_low']:.2f} to {row['share_ratio_high']:.2f})"
+
+
+def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
+    """What the change saves, whom it loads, and what the plan makes of that."""
+    shown = worked.then if worked.change is ZoneChange.RACK_AWARE else worked.planned
+    then = document["then" if worked.change is ZoneChange.RACK_AWARE else "planned"]
+    what = {
+        ZoneChange.RACK_AWARE: "Rack-aware producers",
+        ZoneChange.LEADERS: "Leaders near their producers",
+        ZoneChange.REPLICAS: "Replicas in other racks",
+    }[worked.change]
+    name, noun = ("replication", "replicated") if worked.change is ZoneChange.REPLICAS else ("produce", "produced")
+    before, after = getattr(worked.now.between, name), getattr(shown.between, name)
+    sentence = f"{what} {_compare(before, after)} the bytes {noun} between zones"
+    if then["cost_per_month"] is not None:
+        saved = document["now"]["cost_per_month"] - then["cost_per_month"]
+        sentence += f" ({'about ' if saved >= 1 else ''}{abs(saved):,.2f} {'less' if saved >= 0 else 'more'} a month)"
+    broker_id, peak = shown.peak
+    was = worked.now.ratios.get(broker_id, 0.0)
+    verb = "rises" if peak > was + 0.005 else "falls" if peak < was - 0.005 else "stays"
+    fails = f", above its limit of {format_ratio(limit)}" if peak >= limit else ""
+    sentence += f"; the highest broker is {broker_id}, which {verb} {'at' if verb == 'stays' else 'to'} {format_ratio(peak)}{fails}"
+    return f"{sentence}. {_say_plan(document, worked, plan)}"
+
+
+def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None) -> str:
+    if not worked.moves:
+        return (
+            "No plan of leaders or replicas helps."
+            if worked.change is not ZoneChange.RACK_AWARE
+            else "Leaders may stay."
+        )
+    where = f"in {plan}" if plan is not None else "of the plan (--plan FILE writes it)"
+    copied = format_bytes(document["moved_bytes"]) if document["moved_bytes"] else "nothing"
+    told = f"The {len(worked.moves):,} partitions {where} copy {copied}"
+    if worked.change is ZoneChange.RACK_AWARE:
+        broker_id, peak = worked.planned.peak
+        told += f"; with them the highest broker is {broker_id} at {format_ratio(peak)}"
+    return f"{told}."
+
+
+def _compare(before: float, after: float) -> str:
+    if before <= 0:
+        return "add" if after > 0 else "leave"
+    part = after / before - 1
+    return f"save {-part:.0%} of" if part < 0 else f"add {part:.0%} to" if part > 0 else "leave"

@@ -1,0 +1,171 @@
+"""Plans about zones: leaders where producers are, replicas in other racks, even leaders under rack-aware producers.
+
+No plan leaves a broker further above its fair share than the target allows, or than the highest was before. Leadership goes
+to in-sync replicas of live brokers; replicas go to live brokers that take some and have room. The same input gives the same
+plan: ties go to the lower broker id, then topic and partition.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.measures.reassignment import move_partition
+from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.zone_loads import ZoneLoads, sum_between_zones
+from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+
+Partitions = tuple[PlacedPartition, ...]
+_MOST_STEPS = 200
+_MOST_TRIED = 12  # partitions of the highest broker, and topics of its zone, that a step looks at: the largest
+_LEAST_GAIN = 1e-9
+
+
+def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[PlacementBroker]) -> dict[int, float]:
+    """Share ratio by broker that lives; 0 for all without traffic."""
+    live = [one for one in brokers if not one.is_fenced]
+    fair = expected_shares([one.capacity for one in live])
+    loads = Counter({one.broker_id: 0 for one in live})
+    for partition in partitions:
+        if partition.leader_id in loads:
+            loads[partition.leader_id] += partition.load_bytes
+    total = sum(loads.values()) or 1
+    return {one.broker_id: loads[one.broker_id] / total / float(part) for one, part in zip(live, fair, strict=True)}
+
+
+def list_moves(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
+    """Moves between two placements, as Kafka's tool takes them: the leader first."""
+    return tuple(
+        move_partition(old, _led_first(new))
+        for old, new in zip(before, after, strict=True)
+        if (old.leader_id, set(old.replicas)) != (new.leader_id, set(new.replicas))
+    )
+
+
+def lead_near_producers(
+    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], loads: ZoneLoads, *, target_ratio: float
+) -> Partitions:
+    """Gives each partition a leader in the zone that most of its bytes come from, the largest savings first.
+
+    Only to in-sync replicas: no byte is copied.
+    """
+    racks = _racks_of(brokers)
+    most = max(target_ratio, *rate_brokers(partitions, brokers).values())
+    now = list(partitions)
+    choices = []
+    for number, one in enumerate(partitions):
+        sent = loads.sent.get((one.topic, one.partition), {})
+        for receiver in sorted(set(one.in_sync) & racks.keys() - {one.leader_id}):
+            saved = _between(replace(one, leader_id=receiver), loads, racks) - _between(one, loads, racks)
+            if sent and saved < 0:
+                choices.append((saved, receiver, number))
+    done: set[int] = set()
+    for _, receiver, number in sorted(choices):
+        if number in done:
+            continue
+        tried = [*now[:number], replace(now[number], leader_id=receiver), *now[number + 1 :]]
+        if rate_brokers(tried, brokers)[receiver] <= most:
+            now = tried
+            done.add(number)
+    return tuple(now)
+
+
+def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]) -> Partitions:
+    """Puts each partition's followers into racks that none of its replicas is in, while there are such; the leader stays."""
+    racks = _racks_of(brokers)
+    room = {one.broker_id: one.free_bytes for one in brokers if one.takes_replicas and not one.is_fenced and one.rack}
+    held = Counter(replica for one in partitions for replica in one.replicas)
+    after = []
+    for one in partitions:
+        replicas = list(one.replicas)
+        for place, follower in enumerate(replicas):
+            others = {racks.get(each, "") for each in replicas if each != follower}
+            if follower == one.leader_id or racks.get(follower, "") not in others:
+                continue
+            able = [
+                broker_id
+                for broker_id, free in room.items()
+                if racks[broker_id] not in others
+                and broker_id not in replicas
+                and (free is None or free >= one.size_bytes)
+            ]
+            if able:
+                receiver = min(able, key=lambda broker_id: (held[broker_id], broker_id))
+                held[receiver] += 1
+                held[follower] -= 1
+                free = room[receiver]
+                room[receiver] = None if free is None else free - one.size_bytes
+                replicas[place] = receiver
+        in_sync = tuple(each for each in replicas if each in one.in_sync or each not in one.replicas)
+        after.append(replace(one, replicas=tuple(replicas), in_sync=in_sync))
+    return tuple(after)
+
+
+def even_rack_aware(
+    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], loads: ZoneLoads, *, target_ratio: float
+) -> Partitions:
+    """Leaders under which rack-aware producers load no broker above the target, as far as leaders alone can do that.
+
+    Step by step the change that brings the highest broker down most: one leader to another replica, or all leaders of a
+    topic out of a zone, whose producers of the topic then send to all of its leaders.
+    """
+    racks = _racks_of(brokers)
+
+    def rate(placed: Sequence[PlacedPartition]) -> tuple[float, float, float]:
+        aware = loads.make_rack_aware(placed, racks)
+        ratios = rate_brokers(aware.with_loads(placed), brokers).values()
+        above = sum(max(0.0, ratio - target_ratio) ** 2 for ratio in ratios)
+        return max(target_ratio, *ratios), above, sum_between_zones(placed, aware, racks).total
+
+    now: Sequence[PlacedPartition] = tuple(partitions)
+    rated = rate(now)
+    for _ in range(_MOST_STEPS):
+        if rated[0] <= target_ratio:
+            break
+        loaded = loads.make_rack_aware(now, racks).with_loads(now)
+        tried = [(rate(each), number, each) for number, each in enumerate(_list_steps(loaded, brokers, racks))]
+        best, _, placed = min(tried, default=(rated, 0, now))
+        if best[:2] >= (rated[0] - _LEAST_GAIN, rated[1] - _LEAST_GAIN):
+            break
+        now, rated = placed, best
+    return tuple(now)
+
+
+def _list_steps(
+    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], racks: Mapping[int, str]
+) -> list[Partitions]:
+    """Placements one step away that take something from the highest broker: its largest partitions, its zone's topics."""
+    ratios = rate_brokers(partitions, brokers)
+    highest = max(ratios, key=lambda broker_id: (ratios[broker_id], -broker_id))
+    own = [number for number, one in enumerate(partitions) if one.leader_id == highest]
+    own.sort(key=lambda number: -partitions[number].load_bytes)
+    steps = [
+        (*partitions[:number], replace(partitions[number], leader_id=receiver), *partitions[number + 1 :])
+        for number in own[:_MOST_TRIED]
+        for receiver in sorted(set(partitions[number].in_sync) & racks.keys() - {highest})
+    ]
+    rack = racks[highest]
+    for topic in list(dict.fromkeys(partitions[number].topic for number in own))[:_MOST_TRIED]:
+        moved = tuple(_led_outside(one, rack, racks) if one.topic == topic else one for one in partitions)
+        if not any(one.topic == topic and racks.get(one.leader_id) == rack for one in moved):
+            steps.append(moved)
+    return steps
+
+
+def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]) -> PlacedPartition:
+    if racks.get(partition.leader_id) != rack:
+        return partition
+    others = [each for each in partition.in_sync if racks.get(each, rack) != rack]
+    return replace(partition, leader_id=others[partition.partition % len(others)]) if others else partition
+
+
+def _racks_of(brokers: Sequence[PlacementBroker]) -> dict[int, str]:
+    """Zones of the brokers that live, "" without one."""
+    return {one.broker_id: one.rack or "" for one in brokers if not one.is_fenced}
+
+
+def _between(partition: PlacedPartition, loads: ZoneLoads, racks: Mapping[int, str]) -> float:
+    return sum_between_zones([partition], loads, racks).total
+
+
+def _led_first(partition: PlacedPartition) -> tuple[int, ...]:
+    return (partition.leader_id, *(each for each in partition.replicas if each != partition.leader_id))

@@ -1,0 +1,221 @@
+"""From the traffic of partitions, producer sessions and racks to `gold.zone_traffic`: bytes between zones in a window.
+
+Sums reconcile to the byte: what a topic's zones produce is what its partitions got, whatever part of it is known by whom.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from pipeline.measures.zone_loads import ZoneLoads
+from pipeline.model.window import HOUR_MS
+from pipeline.tables.arrow_types import ARROW_TYPES
+from pipeline.tables.zones import ZONE_TRAFFIC
+
+MOST_ASSUMED_ZONES = 20
+"""Over more zones nothing is assumed: racks of that number are no zones that producers are spread over."""
+MONTH_HOURS = 730
+ASSUMED, UNKNOWN, CONFIGURED, BROKERS = "assumed", "unknown", "configured", "brokers"
+_GB = 1e9
+_TOPIC = ["topic", "topic_id"]
+_LED = [*_TOPIC, "partition", "leader_id"]
+_SESSION = [*_TOPIC, "producer_id"]
+_ENDS = ["from_zone", "to_zone", "zone_source"]
+_NEAREST = "RackAwareReplicaSelector"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowZones:
+    """What a window's traffic between zones is worked out of; rows of the tables named."""
+
+    traffic: pl.DataFrame  # `size_bytes` by topic, partition and leader, of `silver.partition_traffic`
+    sent: pl.DataFrame  # the same of `silver.record_batches` by producer id and epoch, as far as batches were read
+    sessions: pl.DataFrame  # `zone` and `zone_source` of `silver.producer_sessions`
+    state: pl.DataFrame  # replicas of `bronze.cluster_state`
+    brokers: Sequence[Mapping[str, Any]]  # `bronze.brokers`
+    members: Sequence[Mapping[str, Any]]  # a row for each group and partition that has a member
+    # of the configuration's section `zones`
+    find_zone: Callable[..., str]  # zone of a client by its `client.id` and address, "" where nothing says
+    broker_zones: Mapping[int, str]
+    weights: Mapping[str, float]
+    price_per_gb: float | None
+
+    @property
+    def led(self) -> pl.DataFrame:
+        """Bytes by partition and leader."""
+        return self.traffic.group_by(_LED).agg(pl.col("size_bytes").sum()).filter(pl.col("size_bytes") > 0)
+
+    @property
+    def racks(self) -> dict[int, str]:
+        """Zone by broker id, "" where it is not known."""
+        return {row["broker_id"]: self.broker_zones.get(row["broker_id"], row["rack"] or "") for row in self.brokers}
+
+    @property
+    def nearest(self) -> set[int]:
+        """Brokers that send a consumer to the nearest replica (KIP-392)."""
+        configs = {row["broker_id"]: dict(row["configs"] or ()) for row in self.brokers}
+        return {broker_id for broker_id, of in configs.items() if _NEAREST in of.get("replica.selector.class", "")}
+
+
+def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -> pa.Table:
+    """Rows of `gold.zone_traffic` of one window, without cluster; none where no broker's zone is known.
+
+    `start` is the window's, `window_ms` its length.
+    """
+    if not any(window.racks.values()):
+        return _empty()
+    parts = {"produce": sum_produce(window), "replication": sum_replication(window), "fetch": sum_fetch(window)}
+    whole = pl.concat(
+        [part.select(*_TOPIC, *_ENDS, "size_bytes").with_columns(kind=pl.lit(kind)) for kind, part in parts.items()]
+    )
+    rows = whole.group_by(*_TOPIC, "kind", *_ENDS).agg(pl.col("size_bytes").sum()).filter(pl.col("size_bytes") > 0)
+    rows = rows.sort(*_TOPIC, "kind", *_ENDS).with_columns(window_start=pl.lit(start, pl.Datetime("us", "UTC")))
+    return _with_cost(rows, window.price_per_gb, window_ms).to_arrow()
+
+
+def sum_produce(window: WindowZones) -> pl.DataFrame:
+    """Bytes from producers' zones to leaders'; what no session explains is spread over zones, as an assumption."""
+    racks = window.racks
+    known = (
+        _with_sessions(window.sent, window.sessions)
+        .group_by(*_LED, "zone", "zone_source")
+        .agg(pl.col("size_bytes").sum())
+    )
+    parts = _split_exactly(window.led, known)
+    parts = parts.with_columns(from_zone=pl.col("zone").fill_null(""), to_zone=_rack_of("leader_id", racks))
+    sums = parts.group_by(*_TOPIC, *_ENDS).agg(pl.col("size_bytes").sum())
+    return _assume(sums, _weigh_zones(window))
+
+
+def list_zone_loads(window: WindowZones) -> ZoneLoads:
+    """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
+
+    Of a session's bytes those without a key are as many as of its records; of bytes without a session all.
+    """
+    known = _with_sessions(window.sent, window.sessions)
+    keyless = (pl.col("size_bytes") * pl.col("keyless_ratio").fill_null(1.0)).sum()
+    parts = _split_exactly(
+        window.led,
+        known.group_by(*_LED, "zone", "zone_source").agg(keyless.alias("keyless_bytes"), pl.col("size_bytes").sum()),
+    )
+    weights = _weigh_zones(window)
+    total = sum(weights.values())
+    sent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    unkeyed: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for row in parts.iter_rows(named=True):
+        place = row["topic"], row["partition"]
+        ratio = 1.0 if row["keyless_bytes"] is None else row["keyless_bytes"] / row["read_bytes"]
+        spread = {row["zone"]: 1.0} if row["zone"] else {zone: weight / total for zone, weight in weights.items()}
+        for zone, part in (spread or {"": 1.0}).items():
+            sent[place][zone] += row["size_bytes"] * part
+            unkeyed[place][zone] += row["size_bytes"] * part * ratio
+    return ZoneLoads(sent, unkeyed)
+
+
+def _weigh_zones(window: WindowZones) -> dict[str, float]:
+    """Weights of the zones that unknown producers are spread over; none where zones are too many."""
+    weights = dict(window.weights) or dict.fromkeys(sorted({*window.racks.values()} - {""}), 1.0)
+    return weights if len(weights) <= MOST_ASSUMED_ZONES else {}
+
+
+def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Each producer's zone: of its session with that epoch, else of the one that stands for all epochs."""
+    ratio = pl.col("keyless_record_count") / pl.col("record_count")
+    of_epoch = sessions.select(*_SESSION, "producer_epoch", "zone", "zone_source", keyless_ratio=ratio)
+    of_all = of_epoch.filter(pl.col("producer_epoch") == -1).drop("producer_epoch")
+    joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left").join(
+        of_all, on=_SESSION, how="left", suffix="_of_all"
+    )
+    zone, keyless = pl.coalesce("zone", "zone_of_all"), pl.coalesce("keyless_ratio", "keyless_ratio_of_all")
+    source = pl.when(pl.col("zone").is_not_null()).then("zone_source").otherwise("zone_source_of_all")
+    return joined.with_columns(
+        zone=zone,
+        keyless_ratio=keyless,
+        zone_source=pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN)),
+    )
+
+
+def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Splits what each leader got of a partition as the batches that were read are split, to whole bytes that add up."""
+    joined = led.join(known.rename({"size_bytes": "read_bytes"}), on=_LED, how="left").sort(
+        *_LED, "zone", nulls_last=True
+    )
+    read_bytes = pl.col("read_bytes").fill_null(1)
+    summed, whole, size = read_bytes.cum_sum().over(_LED), read_bytes.sum().over(_LED), pl.col("size_bytes")
+    scaled = (summed / whole * size).floor().cast(pl.Int64)  # the last part ends at 1.0 times all bytes
+    until = pl.when(whole == size).then(summed).otherwise(scaled)
+    return joined.with_columns(
+        size_bytes=until - until.shift(1, fill_value=0).over(_LED), zone_source=pl.col("zone_source").fill_null(UNKNOWN)
+    )
+
+
+def _assume(sums: pl.DataFrame, chosen: Mapping[str, float]) -> pl.DataFrame:
+    """What is known, and the rest spread over zones by their weights; it stays unknown without any."""
+    if not chosen:
+        return sums
+    is_open, total = pl.col("from_zone") == "", sum(chosen.values())
+    ends = pl.DataFrame(
+        {"zone": list(chosen), "weight": list(chosen.values())}, schema={"zone": pl.String, "weight": pl.Float64}
+    ).with_columns(end=pl.col("weight").cum_sum() / total)
+    ends = ends.with_columns(end=pl.when(pl.int_range(pl.len()) == pl.len() - 1).then(1.0).otherwise("end"))
+    spread = sums.filter(is_open).join(ends, how="cross").sort(*_TOPIC, "to_zone", maintain_order=True)
+    until = (pl.col("size_bytes") * pl.col("end")).floor().cast(pl.Int64)
+    begin = until.shift(1, fill_value=0).over(*_TOPIC, "to_zone")
+    spread = spread.with_columns(size_bytes=until - begin, from_zone="zone", zone_source=pl.lit(ASSUMED))
+    return pl.concat([sums.filter(~is_open), spread.select(sums.columns).filter(pl.col("size_bytes") > 0)])
+
+
+def sum_replication(window: WindowZones) -> pl.DataFrame:
+    """Bytes from leaders' zones to followers': each other replica fetches all that the leader got."""
+    racks, replicas = window.racks, window.state.select(*_TOPIC, "partition", "replica_id").unique()
+    copied = window.led.join(replicas, on=[*_TOPIC, "partition"]).filter(pl.col("leader_id") != pl.col("replica_id"))
+    return copied.with_columns(
+        from_zone=_rack_of("leader_id", racks), to_zone=_rack_of("replica_id", racks), zone_source=pl.lit(BROKERS)
+    )
+
+
+def sum_fetch(window: WindowZones) -> pl.DataFrame:
+    """Bytes to members of groups whose zone is configured; from their own zone where brokers choose the nearest replica.
+
+    Consumers are taken to have their zone as `client.rack`, and to read each byte once.
+    """
+    racks, nearest = window.racks, window.nearest
+    replicas: dict[tuple[str, int], set[str]] = {}
+    for topic, partition, replica_id in window.state.select("topic", "partition", "replica_id").iter_rows():
+        replicas.setdefault((topic, partition), set()).add(racks.get(replica_id, ""))
+    loads: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
+    for topic, topic_id, partition, leader_id, size in window.led.select(*_LED, "size_bytes").iter_rows():
+        loads.setdefault((topic, partition), []).append((topic_id, leader_id, size))
+    rows = []
+    for member in window.members:
+        place = member["topic"], member["partition"]
+        zone = window.find_zone(member["client_id"] or "", (member["client_host"] or "").lstrip("/"))
+        for topic_id, leader_id, size in loads.get(place, ()) if zone else ():
+            is_near = leader_id in nearest and zone in replicas.get(place, ())
+            rows.append((place[0], topic_id, zone if is_near else racks.get(leader_id, ""), zone, CONFIGURED, size))
+    text = dict.fromkeys((*_TOPIC, *_ENDS), pl.String)
+    return pl.DataFrame(rows, schema={**text, "size_bytes": pl.Int64}, orient="row")
+
+
+def _rack_of(column: str, racks: Mapping[int, str]) -> pl.Expr:
+    return pl.col(column).replace_strict(dict(racks), default="", return_dtype=pl.String)
+
+
+def _with_cost(rows: pl.DataFrame, price_per_gb: float | None, window_ms: int) -> pl.DataFrame:
+    is_known = (pl.col("from_zone") != "") & (pl.col("to_zone") != "")
+    is_between = pl.when(is_known).then(pl.col("from_zone") != pl.col("to_zone"))
+    price = pl.lit(price_per_gb, pl.Float64)
+    rows = rows.with_columns(is_between_zones=is_between)
+    priced_bytes = pl.when("is_between_zones").then("size_bytes").when(~pl.col("is_between_zones")).then(0)
+    rows = rows.with_columns(cost=priced_bytes / _GB * price)
+    return rows.with_columns(cost_per_month=pl.col("cost") * (MONTH_HOURS * HOUR_MS / window_ms))
+
+
+def _empty() -> pa.Table:
+    columns = [column for column in ZONE_TRAFFIC.columns if column.name not in {"cluster", "run_id"}]
+    return pa.schema([(each.name, ARROW_TYPES[each.type]) for each in columns]).empty_table()

@@ -1,0 +1,161 @@
+"""Bytes between zones. Oracle: sums by hand of made-up traffic; whatever is drawn, sums reconcile to the byte."""
+
+import datetime as dt
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config.zones import Zones
+from pipeline.model.window import HOUR_MS
+from pipeline.tables.zones import ZONE_TRAFFIC
+from pipeline.transforms.zone_traffic import MOST_ASSUMED_ZONES, WindowZones, measure_zone_traffic
+
+START = dt.datetime(2026, 11, 24, 6, tzinfo=dt.UTC)
+TEXT, NUMBER = pl.String, pl.Int64
+LED = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "leader_id": NUMBER}
+SENT = {**LED, "producer_id": NUMBER, "producer_epoch": NUMBER, "size_bytes": NUMBER}
+SESSIONS = {
+    "topic": TEXT,
+    "topic_id": TEXT,
+    "producer_id": NUMBER,
+    "producer_epoch": NUMBER,
+    "zone": TEXT,
+    "zone_source": TEXT,
+    "record_count": NUMBER,
+    "keyless_record_count": NUMBER,
+}
+STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUMBER}
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+def measure(led, *, sent=(), sessions=(), replicas=(), racks=RACKS, members=(), selector="", **zones):
+    """Rows as (kind, from, to, source, bytes); `led`: (partition, leader, bytes) of one topic."""
+    given = Zones(**zones)
+    window = WindowZones(
+        traffic=pl.DataFrame([("t", "", *row) for row in led], {**LED, "size_bytes": NUMBER}, orient="row"),
+        sent=pl.DataFrame([("t", "", *row) for row in sent], SENT, orient="row"),
+        sessions=pl.DataFrame([("t", "", *row, 10, 10) for row in sessions], SESSIONS, orient="row"),
+        state=pl.DataFrame([("t", "", *row) for row in replicas], STATE, orient="row"),
+        brokers=[
+            {"broker_id": broker_id, "rack": rack, "configs": [("replica.selector.class", selector)]}
+            for broker_id, rack in racks.items()
+        ],
+        members=members,
+        find_zone=given.find,
+        broker_zones=given.brokers,
+        weights=given.weights,
+        price_per_gb=given.price_per_gb,
+    )
+    rows = measure_zone_traffic(window, START, HOUR_MS).to_pylist()
+    assert all(row["size_bytes"] > 0 and row["window_start"] == START for row in rows)
+    return rows
+
+
+def brief(rows):
+    return {(row["kind"], row["from_zone"], row["to_zone"], row["zone_source"]): row["size_bytes"] for row in rows}
+
+
+def test_columns_are_the_tables():
+    empty = measure([(0, 1, 10)], racks={1: None, 2: ""})
+    assert empty == []
+    [row, *_] = measure([(0, 1, 10)])
+    assert row.keys() == {column.name for column in ZONE_TRAFFIC.columns} - {"cluster", "run_id"}
+
+
+def test_producers_of_known_zones():
+    rows = measure(
+        [(0, 1, 100), (1, 2, 60)],
+        sent=[(0, 1, 7, 0, 70), (0, 1, 8, 3, 30), (1, 2, 7, 0, 60)],
+        sessions=[(7, 0, "b", "client"), (8, -1, "a", "configured")],  # 8 is transactional: one session of all epochs
+        price_per_gb=2e9,
+    )
+    assert brief(rows) == {
+        ("produce", "b", "a", "client"): 70,
+        ("produce", "a", "a", "configured"): 30,
+        ("produce", "b", "b", "client"): 60,
+    }
+    assert {(row["is_between_zones"], row["cost"], row["cost_per_month"]) for row in rows} == {
+        (True, 140.0, 140.0 * 730),
+        (False, 0.0, 0.0),
+    }
+
+
+def test_what_nothing_says_is_spread_and_called_assumed():
+    assert brief(measure([(0, 1, 100)])) == {
+        ("produce", "a", "a", "assumed"): 33,
+        ("produce", "b", "a", "assumed"): 33,
+        ("produce", "c", "a", "assumed"): 34,
+    }
+    weighed = brief(measure([(0, 1, 100)], weights={"a": 3, "z": 1}))
+    assert weighed == {("produce", "a", "a", "assumed"): 75, ("produce", "z", "a", "assumed"): 25}
+
+
+def test_racks_in_great_number_are_no_zones_to_assume():
+    racks = {number: f"rack-{number}" for number in range(200)}
+    assert len(racks) > MOST_ASSUMED_ZONES
+    [row] = measure([(0, 1, 100)], racks=racks, price_per_gb=1.0)
+    assert brief([row]) == {("produce", "", "rack-1", "unknown"): 100}
+    assert (row["is_between_zones"], row["cost"]) == (None, None)
+
+
+def test_each_follower_copies_what_the_leader_got():
+    rows = measure([(0, 1, 100), (0, 2, 40)], replicas=[(0, 1), (0, 2), (0, 3)])
+    assert {key[1:3]: size for key, size in brief(rows).items() if key[0] == "replication"} == {
+        ("a", "b"): 100,
+        ("a", "c"): 100,
+        ("b", "a"): 40,
+        ("b", "c"): 40,
+    }
+
+
+def test_a_broker_without_a_rack_and_one_that_is_renamed():
+    rows = measure([(0, 1, 100), (1, 2, 50)], replicas=[(0, 2)], racks={1: "a", 2: None})
+    assert {key: size for key, size in brief(rows).items() if key[2] == "" or key[0] == "replication"} == {
+        ("produce", "a", "", "assumed"): 50,
+        ("replication", "a", "", "brokers"): 100,
+    }
+    renamed = brief(measure([(0, 1, 100)], racks={1: "a"}, brokers={1: "zone-a"}))
+    assert renamed == {("produce", "zone-a", "zone-a", "assumed"): 100}
+
+
+MEMBER = {"topic": "t", "partition": 0, "client_id": "app", "client_host": "/10.1.0.3"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "replicas", "come_from"),
+    [
+        ("", [(0, 1), (0, 2)], "a"),
+        ("org.apache.kafka.common.replica.RackAwareReplicaSelector", [(0, 1), (0, 2)], "b"),
+        ("org.apache.kafka.common.replica.RackAwareReplicaSelector", [(0, 1)], "a"),
+    ],
+)
+def test_groups_read_from_the_leader_or_the_nearest_replica(selector, replicas, come_from):
+    rows = measure([(0, 1, 100)], replicas=replicas, members=[MEMBER], selector=selector, clients={"10.1.*": "b"})
+    assert brief(rows)["fetch", come_from, "b", "configured"] == 100
+
+
+def test_members_of_unknown_zones_are_left_out():
+    assert not [key for key in brief(measure([(0, 1, 100)], members=[MEMBER])) if key[0] == "fetch"]
+
+
+@given(
+    led=st.dictionaries(st.tuples(st.integers(0, 3), st.integers(-1, 4)), st.integers(0, 10**15), max_size=6),
+    sent=st.dictionaries(
+        st.tuples(st.integers(0, 3), st.integers(-1, 4), st.integers(-1, 3)), st.integers(1, 10**13), max_size=12
+    ),
+    known=st.dictionaries(st.integers(-1, 3), st.sampled_from(["a", "b", "d", None]), max_size=4),
+    weights=st.dictionaries(st.sampled_from(["a", "b", "z"]), st.floats(0.1, 9), max_size=3),
+)
+def test_sums_reconcile_to_the_byte(led, sent, known, weights):
+    """Also where only a part of the batches was read, or leaders are not known."""
+    rows = measure(
+        [(partition, leader, size) for (partition, leader), size in led.items()],
+        sent=[(partition, leader, producer, 0, size) for (partition, leader, producer), size in sent.items()],
+        sessions=[(producer, 0, zone, "client") for producer, zone in known.items()],
+        weights=weights,
+    )
+    for rack in {*RACKS.values(), ""}:
+        of_rack = sum(size for (_, leader), size in led.items() if RACKS.get(leader, "") == rack)
+        assert sum(row["size_bytes"] for row in rows if row["to_zone"] == rack) == of_rack
