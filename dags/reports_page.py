@@ -81,9 +81,8 @@ def make_app() -> Any:
         return show_file(f"data-docs/{cluster}/{name}", DATA_DOCS_NAME, _DATA_DOCS_POLICY)
 
     def show_file(name: str, pattern: str, policy: str) -> HTMLResponse:
-        folder = reports_folder()
-        path = folder / name
-        if re.fullmatch(pattern, name) is None or not is_inside(path, folder):
+        path = reports_folder() / name
+        if re.fullmatch(pattern, name) is None or not is_inside(path, reports_folder()):
             raise HTTPException(404, "no such report")
         return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 

@@ -175,7 +175,7 @@ def _outages_of(
     broker_id: int, answers: Sequence[tuple[int, bool]], own: Sequence[LedSpan], successors: Sequence[int]
 ) -> list[Outage]:
     """`successors`: when others began to lead what the broker had led."""
-    found: list[Outage] = []
+    outages: list[Outage] = []
     seen_ms: int | None = None  # the newest sign of the broker
     is_open = False
     for at_ms, is_away in answers:
@@ -183,22 +183,22 @@ def _outages_of(
         seen_ms = max((one for one in (seen_ms, last_led_ms) if one is not None), default=None)
         if not is_away:
             seen_ms, is_open = at_ms, False
-        elif is_open and (seen_ms is None or seen_ms <= found[-1].last_ms):
-            found[-1] = replace(found[-1], last_ms=at_ms)
+        elif is_open and (seen_ms is None or seen_ms <= outages[-1].last_ms):
+            outages[-1] = replace(outages[-1], last_ms=at_ms)
         else:
             begun = (one for one in successors if one <= at_ms and (seen_ms is None or one >= seen_ms))
             since_ms = min(begun, default=at_ms)
-            found.append(Outage(broker_id=broker_id, since_ms=since_ms, asked_ms=at_ms, last_ms=at_ms))
+            outages.append(Outage(broker_id=broker_id, since_ms=since_ms, asked_ms=at_ms, last_ms=at_ms))
             is_open = True
     signs = [at_ms for at_ms, is_away in answers if not is_away]
     signs += [sign for span in own for sign in (span.first_ms, span.last_ms)]
-    return [replace(one, back_ms=min((sign for sign in signs if sign > one.last_ms), default=None)) for one in found]
+    return [replace(one, back_ms=min((sign for sign in signs if sign > one.last_ms), default=None)) for one in outages]
 
 
 def _first_of_successors(spans: Iterable[LedSpan]) -> dict[int, list[int]]:
     """By broker, the first batches of those that led partitions next."""
-    found: dict[int, list[int]] = defaultdict(list)
+    successors: dict[int, list[int]] = defaultdict(list)
     for one, following in pairwise(sorted(spans)):
         if one.place == following.place and one.leader_id != following.leader_id:
-            found[one.leader_id].append(following.first_ms)
-    return found
+            successors[one.leader_id].append(following.first_ms)
+    return successors

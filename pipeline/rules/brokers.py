@@ -167,10 +167,10 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:
     """Rows of producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
-    found: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    by_subject: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in given.rows(PRODUCER_NODES, 0):
-        found[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
-    return dict(sorted(found.items()))
+        by_subject[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
+    return dict(sorted(by_subject.items()))
 
 
 def _measure_client(rule: str, start_ms: int, client_id: str, value: float, detail: str) -> RuleMeasure:

@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,13 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from deltalake import DeltaTable
 
+from pipeline.cli import main as run_cli
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.steps import STEPS, take_steps
-from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables import TABLES
 from tests.config_files import write_configuration
 from tests.engines import SAIL
 from tests.integration.live.runs import wait_for_checkpoints
@@ -42,20 +38,27 @@ from tests.lab.bench.figures import write_between
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, coming_minutes, create_topics, produce
 from tests.lab.live_traffic import TOPICS as PRODUCED
-from tests.spark.capture_runs import (
-    CLUSTER,
-    FEW_CANDIDATES,
-    Capture,
-    comparable_value,
-    make_secret,
-    plan,
-    stable_columns,
+from tests.lab.scale.differences import (
+    BASE,
+    COLLECTED,
+    CONNECT,
+    DISKS,
+    ENGINES,
+    INPUTS,
+    LIVE,
+    ON_SAIL,
+    RECORDED,
+    TRAFFIC,
+    WORKERS,
+    find_differences,
+    find_reason,
+    format_paper,
 )
+from tests.spark.capture_runs import CLUSTER, FEW_CANDIDATES, Capture, make_secret, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pipeline.tables import Table
     from tests.lab.cluster import Cluster
 
 PAPER = ROOT / "docs/evidence/scale.md"
@@ -63,41 +66,6 @@ TOPICS = ("orders", "ledger")
 SCRAPES = ("producers/orders", "brokers/1")
 OTHERS = ("producer_metrics", "broker_metrics")
 ONE_OF_ONE = {"k": 1, "n": 1}
-RECORDED, TRAFFIC = "capture", "brokers' traffic"
-DISKS, COLLECTED, LIVE = "log_directories", "collected", "live_cluster"
-INPUTS = ((RECORDED, DISKS), (RECORDED, COLLECTED), (TRAFFIC, DISKS), (TRAFFIC, COLLECTED), (TRAFFIC, LIVE))
-CLASSIC, WORKERS, CONNECT, ON_SAIL = ENGINES = ("classic Spark", "two workers", "Spark Connect", "Sail")
-BASE = "another version"
-_SOURCE = re.compile(rf"\b({DISKS}|{COLLECTED}|{LIVE})\b")
-
-_ROOT = "a collector names log directories from its own root"
-_GROWS = "`__cluster_metadata` grows while brokers run, and was read at another time"
-_NOW = "brokers tell of now: who leads, is in sync and fenced, and their settings; disks tell how it was"
-_IDLE = "of a topic without records brokers tell that it is there now, not that it was in windows before"
-REASONS = {
-    (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
-    (COLLECTED, "bronze.log_segments"): _ROOT,
-    (COLLECTED, "bronze.log_segments.path"): _ROOT,
-    (COLLECTED, "bronze.log_segments.size_bytes"): _GROWS,
-    (LIVE, "bronze.brokers.*"): _NOW,
-    (LIVE, "bronze.cluster_state.*"): _NOW,
-    (LIVE, "bronze.log_segments"): "brokers show no segments",
-    **{
-        (LIVE, name): _IDLE
-        for name in (
-            *("gold.broker_share.leader_count", "gold.broker_share.leaders_term", "gold.broker_share.topic_mix_term"),
-            *("gold.partition_health", "gold.topic_health", "gold.rule_measures", "gold.scenario_comparison"),
-            "gold.back_tests",
-        )
-    },
-    (BASE, "bronze.metric_samples"): "names of more exporters are read since",
-    (BASE, "bronze.window_status.row_count"): "samples are more",
-    (BASE, "silver.producer_sessions.version_range"): "says since what else sends like these versions",
-    (BASE, "gold.hash_verdicts.strategies"): "more strategies are known",
-    (BASE, "gold.recommendations.*"): "a slow broker's own advice comes first since",
-    (BASE, "gold.promises.*"): "follow the advice",
-}
-"""Why rows (by the table), columns, or both (`table.*`) differ, by the source or the engine."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +73,7 @@ class Given:
     """What is read: the part of the capture, the running brokers, and what hosts collected of both, by input."""
 
     capture: Capture
-    cluster: Cluster
+    cluster: Cluster | None
     spans: dict[str, TimeWindow]
     landing: Path
 
@@ -129,9 +97,11 @@ class Given:
             path = write_configuration(folder, named, mail={"to": ["kafka-platform@example.org"]}, **more)
             make_secret(folder)
             document = yaml.safe_load(path.read_text())
-        first = {COLLECTED: {"path": str(self.landing / given)}, LIVE: {"bootstrap_servers": self.cluster.bootstrap}}
-        if source in first:
-            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, **first[source]}
+        if source == COLLECTED:
+            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, "path": str(self.landing / given)}
+        elif source == LIVE:
+            servers = self.cluster.bootstrap if self.cluster else ""
+            document["clusters"][CLUSTER]["sources"][0] = {"kind": source, "bootstrap_servers": servers}
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path
 
@@ -139,7 +109,7 @@ class Given:
         """Log directories by host."""
         if given == RECORDED:
             return sorted((self.capture.folder / "brokers").iterdir())
-        return [broker.log_directory for broker in self.cluster.brokers]
+        return [broker.log_directory for broker in self.cluster.brokers] if self.cluster else []
 
     def clock_ms(self, given: str) -> int:
         """The clock of a run: windows and what they allow for lateness are over."""
@@ -147,18 +117,17 @@ class Given:
 
     def collect(self, folder: Path) -> None:
         """Collects what there is, host by host."""
-        for given in (RECORDED, TRAFFIC):
+        for given in self.spans:
             config = self.write_config(folder / given, given, COLLECTED, SAIL)
             now = self.capture.recorded_until_ms if given == RECORDED else self.clock_ms(given)
             for host in self.list_disks(given):
                 to = ("--to", str(self.landing / given), "--host", host.name, "--rate", "1000")
-                run_command(
-                    ROOT, "-m", "pipeline", "collect", host, *to, "--config", config, "--as-of", format_instant(now)
-                )
+                code = run_cli(["collect", str(host), *to, "--config", str(config), "--as-of", format_instant(now)])
+                assert code == 0, f"collect {host}: exit code {code}"
 
 
 @contextmanager
-def prepared(folder: Path) -> Iterator[Given]:
+def prepared(folder: Path, wanted: Sequence[str]) -> Iterator[Given]:
     """What is read; the brokers run for as long as the block."""
     whole_folder = unpack_once(ROOT / "tests/data/capture.tar.zst", ROOT / "build")
     manifest = json.loads((whole_folder / "manifest.json").read_text())
@@ -166,15 +135,16 @@ def prepared(folder: Path) -> Iterator[Given]:
     whole = Capture(whole_folder, clock["start_ms"], clock["end_ms"], clock["recorded_until_ms"])
     capture = whole.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
     well_again = whole.minute_of(manifest["slow"]["to_ms"])
-    with start_cluster(folder / "live", 3, is_brief=True) as cluster:
-        create_topics(cluster)
-        start_ms = coming_minutes()
-        produce(cluster.bootstrap, start_ms)
-        wait_for_checkpoints(cluster)
-        spans = {
-            RECORDED: whole.span(well_again - 2, well_again + 1),
-            TRAFFIC: TimeWindow(start_ms, start_ms + MINUTES * MINUTE_MS),
-        }
+    spans = {RECORDED: whole.span(well_again - 2, well_again + 1)}
+    with ExitStack() as stack:
+        cluster = None
+        if TRAFFIC in wanted:
+            cluster = stack.enter_context(start_cluster(folder / "live", 3, is_brief=True))
+            create_topics(cluster)
+            start_ms = coming_minutes()
+            produce(cluster.bootstrap, start_ms)
+            wait_for_checkpoints(cluster)
+            spans[TRAFFIC] = TimeWindow(start_ms, start_ms + MINUTES * MINUTE_MS)
         found = Given(capture, cluster, spans, folder / "landing")
         found.collect(folder / "collecting")
         yield found
@@ -226,64 +196,20 @@ def running(engine: str, folder: Path) -> Iterator[dict[str, object]]:
             yield SAIL if engine == ON_SAIL else {"master": "local[2]", "driver_memory": "1g"}
 
 
-def list_columns(warehouse: Path, table: Table) -> tuple[list[tuple], dict[str, list]]:
-    """The keys of a table's rows, ascending, and its stable columns in this order."""
-    path = table_path(warehouse, table)
-    if not path.exists():
-        return [], {}
-    rows = DeltaTable(path).to_pyarrow_table()  # as stored: another version has fewer columns
-    values = {
-        name: [_plain(comparable_value(value, rows[name].type)) for value in rows[name].to_pylist()]
-        for name in rows.column_names
-    }
-    keys = list(zip(*(values[name] for name in table.key), strict=True))
-    order = sorted(range(len(keys)), key=lambda place: str(keys[place]))
-    kept = [name for name in stable_columns(table) if name in values]
-    return [keys[place] for place in order], {name: [values[name][place] for place in order] for name in kept}
-
-
-def _plain(value: object) -> object:
-    """A source's name as `source`; a decoded mail without its `Date`, which is the clock, and without the line breaks that
-    its paths move; other values as they are.
-    """
-    if isinstance(value, str):
-        return _SOURCE.sub("source", value)
-    is_mail = isinstance(value, tuple) and any(str(part).startswith("('Message-ID'") for part in value)
-    if not is_mail:
-        return value
-    return tuple(" ".join(str(part).split()) for part in value if not str(part).startswith("('Date'"))
-
-
-def find_differences(left: Path, right: Path) -> dict[str, str]:
-    """What differs, by column or, where rows lack or are more, by table: how much."""
-    found = {}
-    for table in TABLES:
-        (left_keys, left_columns), (right_keys, right_columns) = (list_columns(side, table) for side in (left, right))
-        if left_keys != right_keys:
-            found[table.name] = f"{len(left_keys)} and {len(right_keys)} rows"
-        common = sorted({*left_keys} & {*right_keys}, key=str)
-        places = [{key: place for place, key in enumerate(keys)} for keys in (left_keys, right_keys)]
-        for name in left_columns.keys() & right_columns.keys():
-            pairs = ((left_columns[name][places[0][key]], right_columns[name][places[1][key]]) for key in common)
-            unlike = [pair for pair in pairs if pair[0] != pair[1]]
-            if unlike:
-                found[f"{table.name}.{name}"] = f"{len(unlike)} of {len(common)} rows, such as {str(unlike[0])[:300]}"
-    return found
-
-
 def main() -> int:
     """Runs all, compares with the disks on the first engine, and writes the tables."""
     parser = argparse.ArgumentParser(prog="make equal", description=__doc__)
     parser.add_argument("--base", type=Path, help="a checkout of another version, with a .venv")
     parser.add_argument("--keep", type=Path, help="a folder for all that is made; else it goes")
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--given", nargs="+", choices=(RECORDED, TRAFFIC), default=(RECORDED, TRAFFIC))
     parser.add_argument("--take", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.take:
         return take_all(options.take)
     with tempfile.TemporaryDirectory(prefix="equal-") as name, ExitStack() as stack:
         folder = options.keep or Path(name)
-        given = stack.enter_context(prepared(folder))
+        given = stack.enter_context(prepared(folder, options.given))
         warehouses = {}
         with ThreadPoolExecutor(len(options.only)) as pool:  # each waits for a process
             for found in pool.map(partial(run_engine, given, folder=folder), options.only):
@@ -308,7 +234,7 @@ def run_engine(given: Given, engine: str, *, folder: Path) -> dict[tuple[str, st
     """All inputs in one session of an engine; their warehouses."""
     place, plans, warehouses = folder / engine.replace(" ", "-"), [], {}
     with running(engine, place) as spark:
-        for name, source in INPUTS:
+        for name, source in (one for one in INPUTS if one[0] in given.spans):
             config = given.write_config(place / name / source, name, source, spark)
             span = given.spans[name]
             plans.append((str(config), span.start_ms, span.end_ms, given.clock_ms(name)))
@@ -327,37 +253,6 @@ def run_other(project: Path, given: Given, folder: Path) -> Path:
     span = str(given.spans[RECORDED])
     run_command(project, "-m", "pipeline", "run", "--config", config, "--window", span, "--no-notify")
     return folder / "warehouse"
-
-
-def find_reason(key: tuple[str, str, str], name: str) -> str:
-    """Why a column differs in a run; nothing where no reason is known."""
-    whole = ".".join((*name.split(".")[:2], "*"))
-    places = [(where, one) for where in (key[0], key[2]) for one in (name, whole)]
-    return next((REASONS[place] for place in places if place in REASONS), "")
-
-
-def format_paper(found: Mapping[tuple[str, str, str], Mapping[str, str]]) -> str:
-    """Two tables: how many columns are equal, and the others with the reason."""
-    count = sum(len(stable_columns(table)) for table in TABLES)
-    lines = ["| engine | " + " | ".join(f"{name}, {source}" for name, source in INPUTS) + " |"]
-    lines.append("|---" * (1 + len(INPUTS)) + "|")
-    for engine in dict.fromkeys(engine for engine, *_ in found):
-        cells = [_tell(found.get((engine, *given)), count) for given in INPUTS]
-        lines.append(f"| {engine} | {' | '.join(cells)} |")
-    wheres: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for key, names in found.items():
-        for name in names:
-            why = find_reason(key, name) or "**not known**"
-            wheres[name, why].add(key[0] if key[0] == BASE else f"{key[1]}, {key[2]}")
-    lines += ["", "| differs | in | why |", "|---|---|---|"]
-    lines += [f"| `{name}` | {', '.join(sorted(where))} | {why} |" for (name, why), where in sorted(wheres.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _tell(differences: Mapping[str, str] | None, count: int) -> str:
-    if differences is None:
-        return "not run"
-    return f"all {count} columns" if not differences else f"all but {len(differences)}"
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ DOWN_MS, UP_MS = START_MS + 2 * MINUTE_MS + 20_000, START_MS + 4 * MINUTE_MS + 5
 """Broker 2 is away from 2:20 to 4:52; broker 1 leads from then on."""
 
 
-def ask(run, at_ms, newest):
+def ask(spark, run, at_ms, newest):
     """What a run finds that asks the brokers at a moment."""
     is_away = DOWN_MS <= at_ms < UP_MS
     leader, epoch = (1, 8) if at_ms >= DOWN_MS else (2, 7)
@@ -57,11 +57,11 @@ def ask(run, at_ms, newest):
     )
     live = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=state)
     reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest)
-    return SimpleNamespace(reading=reading, window_rows=list)
+    return SimpleNamespace(reading=reading, window_rows=list, staging=SimpleNamespace(spark=spark))
 
 
 @pytest.fixture
-def stored(tmp_path):
+def stored(tmp_path, spark):
     """Runs as a busy machine makes them: windows 0 to 6 in three goes, minutes after they are over."""
     for first, last, at_ms in (
         (0, 1, START_MS + 2 * MINUTE_MS + 40_000),
@@ -70,7 +70,7 @@ def stored(tmp_path):
     ):
         run = plan(tmp_path, first, last, at_ms)
         ensure_tables(run.warehouse)
-        write_cluster(run, ask(run, at_ms, window(last)), {})
+        write_cluster(run, ask(spark, run, at_ms, window(last)), {})
     return plan(tmp_path, 0, 6, START_MS + 9 * MINUTE_MS)
 
 
@@ -121,13 +121,13 @@ def test_leader_epochs_date_an_outage(stored):
     )
 
 
-def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path):
+def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path, spark):
     """Asked after each window, as a schedule does; and fair share and in-sync sets rest on the same."""
     for minute in range(6):
         at_ms = window(minute).end_ms + 5_000
         run = plan(tmp_path, minute, minute, at_ms)
         ensure_tables(run.warehouse)
-        write_cluster(run, ask(run, at_ms, window(minute)), {})
+        write_cluster(run, ask(spark, run, at_ms, window(minute)), {})
         write_batches(run, run.windows)
     run = plan(tmp_path, 0, 5, at_ms)
     measure_rules(run, run.windows)
@@ -220,9 +220,9 @@ def test_leaders_are_those_at_the_ends_of_windows(stored):
     assert minutes(rows, "is_leader", replica_id=1) == {0: False, 1: False, **dict.fromkeys(range(2, 7), True)}
 
 
-def test_a_window_that_is_run_again_keeps_what_was_observed_in_it(stored, tmp_path):
+def test_a_window_that_is_run_again_keeps_what_was_observed_in_it(stored, tmp_path, spark):
     again = plan(tmp_path, 2, 2, START_MS + 9 * MINUTE_MS)
-    write_cluster(again, ask(again, START_MS + 9 * MINUTE_MS, None), {})
+    write_cluster(again, ask(spark, again, START_MS + 9 * MINUTE_MS, None), {})
     assert minutes(stored.rows(BROKERS, (window(2),)), "is_fenced", broker_id=2) == {2: True}
 
 
