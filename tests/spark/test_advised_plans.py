@@ -1,4 +1,4 @@
-"""From the capture's slow minute to advice, by the steps of a run: the plan was replayed with its leaders. Oracle: its own rows."""
+"""From the capture's slow minute to advice, by the steps of a run, with two seeds: so few leave a range too wide to promise."""
 
 import json
 
@@ -28,17 +28,13 @@ def advised(capture, tmp_path_factory):
     return sorted(stored(config.warehouse, "gold.recommendations"), key=lambda row: row["rank"])
 
 
-def test_the_plan_for_the_slow_broker_is_what_a_replay_with_its_leaders_says(advised):
+def test_a_plan_whose_replay_is_doubted_promises_nothing_and_says_which_topic(advised):
+    """`test_plan_replay.py` has what a replay says that is not."""
     plans = [row for row in advised if row["subject"] == "broker 1" and row["reassignment_json"]]
-    (replayed,) = [row for row in plans if row["is_replayed"] or row["predicted_ratio"] is None]
-    moved = {one["topic"] for one in json.loads(replayed["reassignment_json"])["partitions"]}
-    assert moved & set(TOPICS)
-    assert replayed["is_replayed"], replayed["text"]
-    assert replayed["predicted_ratio_low"] < replayed["predicted_ratio"] < replayed["predicted_ratio_high"]
-    assert "replayed with these leaders" in replayed["text"]
-
-
-def test_what_mending_the_broker_brings_is_said_with_a_range(advised):
+    (doubted,) = [row for row in plans if row["predicted_ratio"] is None]
+    moved = {one["topic"] for one in json.loads(doubted["reassignment_json"])["partitions"]}
+    assert moved <= set(TOPICS)
+    assert not doubted["is_replayed"]
+    assert "is not predicted (the replay of payments is not trustworthy: too uncertain" in doubted["text"]
     (check,) = [row for row in advised if row["subject"] == "broker 1" and row["action"] == "check_broker"]
-    assert check["predicted_ratio_low"] < check["predicted_ratio"] < check["predicted_ratio_high"]
-    assert check["predicted_ratio"] < check["share_ratio"]
+    assert check["predicted_ratio"] is None
