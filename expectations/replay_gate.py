@@ -70,14 +70,12 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                comparison.lost_record_count, comparison.lost_record_count_high, comparison.seed_count,
                comparison.replayed_record_count_low, comparison.replayed_record_count_high,
                comparison.moved_record_count, comparison.keyed_record_count, comparison.trust,
-               comparison.peak_to_mean_low, comparison.peak_to_mean, comparison.peak_to_mean_high,
-               comparison.baseline_peak_to_mean, comparison.baseline_partition_count,
-               replayed_record_count, replayed_size_bytes, recorded_size_bytes, open_leader_count, broker_size_bytes,
+               comparison.peak_to_mean_low, comparison.peak_to_mean, comparison.peak_to_mean_high, comparison.baseline_peak_to_mean,
+               comparison.baseline_partition_count, replayed_record_count, replayed_size_bytes, recorded_size_bytes, open_leader_count, broker_size_bytes,
                coalesce(uneven_broker_count, 0) AS uneven_broker_count,
                coalesce(batch_record_count, 0) AS batch_record_count, candidate_count, back_test_count,
                comparison.partition_count * largest_size_bytes / nullif(replayed_size_bytes, 0) AS replayed_peak_to_mean,
-               comparison.partition_count * largest_size_bytes_high / nullif(replayed_size_bytes, 0)
-                   AS replayed_peak_to_mean_high,
+               comparison.partition_count * largest_size_bytes_high / nullif(replayed_size_bytes, 0) AS replayed_peak_to_mean_high,
                comparison.baseline_partition_count * largest_recorded_size_bytes / nullif(recorded_size_bytes, 0)
                    AS recorded_peak_to_mean
         FROM {{comparison}} AS comparison
@@ -85,8 +83,7 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
             SELECT {_SCENARIO}, sum(record_count) AS replayed_record_count, sum(size_bytes) AS replayed_size_bytes,
                    sum(CASE WHEN leader_id < 0 AND partition < partition_count THEN 1 ELSE 0 END) AS open_leader_count,
                    sum(recorded_size_bytes) AS recorded_size_bytes,
-                   cast(max(size_bytes) AS double) AS largest_size_bytes,
-                   cast(max(size_bytes_high) AS double) AS largest_size_bytes_high,
+                   cast(max(size_bytes) AS double) AS largest_size_bytes, cast(max(size_bytes_high) AS double) AS largest_size_bytes_high,
                    cast(max(recorded_size_bytes) AS double) AS largest_recorded_size_bytes
             FROM {{results}} GROUP BY {_SCENARIO}
         ) AS replayed ON {same_columns("replayed", _SCENARIO, "comparison")}

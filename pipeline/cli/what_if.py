@@ -22,7 +22,7 @@ from pipeline.advice.what_ifs import (
 )
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.cli.what_if_text import as_table, as_text, says_window
+from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.what_if import WhatIf
 from pipeline.config_file import load_config
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
     document = {"window": str(window), **_describe(now, foreseen, follows)}
     text = json.dumps(document, indent=2) + "\n"
-    sys.stdout.write(text if args.json else says_window(window) + as_text(document, foreseen, target))
+    sys.stdout.write(text if args.json else says_window(window) + format_what_if(document, foreseen, target))
     return 0
 
 

@@ -47,7 +47,7 @@ def _known(value: float | None, write: Callable[[Any], str]) -> str:
     return "-" if value is None else write(value)
 
 
-def as_text(document: dict[str, Any], foreseen: Foreseen, target: float) -> str:
+def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) -> str:
     """The document of one what-if, as a table of brokers and sentences."""
     then, plan = foreseen.then, foreseen.plan
     rows = [

@@ -53,6 +53,7 @@ def rows_of(name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = 
     """Rows with the table's declared columns and types, and further counts."""
     types = {column.name: column.type for column in declared(name).columns}
     types |= {count: "string" if count.endswith("_trust") else "bigint" for count in counts}
+    types |= {count: "double" for count in counts if "_to_mean" in count}
     for row in rows:
         assert set(row) <= set(types), f"{name} has no {set(row) - set(types)}"
     return pa.table(
