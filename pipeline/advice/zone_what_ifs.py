@@ -9,9 +9,9 @@ from pipeline.advice.following import Ends
 from pipeline.errors import NothingUsableError
 from pipeline.measures.zone_loads import ZoneBytes, ZoneLoads, sum_between_zones
 from pipeline.measures.zone_plans import (
+    diff_placements,
     even_rack_aware,
     lead_near_producers,
-    list_moves,
     rate_brokers,
     spread_replicas,
 )
@@ -95,7 +95,7 @@ def work_out(
         )
         then_loads = planned_loads = loads
     then = state(partitions, then_loads)
-    moves = list_moves(partitions, planned)
+    moves = diff_placements(partitions, planned)
     return ZoneWhatIf(change=change, now=now, then=then, planned=state(planned, planned_loads), moves=moves)
 
 

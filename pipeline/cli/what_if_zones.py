@@ -58,7 +58,9 @@ def run(
         "not_replayed": reasons,
     }
     limit = run.cluster.gate.limit_ratio
-    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else as_text(document, worked, limit, plan))
+    sys.stdout.write(
+        json.dumps(document, indent=2) + "\n" if as_json else format_zone_what_if(document, worked, limit, plan)
+    )
     return 0
 
 
@@ -133,7 +135,7 @@ _HEADS = {
 }
 
 
-def as_text(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
+def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
     """The page for people; `limit` is the share ratio from which a broker fails, `plan` where the plan was written."""
     head = _HEADS[worked.change]
     states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]

@@ -32,7 +32,7 @@ def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[Placem
     return {one.broker_id: loads[one.broker_id] / total / float(part) for one, part in zip(live, fair, strict=True)}
 
 
-def list_moves(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
+def diff_placements(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
     """Moves between two placements, as Kafka's tool takes them: the leader first."""
     return tuple(
         move_partition(old, _led_first(new))

@@ -1,7 +1,7 @@
 """What `what-if --zones` prints, from a state that is worked out by hand."""
 
 from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf
-from pipeline.cli.what_if_zones import as_text
+from pipeline.cli.what_if_zones import format_zone_what_if
 from pipeline.measures.zone_loads import ZoneBytes
 from pipeline.model.placement import PartitionMove
 
@@ -42,7 +42,7 @@ def tell(change, now, then, planned, *, costs=(None,) * 3, moves=MOVES, reasons=
         "notes": list(notes),
         "not_replayed": list(reasons),
     }
-    return as_text(document, worked, 1.5, None)
+    return format_zone_what_if(document, worked, 1.5, None)
 
 
 def test_what_rack_aware_producers_save_and_load_is_said_with_the_plan():

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.measures.zone_loads import ZoneLoads, sum_between_zones
-from pipeline.measures.zone_plans import even_rack_aware, lead_near_producers, list_moves, rate_brokers, spread_replicas
+from pipeline.measures.zone_plans import (
+    diff_placements,
+    even_rack_aware,
+    lead_near_producers,
+    rate_brokers,
+    spread_replicas,
+)
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -65,7 +71,7 @@ def test_leaders_go_to_the_zone_that_most_bytes_come_from_while_brokers_can_bear
     assert [one.leader_id for one in lead_near_producers(partitions, BROKERS, loads, target_ratio=1.0)] == [2, 2, 3]
     even = loads.with_loads([part(0, 1), part(1, 2), part(2, 3)])
     assert [one.leader_id for one in lead_near_producers(even, BROKERS, loads, target_ratio=1.0)] == [1, 2, 3]
-    moves = list_moves(partitions, planned)
+    moves = diff_placements(partitions, planned)
     assert [(one.partition, one.new_replicas, one.moved_bytes) for one in moves] == [
         (0, (2, 1, 3), 0),
         (1, (2, 1, 3), 0),
@@ -85,7 +91,7 @@ def test_followers_go_to_racks_without_a_replica_and_the_leader_stays():
     planned = spread_replicas(partitions, brokers)
     assert [one.replicas for one in planned] == [(1, 4), (3, 1), (1, 3), (1, 4)]
     assert [one.leader_id for one in planned] == [1] * 4
-    assert [one.moved_bytes for one in list_moves(partitions, planned)] == [10, 10, 10]
+    assert [one.moved_bytes for one in diff_placements(partitions, planned)] == [10, 10, 10]
     assert spread_replicas(partitions, full) == tuple(partitions)
     racks = {one.broker_id: one.rack or "" for one in brokers}
     loads = loads_of({number: {"a": 5.0} for number in range(4)})
