@@ -22,7 +22,7 @@ ARGS ?=
 PROCESSES ?= 3
 INTEGRATION_PROCESSES ?= 2
 
-.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients wheel lock draw pairs
+.PHONY: help setup run test test-unit test-integration mutants faults chain scale equal scheduled fuzz worlds years ranges sbom check bench serve capture fidelity promises clients layout wheel lock draw pairs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,11 +107,14 @@ draw: $(READY) ## pairs that no code has met, recorded and judged on first sight
 pairs: $(READY) ## all committed pairs judged by the code as it is; fails where a figure that held no longer does
 	@$(BIN)/python -m tests.lab.fidelity.pairs.lane $(ARGS)
 
-promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
+promises: $(READY) ## advice carried out on real clusters, promised beside what came (ten minutes; ARGS=walk: three ways from a clone to a resolved incident, an hour, quiet)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)
 
 clients: $(READY) ## keyless producers of thirteen clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)
 	@$(BIN)/python -m tests.lab.keyless $(ARGS)
+
+layout: $(READY) ## tables in other orders and with other features of Delta: what reading and writing them costs (minutes)
+	@$(BIN)/python -m tests.lab.layout $(ARGS)
 
 wheel: $(READY) ## a wheel in dist/ with everything under the package partition_health
 	@$(BIN)/python .ci/package.py

@@ -39,6 +39,7 @@ logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
 _SETTINGS = {
+    "spark.python.daemon.module": "pipeline.cli.spark_daemon",
     # Arrow's own allocator keeps what a task let go of: workers of `make run` hold 510 MiB with it, 260 without, as fast.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

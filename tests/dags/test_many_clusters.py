@@ -9,8 +9,7 @@ from email.policy import default
 import pytest
 import yaml
 
-from dags.defaults import each_cluster, turns
-from pipeline.config_file import load_config
+from pipeline.config_file import CONFIG_VARIABLE, load_config
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import VERDICTS
 from tests.dags.conftest import KEYED_TOPIC
@@ -76,7 +75,10 @@ def test_one_mail_tells_of_all_that_failed(ran):
     assert ["damaged:" in text, "lost:" in text, "away:" in text, "well:" in text] == [True, True, False, False]
 
 
-def test_one_of_several_clusters_holds_up_the_others_for_minutes_only(ran):
+def test_one_of_several_clusters_holds_up_the_others_for_minutes_only(ran, monkeypatch):
     _, config = ran
+    monkeypatch.setenv(CONFIG_VARIABLE, str(config.warehouse.parent / "partition-health.yaml"))
+    from dags.defaults import each_cluster, turns  # noqa: PLC0415  # reads the configuration when imported
+
     settings = each_cluster(config)
     assert (turns(config), settings["retries"], settings["execution_timeout"]) == ([0, 1, 2, 3], 2, config.late_after)

@@ -20,7 +20,8 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
-from pipeline.tables.sessions import PRODUCER_SESSIONS
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_NODES
 
 
 class PromiseLedger:
@@ -163,6 +164,19 @@ def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | 
     return last.window_start_ms if last.merged_into is None else _find_end(changes, last.merged_into)
 
 
+def _read_versions(run: RunContext, windows: Sequence[TimeWindow]) -> dict[tuple[int, int], str]:
+    """The version of each producer session's client, where metrics name it and all that bear its `client.id` agree."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for row in run.rows(PRODUCER_NODES, windows, ("client_id", "client_version")):
+        if row["client_version"]:
+            told[row["client_id"]].add(row["client_version"])
+    return {
+        (row["producer_id"], row["producer_epoch"]): next(iter(versions))
+        for row in run.rows(SERVICE_MODELS, windows, ("producer_id", "producer_epoch", "client_id"))
+        if len(versions := told.get(row["client_id"] or "", set())) == 1
+    }
+
+
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     """Reads the tables that promises are judged by."""
     windows = (window,)
@@ -186,6 +200,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
         keyed=frozenset(row["topic"] for row in run.rows(TOPIC_HEALTH, windows) if row["placement"] == "keys"),
         sessions=sessions,
+        client_versions=_read_versions(run, windows),
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={

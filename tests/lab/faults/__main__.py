@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.engines import SAIL
+from tests.lab.faults.action import FAULT, PLACES, kill_around_action
 from tests.lab.faults.bed import JOBS, ROOT, Bed, Outcome
 from tests.lab.faults.disks import fill_disks, forbid_writing, may_mount
 from tests.lab.faults.kills import kill_runs, kill_whole_runs
@@ -63,6 +64,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
         if options.engine == "spark"
         else {
             "SIGKILL": lambda: kill_runs(bed, options.kills, seed),
+            FAULT: lambda: kill_around_action(bed, max(1, options.kills // 7), seed),
             "disk full": lambda: fill_disks(bed, options.tries, seed),
             "read-only warehouse": lambda: forbid_writing(bed),
             "power cut": lambda: cut_power(bed, options.tries, seed),
@@ -97,7 +99,8 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
 def write_rows(found: dict[str, list[Outcome]], before: dict[str, str]) -> dict[str, str]:
     """Writes the rows of some faults into the paper, jobs in their order."""
     rows = {fault: format_row(fault, tries, before.get(fault)) for fault, tries in found.items()}
-    text, order = PAPER.read_text(), [f"SIGKILL in {job}" for job in JOBS]
+    order = [*(f"SIGKILL in {job}" for job in JOBS), *(f"{FAULT}, {place}" for place in PLACES)]
+    text = PAPER.read_text()
     PAPER.write_text(with_rows(text, HEAD, read_rows(text, HEAD) | rows, order))
     return rows
 
