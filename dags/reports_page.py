@@ -22,6 +22,7 @@ _TITLE = re.compile(r"<title>([A-Z]+) ")
 _HEAD_BYTES = 2_000
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 _LIST_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+_LIST_HEADERS = _HEADERS | {"Content-Security-Policy": _LIST_POLICY}
 _DATA_DOCS_POLICY = f"sandbox allow-popups; {_LIST_POLICY}"
 _REPORT_POLICY = "sandbox allow-scripts allow-popups; frame-ancestors 'self'"
 
@@ -43,6 +44,7 @@ def make_app() -> Any:
     from sqlalchemy import select
 
     from pipeline.config_file import load_config
+    from pipeline.report.page import render_list
 
     names = load_config().airflow
     of_windows = {names.name(one) for one in DAGS_OF_WINDOWS}
@@ -51,16 +53,11 @@ def make_app() -> Any:
 
     @app.get("/", dependencies=[may_look])
     def show_list() -> HTMLResponse:
-        from pipeline.report.page import render_list
-
         folder = reports_folder()
-        page = render_list(list_reports(folder), data_docs=list_data_docs(folder))
-        return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
+        return HTMLResponse(render_list(list_reports(folder), data_docs=list_data_docs(folder)), headers=_LIST_HEADERS)
 
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_look])
     def show_run(dag_id: str, run_id: str) -> Any:
-        from pipeline.report.page import render_list
-
         with create_session() as session:
             run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
             is_ours = dag_id in of_windows
@@ -69,8 +66,7 @@ def make_app() -> Any:
         root = "../../"  # a slash in a run's id is encoded: the browser counts two folders
         if len(listed) == 1:
             return RedirectResponse(f"{root}{listed[0][0]}", 303, headers=_HEADERS)
-        page = render_list(listed, root)
-        return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _LIST_POLICY})
+        return HTMLResponse(render_list(listed, root), headers=_LIST_HEADERS)
 
     @app.get("/{name}", dependencies=[may_look])
     def show_report(name: str) -> HTMLResponse:

@@ -35,7 +35,7 @@ def describe_spark_error(error: PySparkException | Py4JError) -> str:
     """The first and the last line of an error, without the JVM's stack; of a task's the last line names the cause."""
     if isinstance(error, Py4JJavaError):  # its own text asks the JVM, which may be gone
         text = str(error.args[0]).rstrip(":\n") + f" ({type(error.java_exception).__name__})"
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(Py4JError, ConnectionError):
             text = str(error.java_exception.toString())
     else:
         text = str(error)

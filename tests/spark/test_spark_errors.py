@@ -1,6 +1,9 @@
 """What Spark raises, as people read it. Oracle: real failures of a real session."""
 
+from types import SimpleNamespace
+
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from pipeline.errors import SparkFailedError
 from pipeline.storage.spark_errors import SparkErrors
@@ -38,3 +41,18 @@ def test_a_failure_of_spark_is_one_line_that_names_its_cause(spark, failure):
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 700
     assert "at org.apache" not in str(raised.value)
+
+
+def test_an_error_of_a_jvm_that_is_gone_by_then_is_told_by_its_own_words():
+    def refuse():
+        raise ConnectionRefusedError
+
+    error = Py4JJavaError(
+        "An error occurred while calling o7.collect.\n", SimpleNamespace(_target_id="o8", toString=refuse)
+    )
+    with (
+        pytest.raises(SparkFailedError, match=r"^Spark failed: An error occurred while calling o7.collect") as raised,
+        SparkErrors(),
+    ):
+        raise error
+    assert "\n" not in str(raised.value)
