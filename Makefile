@@ -107,7 +107,7 @@ draw: $(READY) ## pairs that no code has met, recorded and judged on first sight
 pairs: $(READY) ## all committed pairs judged by the code as it is; fails where a figure that held no longer does
 	@$(BIN)/python -m tests.lab.fidelity.pairs.lane $(ARGS)
 
-promises: $(READY) ## advice carried out on a real cluster, and the mail that says what came of it (ten minutes of real Kafka)
+promises: $(READY) ## advice carried out on real clusters, promised beside what came (ten minutes; ARGS=walk: three ways from a clone to a resolved incident, an hour, quiet)
 	@$(BIN)/python -m tests.lab.promises $(ARGS)
 
 clients: $(READY) ## keyless producers of thirteen clients, real and simulated (ten minutes of real Kafka; ARGS=--recorded: none)

@@ -54,11 +54,16 @@ _PARAMS = {
     "window": Param(
         None,
         type=["null", "string"],
+        maxLength=200,  # it stands in logs and in the mail about a failure
         title="Windows",
         description="START/DURATION or START/END, such as 2026-11-21T09:00:00Z/PT6H; for runs without partition key.",
     ),
     "cluster": Param(
-        None, type=["null", "string"], title="Cluster", description="One cluster of the configuration; else all."
+        None,
+        type=["null", "string"],
+        maxLength=200,
+        title="Cluster",
+        description="One cluster of the configuration; else all.",
     ),
     "notify": Param(
         None,

@@ -79,7 +79,7 @@ def make_app() -> Any:
 
     def show_file(name: str, pattern: str, policy: str) -> HTMLResponse:
         path = reports_folder() / name
-        if re.fullmatch(pattern, name) is None or not path.is_file():
+        if re.fullmatch(pattern, name) is None or not is_inside(path, reports_folder()):
             raise HTTPException(404, "no such report")
         return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 
@@ -92,6 +92,11 @@ def list_dags_of_windows() -> list[str]:
 
     names = load_config().airflow
     return [names.name(one) for one in DAGS_OF_WINDOWS]
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether it is a file, and one of the folder: a link that leads out of it is none."""
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
 def reports_folder() -> Path:
@@ -114,8 +119,9 @@ def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> Ti
 
 def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str, str, str, str]]:
     """Lists reports about windows in a span, newest first: file name, cluster, window and badge."""
-    paths = [path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name)]
-    paths = [path for path in paths if span is not None and span.start_ms <= _start_ms(path) < span.end_ms]
+    named = (path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name))
+    starts = ((path, _start_ms(path)) for path in named if is_inside(path, folder))
+    paths = [path for path, at in starts if span is not None and at is not None and span.start_ms <= at < span.end_ms]
     paths.sort(key=lambda path: path.stem[-17:], reverse=True)
     found = []
     for path in paths[:MOST_LISTED]:
@@ -128,11 +134,15 @@ def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str
 
 def list_data_docs(folder: Path) -> list[tuple[str, str]]:
     """Lists the first page of each cluster's Data Docs: file name and cluster."""
-    names = [path.relative_to(folder).as_posix() for path in sorted(folder.glob("data-docs/*/index.html"))]
+    found = [path for path in sorted(folder.glob("data-docs/*/index.html")) if is_inside(path, folder)]
+    names = [path.relative_to(folder).as_posix() for path in found]
     return [(name, name.split("/")[1]) for name in names if re.fullmatch(DATA_DOCS_NAME, name)]
 
 
-def _start_ms(path: Path) -> int:
-    """Parses the start of a report's window from its file name."""
+def _start_ms(path: Path) -> int | None:
+    """Parses the start of a report's window from its file name; None where no calendar holds it."""
     day, _, time = path.stem[-17:].partition("T")
-    return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))
+    try:
+        return milliseconds_of(parse_instant(f"{day}T{time.replace('-', ':')}"))
+    except ConfigError:
+        return None

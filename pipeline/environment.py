@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import os
+import stat
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -48,6 +50,19 @@ def share_memory() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with contextlib.suppress(AttributeError):  # only glibc has arenas
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
+
+
+def private_temporary_folder() -> Path:
+    """A folder for temporary files that no other user of the machine reads: this user's below `TMPDIR`, or a new one.
+
+    Another user may have taken its name.
+    """
+    folder = Path(tempfile.gettempdir(), f"partition-health-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=stat.S_IRWXU)
+    found = folder.lstat()
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    return folder if is_ours else Path(tempfile.mkdtemp(prefix="partition-health-"))
 
 
 def count_cores() -> int:

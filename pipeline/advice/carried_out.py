@@ -12,6 +12,8 @@ from pipeline.config.replay import Candidate
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.promise import WHOLE
 from pipeline.model.recommendation import Recommendation
+from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.strategy import parse_version
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, int]  # topic and partition
@@ -31,6 +33,8 @@ class PromiseWindow:
     replicas: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
     keyed: frozenset[str] = frozenset()  # topics whose records go where their keys say
     sessions: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # `silver.producer_sessions`
+    # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
+    client_versions: Mapping[tuple[int, int], str] = field(default_factory=dict)
     heavy_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # `gold.scenario_comparison` by candidate and topic
     compared: Mapping[tuple[str, str], Row] = field(default_factory=dict)
@@ -119,7 +123,10 @@ def _compare_sessions(candidate: Candidate, topic: str, then: PromiseWindow, now
         return CarriedOut(None, f"no producer of {topic} is known")
     before = {_session(row) for row in then.sessions.get(topic, ()) if row["producer_epoch"] >= 0}
     compared = now.compared.get((candidate.name, topic), {})
-    answers = [(row, False if _session(row) in before else _shows(row, candidate, compared)) for row in rows]
+    answers = [
+        (row, False if _session(row) in before else _shows(row, candidate, compared, now.client_versions))
+        for row in rows
+    ]
     done, open_ = (sum(row["record_count"] for row, one in answers if one is answer) for answer in (True, None))
     if open_ > (1 - WHOLE) * total:
         return CarriedOut(None, f"batches of {topic} do not show whether its producers changed")
@@ -130,17 +137,43 @@ def _session(row: Row) -> tuple[int, int]:
     return row["producer_id"], row["producer_epoch"]
 
 
-def _shows(row: Row, candidate: Candidate, compared: Row) -> bool | None:
-    """Returns whether a session has the changes of a candidate; None where its batches leave that open."""
+def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tuple[int, int], str]) -> bool | None:
+    """Returns whether a session has the changes of a candidate; None where its batches and its metrics leave that open."""
+    version = versions.get(_session(row))
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
-        answers.append(compared.get("is_as_in_use"))
+        told = _is_as_new(version, candidate.client.split()[-1])
+        answers.append(compared.get("is_as_in_use") if told is None else told)
     if candidate.partitioner is not None:
         is_sure = row["strategy"] is not None and row["confidence"] >= _SURE
-        answers.append(row["strategy"] == candidate.partitioner if is_sure else None)
+        answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:
         return False
     return None if None in answers else True
+
+
+def _has_by_default(version: str | None, candidate: Candidate) -> bool | None:
+    """Whether a Java client of a version uses a candidate's strategy unless another is configured; None where not told."""
+    name = candidate.partitioner or ""
+    use = next((use for use in STRATEGIES[name].uses if use.is_default), None) if name.startswith("java-") else None
+    number = _read_number(version)
+    return None if use is None or number is None else use.covers(number)
+
+
+def _is_as_new(version: str | None, since: str) -> bool | None:
+    """Whether a client's version is at least another; None where it is not told.
+
+    >>> [_is_as_new(version, "3.3") for version in ("3.9.1-ccs", "3.2.3", None, "unknown")]
+    [True, False, None, None]
+    """
+    number = _read_number(version)
+    return None if number is None else parse_version(number) >= parse_version(since)
+
+
+def _read_number(version: str | None) -> str | None:
+    """The numbers that a version begins with: vendors add their own."""
+    found = re.match(r"[0-9]+(\.[0-9]+)+", version or "")
+    return found[0] if found else None
 
 
 def _shows_setting(row: Row, name: str, value: str | None) -> bool | None:

@@ -8,14 +8,18 @@ References:
 """
 
 import contextlib
+import io
 import smtplib
+import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
+from typing import Any
 
 from pipeline.alerting.message import WINDOW_HEADER
 from pipeline.config.mail import Smtp
@@ -24,6 +28,51 @@ from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name, format_slug
 
 _REASON_LIMIT = 300
+_MOST_ANSWER_BYTES = 65_536
+_LEAST_S = 0.001  # a time-out of 0 means none to a socket
+
+
+class _Answer(io.RawIOBase):
+    """What a server sends: an answer comes in the socket's time-out, however slowly, or is refused; so is an endless one."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket, self._limit_s = connection, connection.gettimeout()
+        self.begin()
+
+    def begin(self) -> None:
+        """The next answer is awaited from now on."""
+        self._until_s, self._left = time.monotonic() + (self._limit_s or 0), _MOST_ANSWER_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - a writable buffer
+        if self._left <= 0:
+            raise OSError(f"an answer of more than {_MOST_ANSWER_BYTES:,} bytes")
+        if self._limit_s is not None:
+            self._socket.settimeout(max(self._until_s - time.monotonic(), _LEAST_S))
+        try:
+            count = self._socket.recv_into(buffer)
+        finally:
+            self._socket.settimeout(self._limit_s)
+        self._left -= count
+        return count
+
+
+class _Bounded(smtplib.SMTP):
+    """smtplib's client, whose time-out is for a whole answer and not for each piece of it; its answers have an end."""
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.sock is not None and self.file is None:  # smtplib makes its own otherwise, also after STARTTLS
+            self._answer = _Answer(self.sock)
+            self.file = io.BufferedReader(self._answer)
+        elif self.file is not None:
+            self._answer.begin()
+        return super().getreply()
+
+
+class _BoundedSsl(_Bounded, smtplib.SMTP_SSL):
+    """The same with TLS from the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +178,9 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
     password = smtp.password if smtp.user is not None else None
     context = ssl.create_default_context(cafile=smtp.ca_file)
     if smtp.tls == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_s, context=context)
+        server: smtplib.SMTP = _BoundedSsl(smtp.host, smtp.port, timeout=smtp.timeout_s, context=context)
     else:
-        server = smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_s)
+        server = _Bounded(smtp.host, smtp.port, timeout=smtp.timeout_s)
     try:
         if smtp.tls == "starttls":
             server.starttls(context=context)

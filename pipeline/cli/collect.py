@@ -16,7 +16,7 @@ from pipeline.config.storage import is_remote
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of, parse_duration, parse_instant
-from pipeline.sources.collected.collector import CollectorReport, Order, Pace, collect
+from pipeline.sources.collected.collector import CollectorReport, CollectRequest, RateLimit, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 
 _MB = 1_000_000
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--cluster: expected one of {', '.join(names)}")
     if args.rate <= 0:
         raise ConfigError(f"--rate {args.rate:g}: expected more than 0")
-    order = Order(
+    request = CollectRequest(
         paths=args.paths,
         config=config,
         cluster=cluster,
@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
         run_id=uuid.uuid4().hex,
     )
     landing = StoredFolder(args.to if is_remote(args.to) else str(Path(args.to).absolute()), config.storage)
-    pace = Pace(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
-    done = collect(order, landing, pace)
+    rate_limit = RateLimit(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
+    done = collect(request, landing, rate_limit)
     sys.stdout.write(json.dumps(_document(done), indent=1) + "\n" if args.json else _as_text(done))
     return 0
 

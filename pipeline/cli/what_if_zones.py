@@ -58,7 +58,7 @@ def run(
         "not_replayed": reasons,
     }
     limit = run.cluster.gate.limit_ratio
-    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else _as_text(document, worked, limit, plan))
+    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else as_text(document, worked, limit, plan))
     return 0
 
 
@@ -133,7 +133,8 @@ _HEADS = {
 }
 
 
-def _as_text(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
+def as_text(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
+    """The page for people; `limit` is the share ratio from which a broker fails, `plan` where the plan was written."""
     head = _HEADS[worked.change]
     states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]
     rows: list[tuple[str, ...]] = [
@@ -173,9 +174,10 @@ def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, p
     name, noun = ("replication", "replicated") if worked.change is ZoneChange.REPLICAS else ("produce", "produced")
     before, after = getattr(worked.now.between, name), getattr(shown.between, name)
     sentence = f"{what} {_compare(before, after)} the bytes {noun} between zones"
-    if then["cost_per_month"] is not None:
+    if then["cost_per_month"] is not None and then["cost_per_month"] != document["now"]["cost_per_month"]:
         saved = document["now"]["cost_per_month"] - then["cost_per_month"]
-        sentence += f" ({'about ' if saved >= 1 else ''}{abs(saved):,.2f} {'less' if saved >= 0 else 'more'} a month)"
+        money = f"{abs(saved):,.0f}" if abs(saved) >= 10 else f"{abs(saved):,.2f}"
+        sentence += f" (about {money} {'less' if saved >= 0 else 'more'} a month)"
     broker_id, peak = shown.peak
     was = worked.now.ratios.get(broker_id, 0.0)
     verb = "rises" if peak > was + 0.005 else "falls" if peak < was - 0.005 else "stays"
@@ -191,17 +193,18 @@ def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None
             if worked.change is not ZoneChange.RACK_AWARE
             else "Leaders may stay."
         )
-    where = f"in {plan}" if plan is not None else "of the plan (--plan FILE writes it)"
+    where = f" in {plan}" if plan is not None else " (--plan FILE writes it)"
     copied = format_bytes(document["moved_bytes"]) if document["moved_bytes"] else "nothing"
-    told = f"The {len(worked.moves):,} partitions {where} copy {copied}"
+    count = f"{len(worked.moves):,} partition{'' if len(worked.moves) == 1 else 's'}"
+    told = f"The plan{where} changes {count} and copies {copied}"
     if worked.change is ZoneChange.RACK_AWARE:
         broker_id, peak = worked.planned.peak
-        told += f"; with them the highest broker is {broker_id} at {format_ratio(peak)}"
+        told += f"; with it the highest broker is {broker_id} at {format_ratio(peak)}"
     return f"{told}."
 
 
 def _compare(before: float, after: float) -> str:
     if before <= 0:
-        return "add" if after > 0 else "leave"
+        return "add" if after > 0 else "do not change"
     part = after / before - 1
-    return f"save {-part:.0%} of" if part < 0 else f"add {part:.0%} to" if part > 0 else "leave"
+    return f"save {-part:.0%} of" if part < 0 else f"add {part:.0%} to" if part > 0 else "do not change"

@@ -59,9 +59,9 @@ class Candidate(Section):
         count = self.partitions or "x1"
         return topic_count * int(count[1:]) if count.startswith("x") else int(count)
 
-    def change_racks(self, found: Mapping[int, str]) -> dict[int, str]:
+    def change_racks(self, racks: Mapping[int, str]) -> dict[int, str]:
         """Racks by broker id, "" without one, given those that were found."""
-        return {**found, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
+        return {**racks, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
 
     def fits(self, topic: str) -> bool:
         """Whether the candidate is about a topic."""

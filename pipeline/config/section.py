@@ -205,8 +205,8 @@ def _describe(detail: ErrorDetails, schema: Mapping[str, Any]) -> tuple[Location
         loc = (*loc, context["discriminator"].strip("'"))
         return loc, f"found {context['tag']}; expected {context['expected_tags']}"
     if kind == "model_type":
-        found = _find_schema(schema, loc, schema)
-        expected = f"a mapping with {', '.join(found.get('required') or found.get('properties', ()))}"
+        part = _find_schema(schema, loc, schema)
+        expected = f"a mapping with {', '.join(part.get('required') or part.get('properties', ()))}"
     elif kind in _EXPECTED:
         expected = _EXPECTED[kind].format(**context)
     else:
@@ -234,10 +234,10 @@ def _find_schema(schema: Mapping[str, Any], loc: Location, root: Mapping[str, An
     return next((option for option in options if "properties" in option), {} if loc else schema)
 
 
-def _show(found: object) -> str:
-    if found in (None, [], {}, ()):
+def _show(value: object) -> str:
+    if value in (None, [], {}, ()):
         return "nothing"
-    if isinstance(found, dict | list | tuple):
-        return "a mapping" if isinstance(found, dict) else "a list"
-    shown = str(found)
+    if isinstance(value, dict | list | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    shown = str(value)
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"

@@ -70,8 +70,8 @@ class Storage(Section):
         parser = configparser.ConfigParser()
         try:
             parser.read_string(self.credentials.read_text(encoding="utf-8"))
-            found = parser["default"]
-            return Credentials(found[_KEYS[0]], found[_KEYS[1]], found.get(_KEYS[2], ""))
+            profile = parser["default"]
+            return Credentials(profile[_KEYS[0]], profile[_KEYS[1]], profile.get(_KEYS[2], ""))
         except OSError as error:
             raise ConfigError(f"{self.credentials} cannot be read: {error.strerror or error}") from error
         except (configparser.Error, KeyError, ValueError):

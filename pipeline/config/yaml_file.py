@@ -78,11 +78,11 @@ class YamlFile:
 
     def error(self, problems: Iterable[tuple[Location, str]]) -> ConfigError:
         """An error about several places: each on a line, in the file's order, with file, line, column and key."""
-        found = {(*self._locate(loc), problem) for loc, problem in problems}
+        located = {(*self._locate(loc), problem) for loc, problem in problems}
         return ConfigError(
             "\n".join(
                 _printable(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
-                for line, column, key, problem in sorted(found)
+                for line, column, key, problem in sorted(located)
             )
         )
 

@@ -82,11 +82,11 @@ def _inflation_between(slots: SlotLoads, length: int) -> float:
     share, unit = size[:, busy] / total[:, None], squared / total**2  # 1 / n
     changes = (np.diff(share, axis=0) ** 2 / expected[busy]).sum(axis=1) / (unit[1:] + unit[:-1])
     degrees = int(busy.sum()) - 1
-    found = float(np.quantile(changes, _PART)) / _chi_square_quantile(degrees)
+    estimate = float(np.quantile(changes, _PART)) / _chi_square_quantile(degrees)
     doubt = _DOUBT / math.sqrt((len(total) - 1) * degrees / 2)  # neighbouring differences share a slot
     if is_short:
-        return max(1.0, found) * (1 + doubt)
-    return found if found > 1 + doubt else 1.0
+        return max(1.0, estimate) * (1 + doubt)
+    return estimate if estimate > 1 + doubt else 1.0
 
 
 def _chi_square_quantile(degrees: int) -> float:

@@ -1,11 +1,14 @@
 """When brokers were out of the cluster, as it shows when it is asked now and then, and by the leader epochs of batches.
 
-That a broker is away is known from an answer of the cluster alone: leaders also move for other reasons. Leader epochs say
-since when: others led its partitions from a moment on, and it led nothing after it.
+That a broker is away is known from an answer of the cluster, or from two signs that come together: its metrics stay away while
+those of others come, and meanwhile others begin to lead what it led. Either alone says nothing: leaders also move for other
+reasons, and an exporter may stop by itself. Leader epochs say since when: others led its partitions from a moment on, and it led
+nothing after it.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,15 +24,31 @@ class LedSpan(NamedTuple):
     last_ms: int  # of the last one
 
 
+class SampleGap(NamedTuple):
+    """A broker's metrics stayed away while another's came; instants in UTC milliseconds."""
+
+    broker_id: int
+    seen_ms: int  # its last sample before
+    missed_ms: int  # the last sample of another one before its next
+    back_ms: int | None  # its next sample
+
+
+LEAST_MISSED = 3
+"""Scrapes in a row that fail now and then by themselves: fewer are no gap."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
     """A broker was out of the cluster; instants in UTC milliseconds."""
 
     broker_id: int
     since_ms: int  # others lead its partitions from here on; `asked_ms` where leader epochs do not say
-    asked_ms: int  # when the cluster was asked first and said that it is away
+    # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
+    asked_ms: int
     last_ms: int  # ... and last
-    back_ms: int | None = None  # the first sign of it after that: an answer that names it, or a batch that it led
+    # the first sign of it after that: an answer that names it, a batch that it led, or a sample of it
+    back_ms: int | None = None
+    by_samples: bool = False  # nobody asked the cluster then: its metrics stayed away, and others took over
 
     @property
     def is_dated(self) -> bool:
@@ -52,7 +71,31 @@ class Outage:
         return self.since_ms < at_ms <= self.last_ms
 
 
-def find_outages(observations: Iterable[tuple[int, int, bool]], led: Iterable[LedSpan] = ()) -> list[Outage]:
+def find_gaps(sampled: Mapping[int, Sequence[int]], least: int = LEAST_MISSED) -> list[SampleGap]:
+    """Finds where a broker's samples stay away while so many of another's come.
+
+    `sampled`: instants of the samples of each broker, ascending.
+
+    >>> find_gaps({1: [0, 10, 20, 30, 40, 50], 2: [1, 11, 51]})
+    [SampleGap(broker_id=2, seen_ms=11, missed_ms=50, back_ms=51)]
+    """
+    gaps = []
+    for broker_id, own in sorted(sampled.items()):
+        for seen_ms, back_ms in zip(own, (*own[1:], None), strict=True):
+            missed = [
+                times[bisect_right(times, seen_ms) : None if back_ms is None else bisect_left(times, back_ms)]
+                for other, times in sampled.items()
+                if other != broker_id
+            ]
+            most = max(missed, key=len, default=[])
+            if len(most) >= least:
+                gaps.append(SampleGap(broker_id, seen_ms, most[-1], back_ms))
+    return gaps
+
+
+def find_outages(
+    observations: Iterable[tuple[int, int, bool]], led: Iterable[LedSpan] = (), gaps: Iterable[SampleGap] = ()
+) -> list[Outage]:
     """Finds when brokers were out of the cluster.
 
     An outage goes from the last sign of a broker before an answer that it is away to the last such answer without a sign
@@ -61,6 +104,7 @@ def find_outages(observations: Iterable[tuple[int, int, bool]], led: Iterable[Le
     Args:
         observations: Broker, instant, and whether it was away then, in any order.
         led: What leader epochs say, in any order.
+        gaps: Where samples of brokers stayed away, in any order.
 
     >>> spans = [LedSpan(("t", "", 0), 7, 2, 0, 12), LedSpan(("t", "", 0), 8, 1, 14, 40)]
     >>> find_outages([(2, 5, False), (2, 20, True), (2, 30, True), (2, 35, False)], spans)
@@ -71,7 +115,7 @@ def find_outages(observations: Iterable[tuple[int, int, bool]], led: Iterable[Le
     asked: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for broker_id, at_ms, is_away in observations:
         asked[broker_id].append((at_ms, is_away))
-    return [
+    found = [
         outage
         for broker_id, answers in sorted(asked.items())
         if any(is_away for _, is_away in answers)
@@ -82,6 +126,39 @@ def find_outages(observations: Iterable[tuple[int, int, bool]], led: Iterable[Le
             successors.get(broker_id, []),
         )
     ]
+    for gap in sorted(gaps):
+        seen = [at_ms for at_ms, is_away in asked.get(gap.broker_id, ()) if not is_away]
+        outage = _outage_in(gap, spans, successors.get(gap.broker_id, []), seen)
+        known = any(
+            one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
+            for one in found
+        )
+        if outage is not None and not known:
+            found.append(outage)
+    return sorted(found, key=lambda one: (one.broker_id, one.since_ms))
+
+
+def _outage_in(
+    gap: SampleGap, spans: Iterable[LedSpan], successors: Sequence[int], seen: Iterable[int]
+) -> Outage | None:
+    """The outage in a gap of samples; None where nobody took over, or where something says that the broker was there."""
+    since_ms = min((at_ms for at_ms in successors if gap.seen_ms <= at_ms <= gap.missed_ms), default=None)
+    if since_ms is None:
+        return None
+    own = [span for span in spans if span.leader_id == gap.broker_id]
+    led = any(span.first_ms <= gap.missed_ms and span.last_ms > since_ms for span in own)
+    if led or any(since_ms <= at_ms <= gap.missed_ms for at_ms in seen):
+        return None
+    signs = [*seen, *([] if gap.back_ms is None else [gap.back_ms]), *(span.first_ms for span in own)]
+    back_ms = min((sign for sign in signs if sign > gap.missed_ms), default=None)
+    return Outage(
+        broker_id=gap.broker_id,
+        since_ms=since_ms,
+        asked_ms=gap.missed_ms,
+        last_ms=gap.missed_ms,
+        back_ms=back_ms,
+        by_samples=True,
+    )
 
 
 def sum_known_ms(outages: Iterable[Outage], start_ms: int, end_ms: int) -> dict[int, int]:
@@ -98,7 +175,7 @@ def _outages_of(
     broker_id: int, answers: Sequence[tuple[int, bool]], own: Sequence[LedSpan], successors: Sequence[int]
 ) -> list[Outage]:
     """`successors`: when others began to lead what the broker had led."""
-    found: list[Outage] = []
+    outages: list[Outage] = []
     seen_ms: int | None = None  # the newest sign of the broker
     is_open = False
     for at_ms, is_away in answers:
@@ -106,22 +183,22 @@ def _outages_of(
         seen_ms = max((one for one in (seen_ms, last_led_ms) if one is not None), default=None)
         if not is_away:
             seen_ms, is_open = at_ms, False
-        elif is_open and (seen_ms is None or seen_ms <= found[-1].last_ms):
-            found[-1] = replace(found[-1], last_ms=at_ms)
+        elif is_open and (seen_ms is None or seen_ms <= outages[-1].last_ms):
+            outages[-1] = replace(outages[-1], last_ms=at_ms)
         else:
             begun = (one for one in successors if one <= at_ms and (seen_ms is None or one >= seen_ms))
             since_ms = min(begun, default=at_ms)
-            found.append(Outage(broker_id=broker_id, since_ms=since_ms, asked_ms=at_ms, last_ms=at_ms))
+            outages.append(Outage(broker_id=broker_id, since_ms=since_ms, asked_ms=at_ms, last_ms=at_ms))
             is_open = True
     signs = [at_ms for at_ms, is_away in answers if not is_away]
     signs += [sign for span in own for sign in (span.first_ms, span.last_ms)]
-    return [replace(one, back_ms=min((sign for sign in signs if sign > one.last_ms), default=None)) for one in found]
+    return [replace(one, back_ms=min((sign for sign in signs if sign > one.last_ms), default=None)) for one in outages]
 
 
 def _first_of_successors(spans: Iterable[LedSpan]) -> dict[int, list[int]]:
     """By broker, the first batches of those that led partitions next."""
-    found: dict[int, list[int]] = defaultdict(list)
+    successors: dict[int, list[int]] = defaultdict(list)
     for one, following in pairwise(sorted(spans)):
         if one.place == following.place and one.leader_id != following.leader_id:
-            found[one.leader_id].append(following.first_ms)
-    return found
+            successors[one.leader_id].append(following.first_ms)
+    return successors

@@ -220,8 +220,8 @@ class ClusterHistory:
 
     def list_doubts(self, subject: StateSubject, end_ms: int) -> tuple[str, ...]:
         """Lists what could not be read of a part of the state before a moment, each once; it may be wrong since."""
-        found = (one for one in self.unread if subject in one.subjects and (one.at_ms is None or one.at_ms < end_ms))
-        return tuple(dict.fromkeys(one.reason for one in found))
+        unread = (one for one in self.unread if subject in one.subjects and (one.at_ms is None or one.at_ms < end_ms))
+        return tuple(dict.fromkeys(one.reason for one in unread))
 
     def leader_terms(self, topic_partition: TopicPartition) -> tuple[LeaderTerm, ...]:
         """Leaders of a partition, oldest first; one entry per leader epoch."""

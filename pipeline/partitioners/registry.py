@@ -11,13 +11,13 @@ from pipeline.partitioners.strategy import Strategy
 
 
 def _collect_strategies() -> dict[str, Strategy]:
-    found: dict[str, Strategy] = {}
+    strategies: dict[str, Strategy] = {}
     for module in pkgutil.iter_modules(clients.__path__):
         for strategy in importlib.import_module(f"{clients.__name__}.{module.name}").STRATEGIES:
-            if strategy.name in found:
+            if strategy.name in strategies:
                 raise ConfigError(f"two strategies are called {strategy.name}")
-            found[strategy.name] = strategy
-    return found
+            strategies[strategy.name] = strategy
+    return strategies
 
 
 STRATEGIES = _collect_strategies()  # every strategy by name, client after client

@@ -26,7 +26,7 @@ class LogFacts:
     crc_error_count: int = 0
     late_starts: tuple[int, ...] = ()  # partitions whose log begins inside the window, with records missing before
     moved: tuple[int, ...] = ()  # partitions whose leader was elected anew in the window
-    led_by_nobody_known: tuple[int, ...] = ()  # partitions with batches of an epoch whose leader is not known
+    unknown_leader_partitions: tuple[int, ...] = ()  # partitions with batches of an epoch whose leader is not known
     empty_minute_count: int = 0  # whole minutes of the window without any record
 
 
@@ -47,7 +47,7 @@ def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: 
         crc_error_count=sum(row["crc_error_count"] for row in rows),
         late_starts=tuple(sorted(p for p, offset in first.items() if 0 < offset == log_starts.get(p))),
         moved=tuple(sorted(p for p, found in leaders.items() if len(found) > 1)),
-        led_by_nobody_known=tuple(sorted({row["partition"] for row in rows if row["leader_id"] < 0})),
+        unknown_leader_partitions=tuple(sorted({row["partition"] for row in rows if row["leader_id"] < 0})),
         empty_minute_count=max(0, window_ms // MINUTE_MS - minutes) if minutes else 0,
     )
 
@@ -115,8 +115,8 @@ def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Stateme
         yield _REASON, Caveat.LATE_LOG_START.say(partitions=_name(log.late_starts))
     if log.moved:
         yield _ASSUMED, Caveat.LEADERS_ELECTED.say(partitions=_name(log.moved))
-    if log.led_by_nobody_known:
-        yield _REASON, Caveat.LEADERS_UNKNOWN.say(partitions=_name(log.led_by_nobody_known))
+    if log.unknown_leader_partitions:
+        yield _REASON, Caveat.LEADERS_UNKNOWN.say(partitions=_name(log.unknown_leader_partitions))
     if log.empty_minute_count:
         yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=log.empty_minute_count)
 

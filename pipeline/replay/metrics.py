@@ -113,7 +113,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             nodes=tuple(metrics),
             spans=tuple(spans),
         )
-    return lend_models(found, sent)
+    return share_models(found, sent)
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
@@ -124,7 +124,7 @@ def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
     return sent
 
 
-def lend_models(
+def share_models(
     metrics: Mapping[SessionKey, SessionMetrics], sent: Mapping[SessionKey, int]
 ) -> dict[SessionKey, SessionMetrics]:
     """Gives producers without metrics the delays that brokers had for others in the window, for the one that sent most.

@@ -23,7 +23,7 @@ from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic,
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.keyed.plan import strategy_in_use
-from pipeline.replay.metrics import SessionMetrics, lend_models, sum_sent
+from pipeline.replay.metrics import SessionMetrics, share_models, sum_sent
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
@@ -164,7 +164,7 @@ def refine_sessions(
         for one in settled
     ]
     sharpened = {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
-    return refined, lend_models(sharpened, sum_sent(sessions))
+    return refined, share_models(sharpened, sum_sent(sessions))
 
 
 def _list_trials(

@@ -120,6 +120,8 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
     """Since when a broker was away, for how long of a window, and behind a semicolon how that is known and when it was back."""
     asked = f"away when asked at {format_clock(outage.asked_ms)}"
+    if outage.by_samples:
+        asked = f"its metrics stayed away up to {format_clock(outage.last_ms)} at least"
     said = f"away since {format_clock(outage.since_ms)}" if outage.is_dated else asked
     said += f" ({format_span(max(1, round(away_ms / 1000)) * 1000)} of the window)"
     if outage.is_dated:
@@ -165,10 +167,10 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:
     """Rows of producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
-    found: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    by_subject: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in given.rows(PRODUCER_NODES, 0):
-        found[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
-    return dict(sorted(found.items()))
+        by_subject[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
+    return dict(sorted(by_subject.items()))
 
 
 def _measure_client(rule: str, start_ms: int, client_id: str, value: float, detail: str) -> RuleMeasure:

@@ -39,8 +39,8 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
             if hours is not None:
                 said = f"{disk[1]} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
-                found = (hours, disk, said)
-                soonest[start_ms, disk[0]] = min(found, soonest.get((start_ms, disk[0]), found))
+                fullest = (hours, disk, said)
+                soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
     for (start_ms, broker_id), (hours, disk, said) in soonest.items():
         first, *others = shared[disk]
         also = f"; {_name_brokers(others)} the same volume" if others else ""

@@ -80,10 +80,14 @@ def iter_availability(
     """
     for kind, source in {source.kind: source for source in sources_of(cluster, StateSource)}.items():
         for window in windows:
-            found = source.availability(reading, window, newest_batch_ms)
-            if found is not None:
+            availability = source.availability(reading, window, newest_batch_ms)
+            if availability is not None:
                 is_of_records = kind == reading.record_source
-                yield window, kind, _without_unread(found, reading.history, window.end_ms) if is_of_records else found
+                yield (
+                    window,
+                    kind,
+                    _without_unread(availability, reading.history, window.end_ms) if is_of_records else availability,
+                )
     for name, metrics in name_metric_sources(cluster).items():
         own = [sample for sample in samples if sample.source == name]
         if name in listed:
@@ -92,7 +96,7 @@ def iter_availability(
             yield window, name, metrics.availability(own, window)
 
 
-def _without_unread(found: SourceAvailability, history: ClusterHistory, end_ms: int) -> SourceAvailability:
+def _without_unread(availability: SourceAvailability, history: ClusterHistory, end_ms: int) -> SourceAvailability:
     """What a source of records brought, less what rests on records of the metadata log that cannot be read.
 
     Who leads rests on records about partitions: without one of them the shares of a window are incomplete. Racks and
@@ -104,9 +108,9 @@ def _without_unread(found: SourceAvailability, history: ClusterHistory, end_ms: 
         others = [reason for reason in history.list_doubts(subject, end_ms) if reason not in lacks]
         named += [f"{unknown} are not known for sure, {reason}" for reason in others]
     if not named:
-        return found
-    missing = "; ".join([*([found.missing] if found.missing else []), *named[:NAMED]])
+        return availability
+    missing = "; ".join([*([availability.missing] if availability.missing else []), *named[:NAMED]])
     if len(named) > NAMED:
         missing += f"; {len(named) - NAMED} more"
-    expected = found.arrived_count if found.expected_count is None else found.expected_count
-    return replace(found, expected_count=expected + len(lacks), missing=missing)
+    expected = availability.arrived_count if availability.expected_count is None else availability.expected_count
+    return replace(availability, expected_count=expected + len(lacks), missing=missing)

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
@@ -127,7 +128,10 @@ class _Reader(DataSourceReader):
         parts: list[InputPartition] = [
             _Part(task) for task in plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)
         ]
-        refused = tuple((one.path, one.position, one.reason, one.severity) for one in (*tree.problems, *problems))
+        refused = tuple(
+            (escape_hidden(one.path), one.position, escape_hidden(one.reason), one.severity)
+            for one in (*tree.problems, *problems)
+        )
         return [*parts, _Part(None, refused)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -24,6 +24,8 @@ from pipeline.errors import PipelineError, StorageError
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 ON_REMOTE = "see whether the object store answers, then run again"
 NOT_DURABLE = "the commit may not survive a power cut: repair the disk, then run again"
+_FOREIGN = re.compile(r"[Uu]nsupported (table features|minimum (reader|writer) version)|Feature .* is not supported")
+_UNKNOWN = "nothing is damaged: another program gave the table what this version does not know; use a version that does"
 _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
@@ -63,13 +65,14 @@ class StorageErrors:
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Raises the error of one line; conflicts of writers pass, they are tried again."""
-        if isinstance(error, PipelineError | CommitFailedError):
+        is_foreign = isinstance(error, DeltaError) and _FOREIGN.search(str(error)) is not None
+        if isinstance(error, PipelineError) or (isinstance(error, CommitFailedError) and not is_foreign):
             return
-        # delta-rs raises Exception itself for a Parquet file that is gone or cut
-        if isinstance(error, DeltaError | OSError) or type(error) is Exception:
+        # delta-rs raises Exception itself for a Parquet file that is gone or cut, ValueError for statistics that are missing
+        if isinstance(error, DeltaError | OSError | ValueError) or type(error) is Exception:
             text = str(error) if isinstance(self._path, RemoteFolder) else str(error).partition("\n")[0]
             cause = " ".join(_TREE.sub("", text).split())[:_SHOWN]
-            raise StorageError(f"{self._path}: {cause}; {self._advice}") from error
+            raise StorageError(f"{self._path}: {cause}; {_UNKNOWN if is_foreign else self._advice}") from error
 
 
 def has_table(path: Folder) -> bool:

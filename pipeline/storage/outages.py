@@ -1,13 +1,15 @@
-"""Outages of brokers of a live cluster, from what was observed of it and from the batches that were read."""
+"""Outages of brokers, from what was observed of a live cluster, from the batches that were read, and from brokers' metrics."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from pipeline.config.storage import Folder
-from pipeline.measures.outages import LedSpan, Outage, find_outages
+from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows
-from pipeline.tables.bronze import BROKERS
+from pipeline.tables.broker_metrics import BROKER_METRICS
+from pipeline.tables.bronze import BROKERS, METRIC_SAMPLES
 from pipeline.tables.silver import RECORD_BATCHES
 
 WITHIN = 24  # windows around others in which a live cluster was asked
@@ -19,17 +21,24 @@ _SPANS = """
     GROUP BY topic, topic_id, partition, leader_epoch, leader_id"""
 
 
+_SAMPLED = """
+    SELECT DISTINCT instance, observed_at FROM samples WHERE {where} AND name LIKE 'kafka_server_%'"""
+
+
 def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], window_ms: int) -> list[Outage]:
-    """Loads the outages around some windows; batches are read only where a broker was away when the cluster was asked."""
+    """Loads the outages around some windows; batches are read only where a broker was away when asked, or its metrics were."""
     span = spanning(windows)
     reach_ms = WITHIN * window_ms
     reach = TimeWindow(max(0, span.start_ms - reach_ms), span.end_ms + reach_ms)
     observed = _load_observations(warehouse, cluster, reach, window_ms)
+    gaps = _load_gaps(warehouse, cluster, reach, window_ms)
     away_ms = [at_ms for _, at_ms, is_away in observed if is_away]
-    if not away_ms:
+    if not away_ms and not gaps:
         return []
-    seen_ms = [at_ms for _, at_ms, is_away in observed if not is_away and at_ms < min(away_ms)]
-    dated = TimeWindow(max(seen_ms, default=reach.start_ms) // window_ms * window_ms, max(away_ms) + window_ms)
+    first_ms = min([*away_ms, *(gap.seen_ms for gap in gaps)])
+    seen_ms = [at_ms for _, at_ms, is_away in observed if not is_away and at_ms < first_ms]
+    last_ms = max([*away_ms, *(gap.missed_ms for gap in gaps)])
+    dated = TimeWindow(max(seen_ms, default=reach.start_ms) // window_ms * window_ms, last_ms + window_ms)
     where = format_datafusion_predicate(RECORD_BATCHES, cluster, (dated,))
     rows = query_rows(warehouse, _SPANS.format(where=where), {"batches": RECORD_BATCHES}).to_pylist()
     led = [
@@ -42,7 +51,30 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
         )
         for row in rows
     ]
-    return find_outages(observed, led)
+    return find_outages(observed, led, gaps)
+
+
+def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int) -> list[SampleGap]:
+    """Where a broker's metrics stayed away; samples are read only around windows that have fewer of one broker than of another."""
+    columns = ("window_start", "instance", "broker_id", "sample_count")
+    counted = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns).to_pylist()
+    brokers = {row["instance"]: row["broker_id"] for row in counted if row["broker_id"] is not None}
+    counts: dict[int, dict[int, int]] = defaultdict(lambda: dict.fromkeys(brokers.values(), 0))
+    for row in counted:
+        if row["broker_id"] is not None:
+            of_window = counts[milliseconds_of(row["window_start"])]
+            of_window[row["broker_id"]] = max(of_window[row["broker_id"]], row["sample_count"])
+    fewer = [at_ms for at_ms, of in counts.items() if max(of.values()) - min(of.values()) >= LEAST_MISSED]
+    if not fewer:
+        return []
+    starts_ms = sorted({max(0, at_ms + step * window_ms) for at_ms in fewer for step in (-1, 0, 1)})
+    near = [TimeWindow(at_ms, at_ms + window_ms) for at_ms in starts_ms]
+    where = format_datafusion_predicate(METRIC_SAMPLES, cluster, near)
+    sampled: dict[int, set[int]] = defaultdict(set)
+    for row in query_rows(warehouse, _SAMPLED.format(where=where), {"samples": METRIC_SAMPLES}).to_pylist():
+        if row["instance"] in brokers:
+            sampled[brokers[row["instance"]]].add(milliseconds_of(row["observed_at"]))
+    return find_gaps({broker_id: sorted(times) for broker_id, times in sampled.items()})
 
 
 def _load_observations(

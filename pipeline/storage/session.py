@@ -17,10 +17,11 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pipeline.environment import cache_directory
+from pipeline.environment import cache_directory, private_temporary_folder
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.row_groups import ROW_GROUP_BYTES
+from pipeline.storage.staging import own_folder
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Spark
@@ -38,6 +39,7 @@ logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
 _SETTINGS = {
+    "spark.python.daemon.module": "pipeline.cli.spark_daemon",
     # Arrow's own allocator keeps what a task let go of: workers of `make run` hold 510 MiB with it, 260 without, as fast.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -57,6 +59,9 @@ _SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
+
+_local_folder = contextlib.ExitStack()
+"""Of this process's session; locked for as long as the process lives."""
 
 
 def create_session(
@@ -91,6 +96,9 @@ def create_session(
         ours = " ".join((ours, *_local_java_options(theirs), use_archive(archive_path(cache, java, jars))))
     else:
         conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
+    if not is_running() and "spark.local.dir" not in conf and "SPARK_LOCAL_DIRS" not in os.environ:
+        # What is shuffled holds keys; Spark's own folders of it are for all users of the machine, and stay after a kill.
+        conf["spark.local.dir"] = str(_local_folder.enter_context(own_folder(private_temporary_folder())))
     conf["spark.driver.memory"] = spark_config.driver_memory
     conf["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
     # Spark's Python logs each SQL error as JSON besides raising it.
@@ -172,6 +180,7 @@ def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S)
     if process is not None:
         process.stdin.close()  # the JVM ends when this pipe does
         process.wait(timeout_s)
+    _local_folder.close()
     SparkContext._gateway = None  # noqa: SLF001 - nothing public lets go of a gateway
     SparkContext._jvm = None  # noqa: SLF001 - likewise
 

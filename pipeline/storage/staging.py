@@ -33,22 +33,32 @@ def open_staging_folder(warehouse: Folder) -> Iterator[Folder]:
         StorageError: the folder cannot be made.
     """
     root = warehouse.joinpath(FOLDER)
-    name = uuid.uuid4().hex
-    with StorageErrors(root, _ADVICE):
-        if isinstance(root, RemoteFolder):
-            _delete_old_remote(root)
-        else:
-            root.mkdir(parents=True, exist_ok=True)
-            root.chmod(stat.S_IRWXU)
-            _delete_unlocked(root)
-    folder = root.joinpath(name)
-    if isinstance(folder, RemoteFolder):
-        try:
+    if isinstance(root, Path):
+        with own_folder(root) as folder:
             yield folder
-        finally:
-            with StorageErrors(root, _ADVICE):
-                _delete_remote(folder)
         return
+    with StorageErrors(root, _ADVICE):
+        _delete_old_remote(root)
+    remote = root.joinpath(uuid.uuid4().hex)
+    try:
+        yield remote
+    finally:
+        with StorageErrors(root, _ADVICE):
+            _delete_remote(remote)
+
+
+@contextlib.contextmanager
+def own_folder(root: Path) -> Iterator[Path]:
+    """A folder of this process alone, below a root of mode 700; those of processes that were killed are deleted.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    with StorageErrors(root, _ADVICE):
+        root.mkdir(parents=True, exist_ok=True)
+        root.chmod(stat.S_IRWXU)
+        _delete_unlocked(root)
+    folder = root / uuid.uuid4().hex
     with _locked(folder):
         try:
             yield folder

@@ -137,7 +137,7 @@ PROMISES = Table(
         double("predicted_ratio_low", "Lower end of the promise.", "ratio"),
         double("predicted_ratio_high", "Upper end of the promise.", "ratio"),
         double("predicted_records_per_batch", "Records per batch promised, of the topic.", "records"),
-        double("predicted_latency_p99_ms", "Latency promised that 99 % of the topic's records stay within."),
+        double("predicted_latency_p99_ms", "Latency promised that 99 % of the topic's records stay within; NULL since tails are not predicted."),
         double("carried_out_ratio", "Part of it that is done at the window's end; NULL where nothing shows it."),
         timestamp("carried_out_at", "First window at whose end all of it was done; NULL for none.", nullable=True),
         double("without_ratio", "Share ratio on this window's traffic, had nothing been done."),

@@ -63,10 +63,10 @@ def _describe_empty(shares: Iterable[Verdict], window_ms: int) -> str:
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:
     """A line for each rule and subject, by its newest window; the newest ones where there are many."""
-    found: dict[tuple[str, str], list[Verdict]] = {}
+    by_rule: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda one: one.window_start_ms):
-        found.setdefault((verdict.rule, verdict.subject), []).append(verdict)
-    rows = sorted(found.values(), key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
+        by_rule.setdefault((verdict.rule, verdict.subject), []).append(verdict)
+    rows = sorted(by_rule.values(), key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
     return [_line(same) for same in rows]
 
 

@@ -144,6 +144,7 @@ def write_hostile(folder):
     hidden = ("secret.html", "shown/secret.html", "shown/demo.html", "shown/data-docs/demo/secret.txt")
     for name, text in (shown | dict.fromkeys(hidden, "secret")).items():
         (folder / name).write_text(text)
+    (folder / "shown/link-2026-11-21T09-43Z.html").symlink_to(folder / "secret.html")
     config = folder / "partition-health.yaml"
     config.write_text(yaml.safe_dump(EMPTY | {"clusters": hostile, "mail": mail, "report": {"folder": "shown"}}))
     ensure_tables(load_config(config).warehouse)

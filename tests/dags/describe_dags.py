@@ -46,7 +46,10 @@ def main() -> None:
             "max_active_runs": dag.max_active_runs,
             "schedule": type(dag.timetable).__name__,
             "assets": _assets_of(dag.timetable),
-            "params": sorted(dag.params),
+            "params": {
+                name: param.schema.get("maxLength")
+                for name, param in ((name, dag.params.get_param(name)) for name in dag.params)
+            },
             "end_date": str(dag.end_date),
             "deadlines": [
                 (alert.reference.reference_name, alert.interval.total_seconds(), alert.callback.path)

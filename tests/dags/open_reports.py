@@ -15,7 +15,7 @@ RUNS = {
 """DAG, partition key and parameters of runs, by their ids."""
 DOCS = "data-docs/demo/index.html"
 PATHS = ("", NAME, DOCS, "demo-2026-11-21T09-44Z.html", "secret.html", "..%2Fsecret.html", "%2e%2e/secret.html", "demo.html", "data-docs/demo/secret.txt", "data-docs/..%2Fsecret.html", "data-docs/demo/..%2F..%2Fsecret.html",
-         "data-docs/%2e%2e/secret.html")  # fmt: skip  # paths, several a line
+         "data-docs/%2e%2e/secret.html", "link-2026-11-21T09-43Z.html", f"{NAME}%00", "%ff%fe.html")  # fmt: skip  # paths, several a line
 
 
 def open_reports(client, sign_in):

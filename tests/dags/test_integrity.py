@@ -109,7 +109,7 @@ def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
     assert described["dags"]["partition_health_replay"]["assets"] == ["partition_health_ingested"]
     assert described["dags"]["partition_health_health"]["assets"] == ["partition_health_replayed"]
     for dag_id in ("partition_health_ingest", "partition_health_replay", "partition_health_health"):
-        assert described["dags"][dag_id]["params"] == ["cluster", "notify", "window"]
+        assert described["dags"][dag_id]["params"].keys() == {"cluster", "notify", "window"}
 
 
 def test_every_task_about_windows_leads_to_its_report(described):
@@ -126,3 +126,9 @@ def test_a_live_cluster_is_scheduled_without_end(described):
 @pytest.mark.parametrize("error", ["DataGateError", "ConfigError", "NothingUsableError", "GateBrokenError"])
 def test_triage_notes_name_the_error(described, error):
     assert error in json.dumps([dag["doc"] for dag in described["dags"].values()])
+
+
+def test_parameters_have_an_end(described):
+    """They stand in logs and in the mail about a failure."""
+    for dag in described["dags"].values():
+        assert dag["params"] in ({}, {"window": 200, "cluster": 200, "notify": None})

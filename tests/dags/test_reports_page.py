@@ -103,6 +103,22 @@ def test_reports_are_listed_with_the_newest_window_first(tmp_path):
     assert list_reports(tmp_path / "nowhere") == []
 
 
+def test_what_is_no_report_of_the_folder_is_left_out_of_the_list(tmp_path):
+    """Else one name ends the page for all reports, or shows a file from elsewhere."""
+    folder = tmp_path / "reports"
+    (folder / "folder-2026-11-21T13-30Z.html").mkdir(parents=True)
+    (folder / "never-2026-99-99T99-99Z.html").write_text("")
+    (folder / "a-2026-11-20T00-00Z.html").write_text("<title>OK a</title>")
+    (folder / "same-2026-11-20T00-00Z.html").symlink_to("a-2026-11-20T00-00Z.html")
+    (tmp_path / "elsewhere.txt").write_text("<title>SECRET")
+    (folder / "link-2026-11-21T13-30Z.html").symlink_to(tmp_path / "elsewhere.txt")
+    (folder / "data-docs").symlink_to(tmp_path)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/index.html").write_text("")
+    assert [name for _, name, *_ in list_reports(folder)] == ["a", "same"]
+    assert list_data_docs(folder) == []
+
+
 def test_data_docs_are_listed_by_cluster(tmp_path):
     for name in ("b", "a", "<x>"):
         (tmp_path / "data-docs" / name).mkdir(parents=True)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.model.window import TimeWindow
-from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.stages import map_tasks
 from pipeline.storage.data_files import replace_windows
@@ -72,9 +72,9 @@ def start_run(config, span):
 
 
 def collect_hosts(config, brokers, landing, as_of_ms):
-    pace = Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
     for host in HOSTS:
-        order = Order(
+        request = CollectRequest(
             paths=[brokers / host],
             config=config,
             cluster="demo",
@@ -83,7 +83,7 @@ def collect_hosts(config, brokers, landing, as_of_ms):
             as_of_ms=as_of_ms,
             run_id=host,
         )
-        assert collect(order, landing, pace).read_bytes
+        assert collect(request, landing, rate_limit).read_bytes
 
 
 def test_landing_and_warehouse_in_buckets_give_the_tables_of_folders(store, capture, tmp_path):

@@ -25,7 +25,7 @@ from tests.lab.artifacts import (
     resolve_jars,
     tool_artifacts,
 )
-from tests.lab.node_folders import copy_formatted, draw_id, read_properties, take_over, write_exporter_rules
+from tests.lab.node_folders import copy_formatted, draw_id, write_exporter_rules
 from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
     FRUGAL,
@@ -109,7 +109,6 @@ class Cluster:
     options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
     classes: Path | None = None
-    left: Path | None = None
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -153,8 +152,7 @@ class Cluster:
         name = f"broker-{node_id}"
         self.processes.remove(self._process_of(node_id))
         (self.root / "output" / f"{name}.log").rename(self.root / "output" / f"{name}-before.log")
-        exporter_port = next(one.exporter_port for one in self.brokers if one.node_id == node_id)
-        process = _start_node(self, name, self.root / "config" / f"{name}.properties", exporter_port)
+        process = _start_node(self, name, self.root / "config" / f"{name}.properties", None)
         self.processes.append(process)
         _wait_for_registration(self, [process])
 
@@ -183,7 +181,6 @@ def start_cluster(
     with_exporter: bool = False,
     exported: Sequence[str] = (),
     classes: Path | None = None,
-    left: Path | None = None,
     heap_mb: int = 300,
     is_brief: bool = False,
 ) -> Iterator[Cluster]:
@@ -202,7 +199,6 @@ def start_cluster(
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
         classes: a folder of classes that the nodes' settings name, such as a reporter.
-        left: folders of brokers 0, 1, … that a cluster left, such as a capture's; this one goes on with copies of them.
         heap_mb: of each JVM.
         is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
     """
@@ -222,7 +218,7 @@ def start_cluster(
     )
     cluster = Cluster(
         root,
-        draw_id() if left is None else read_properties(left / "0")["cluster.id"],
+        draw_id(),
         root / "controller",
         brokers,
         dict(settings or {}),
@@ -235,7 +231,6 @@ def start_cluster(
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
         classes=classes,
-        left=left,
     )
     with ExitStack() as stack:
         stack.callback(cluster.stop)
@@ -251,12 +246,7 @@ def _start_nodes(cluster: Cluster, controller_port: int) -> None:
     (cluster.root / "config").mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         file.write_text(format_properties(settings[name]))
-    if cluster.left is None:
-        arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(files["controller"]))
-        run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
-        copy_formatted(cluster)
-    else:
-        take_over(cluster, cluster.left)
+    _format_storage(cluster, files["controller"])
     exporter_ports = [None, *(broker.exporter_port for broker in cluster.brokers)]
     for (name, file), exporter_port in zip(files.items(), exporter_ports, strict=True):
         cluster.processes.append(_start_node(cluster, name, file, exporter_port))
@@ -292,3 +282,10 @@ def _start_node(cluster: Cluster, name: str, config: Path, exporter_port: int | 
     arguments = [*levels, *agent, "-cp", path, "kafka.Kafka", str(config)]
     output = cluster.root / "output" / f"{name}.log"
     return start_java(name, arguments, output, heap_mb=cluster.heap_mb, options=cluster.options)
+
+
+def _format_storage(cluster: Cluster, controller_config: Path) -> None:
+    """Formats the controller's folder by the tool, and each broker's without a JVM of 1.3 CPU-s: the same files, two ids."""
+    arguments = ("format", "--cluster-id", cluster.cluster_id, "--config", str(controller_config))
+    run_tool("kafka-storage", *arguments, artifacts=cluster.artifacts)
+    copy_formatted(cluster)

@@ -5,7 +5,7 @@ import yaml
 
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest
-from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.manifest import read_manifest, write_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.engines import sail
@@ -35,9 +35,9 @@ def with_source(config, name, source):
 def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     config = part.write_config(tmp_path, topics=TOPICS)
     brokers, landing = part.folder / "brokers", tmp_path / "landing"
-    pace = Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
     for host in HOSTS:
-        order = Order(
+        request = CollectRequest(
             paths=[brokers / host],
             config=config,
             cluster=CLUSTER,
@@ -48,7 +48,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
             unit_bytes=UNIT_BYTES,
             commit_bytes=8 * UNIT_BYTES,
         )
-        assert collect(order, StoredFolder(str(landing)), pace).read_bytes
+        assert collect(request, StoredFolder(str(landing)), rate_limit).read_bytes
     disks = {"kind": "log_directories", "paths": [str(brokers / host) for host in HOSTS]}
     found = {}
     for name, source in (("disks", disks), ("collected", {"kind": "collected", "path": str(landing)})):
@@ -74,9 +74,9 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
     part = capture.part(tmp_path / "capture", topics=("ledger",))
     landing = tmp_path / "landing"
     config = part.write_config(tmp_path, sources=("collected",), landing=str(landing))
-    pace = Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
     for host in HOSTS:
-        order = Order(
+        request = CollectRequest(
             paths=[part.folder / "brokers" / host],
             config=config,
             cluster=CLUSTER,
@@ -85,7 +85,7 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
             as_of_ms=part.recorded_until_ms,
             run_id=host,
         )
-        collect(order, StoredFolder(str(landing)), pace)
+        collect(request, StoredFolder(str(landing)), rate_limit)
     claimed = [
         one.model_copy(update={"next_offset": 2**62})
         for host in HOSTS

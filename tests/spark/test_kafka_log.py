@@ -4,6 +4,7 @@ Oracle: batch headers read by `tests/lab/facts.py`, from the leaders' directorie
 """
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def logs(capture, tmp_path_factory):
         damaged = b"\x00" * 16 + segment.read_bytes()[16:]
         segment.unlink()
         segment.write_bytes(damaged)
+        Path(os.fsdecode(os.fsencode(segment.parent) + b"/\xff\x1b[31m.log")).write_bytes(b"")
     return part.folder / "brokers"
 
 
@@ -82,6 +84,12 @@ def test_what_cannot_be_read_is_a_problem_with_its_file_and_position(read):
     found = read(kind="problems").where(F.col("topic") == "regions").toArrow().to_pylist()
     assert found
     assert all(BROKEN in row["path"] and row["position"] == 0 and row["reason"] for row in found)
+
+
+def test_a_name_that_hides_something_or_is_not_utf_8_is_a_problem_by_its_escaped_name(read):
+    paths = [row["path"] for row in read(kind="problems").select("path").toArrow().to_pylist()]
+    assert [path for path in paths if path.endswith(rf"{BROKEN}/\udcff\x1b[31m.log")]
+    assert all(path.isprintable() for path in paths)
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,28 @@ from pyspark import SparkContext
 from pipeline.config.pipeline_config import Spark
 from pipeline.storage.session import create_session, stop_session
 
+def look(batches):
+    import pyarrow, pyspark
+    list(batches)
+    yield pyarrow.record_batch({"place": [pyspark.__file__], "is_loaded": ["pipeline.jobs.replay" in sys.modules]})
+
 OURS = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
 before = [os.environ.get(name) for name in OURS]
 spark = create_session(Spark(driver_memory="512m"))
 spark.range(3).write.format("delta").save("numbers")
 ids = spark.read.format("delta").load("numbers").mapInArrow(lambda batches: batches, "id bigint")
+local = Path(spark.conf.get("spark.local.dir"))
 found = {
+    "local_modes": [oct(one.stat().st_mode & 0o777) for one in (local.parent, local)],
+    "local_names": sorted({one.name.partition("-")[0] for one in local.iterdir()}),
     "java": spark.sparkContext._jvm.java.lang.System.getProperty("java.version"),
     "zone": spark.sql("SELECT current_timezone()").first()[0],
     "ids": sorted(row[0] for row in ids.collect()),
+    "worker": spark.range(0, 1, 1, 1).mapInArrow(look, "place string, is_loaded boolean").first().asDict(),
     "jvm": SparkContext._gateway.proc.pid,
 }
 stop_session(spark)
+found["local_is_left"] = local.exists()
 found["environment_is_as_before"] = [os.environ.get(name) for name in OURS] == before
 print(json.dumps(found))
 """
@@ -53,6 +63,19 @@ def test_spark_delta_and_python_workers_run_on_the_packaged_java_in_utc(session_
     _, found, _ = session_run
     assert found["java"].startswith("21.")
     assert (found["zone"], found["ids"], found["environment_is_as_before"]) == ("UTC", [0, 1, 2], True)
+
+
+def test_workers_have_our_modules_at_hand_and_pyspark_from_its_folder(session_run):
+    _, found, _ = session_run
+    assert found["worker"]["is_loaded"]
+    assert ".zip" not in found["worker"]["place"]
+
+
+def test_what_is_shuffled_is_for_one_user_and_gone_after(session_run):
+    _, found, _ = session_run
+    assert found["local_modes"] == ["0o700", "0o700"]
+    assert "blockmgr" in found["local_names"]
+    assert not found["local_is_left"]
 
 
 def test_nothing_is_said_on_stderr(session_run):

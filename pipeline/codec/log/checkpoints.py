@@ -132,9 +132,9 @@ def check_producer_snapshot(data: bytes, *, path: Path | str | None = None) -> N
     version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
     if version != SNAPSHOT_VERSION:
         raise InputError(f"snapshot version {version}, expected 1", path=path, position=0, first_bytes=data)
-    found = google_crc32c.value(data[_SNAPSHOT_CRC_FROM:])
-    if found != crc:
-        reason = f"CRC-32C of the snapshot is {found}, expected {crc}"
+    computed = google_crc32c.value(data[_SNAPSHOT_CRC_FROM:])
+    if computed != crc:
+        reason = f"CRC-32C of the snapshot is {computed}, expected {crc}"
         raise InputError(reason, path=path, position=2, first_bytes=data[2:])
     if count < 0 or _SNAPSHOT_HEADER.size + count * _PRODUCER_BYTES > len(data):
         reason = f"{count} producers do not fit into {len(data)} bytes"

@@ -106,8 +106,8 @@ def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
     for magic, covers_from, checksum in ((0, 16, zlib.crc32), (1, 16, zlib.crc32), (2, 21, google_crc32c.value)):
         mine = np.flatnonzero(rows["magic"] == magic)
         spans = zip((rows["position"][mine] + covers_from).tolist(), ends[mine].tolist(), strict=True)
-        found = np.array([checksum(data[start:end]) for start, end in spans], np.uint32)
-        wrong = mine[found != rows["crc"][mine]]
+        computed = np.array([checksum(data[start:end]) for start, end in spans], np.uint32)
+        wrong = mine[computed != rows["crc"][mine]]
         rows["crc_ok"][wrong], rows["flaw"][wrong] = False, Flaw.CRC
 
 

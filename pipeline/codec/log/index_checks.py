@@ -26,43 +26,43 @@ MAX_PROBLEMS = 100
 
 def check_offset_index(path: str, index: OffsetIndex, scan: HeaderScan) -> tuple[Problem, ...]:
     """Compares an `.index`, at `path`, with all batches of its segment; problems are at the position of the entry."""
-    found = _Findings(path, index)
+    findings = _Findings(path, index)
     offset, position = index.offset, index.position
     batch = np.searchsorted(scan.position, position)
     starts_batch = _take(scan.position, batch, -1) == position
-    found.add(~starts_batch, lambda i: f"position {position[i]} is not where a batch starts")
+    findings.add(~starts_batch, lambda i: f"position {position[i]} is not where a batch starts")
     disorder = np.zeros(len(offset), np.bool_)
     disorder[1:] = (offset[1:] <= offset[:-1]) | (position[1:] <= position[:-1])
-    found.add(disorder, lambda i: f"offset {offset[i]} at {position[i]} is not above the entry before")
+    findings.add(disorder, lambda i: f"offset {offset[i]} at {position[i]} is not above the entry before")
     ends = np.sort(scan.last_offset)
     ends_batch = _take(ends, np.searchsorted(ends, offset), -1) == offset
     old = (_take(scan.rows["magic"], batch, 2) < 2) & (_take(scan.base_offset, batch, -1) == offset)
     ends_none = starts_batch & ~ends_batch & ~old
-    found.add(ends_none, lambda i: f"offset {offset[i]} is not the last offset of any batch")
+    findings.add(ends_none, lambda i: f"offset {offset[i]} is not the last offset of any batch")
     before_position = starts_batch & (offset < _take(scan.base_offset, batch, 0))
     next_base = np.append(_take(scan.base_offset, batch[1:], np.iinfo(np.int64).max), np.iinfo(np.int64).max)
     outside = ends_batch & (before_position | (offset >= next_base)) & ~disorder
-    found.add(outside, lambda i: f"offset {offset[i]} is not in the append that starts at {position[i]}")
-    return found.limited()
+    findings.add(outside, lambda i: f"offset {offset[i]} is not in the append that starts at {position[i]}")
+    return findings.limited()
 
 
 def check_time_index(path: str, index: TimeIndex, scan: HeaderScan) -> tuple[Problem, ...]:
     """Compares a `.timeindex` with all batches of its segment, as `check_offset_index` does."""
-    found = _Findings(path, index)
+    findings = _Findings(path, index)
     stamps, offset = index.timestamp_ms, index.offset
     disorder = np.zeros(len(stamps), np.bool_)
     disorder[1:] = (stamps[1:] <= stamps[:-1]) | (offset[1:] < offset[:-1])
-    found.add(disorder, lambda i: f"timestamp {stamps[i]} is not above that of the entry before")
+    findings.add(disorder, lambda i: f"timestamp {stamps[i]} is not above that of the entry before")
     batch = np.searchsorted(scan.last_offset, offset)  # the batch that holds the offset, or the next one left after it
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= offset)
-    found.add(~is_held, lambda i: f"offset {offset[i]} is in no batch")
+    findings.add(~is_held, lambda i: f"offset {offset[i]} is in no batch")
     largest_so_far = np.maximum.accumulate(scan.max_timestamp_ms) if len(scan) else scan.max_timestamp_ms
     largest = _take(largest_so_far, batch, 0)
-    found.add(
+    findings.add(
         is_held & (largest != stamps),
         lambda i: f"timestamp {stamps[i]} at offset {offset[i]}: the largest one up to there is {largest[i]}",
     )
-    return found.limited()
+    return findings.limited()
 
 
 def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan) -> tuple[Problem, ...]:
@@ -70,18 +70,18 @@ def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan
 
     A missing ABORT marker is no problem: compaction removes it.
     """
-    found = _Findings(path, index)
+    findings = _Findings(path, index)
     first, last = index.first_offset, index.last_offset
-    found.add(first > last, lambda i: f"first offset {first[i]} after the last, {last[i]}")
+    findings.add(first > last, lambda i: f"first offset {first[i]} after the last, {last[i]}")
     batch = np.searchsorted(scan.last_offset, last)
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= last)
     is_marker = _take(scan.is_control, batch, 0).astype(np.bool_)
     is_owner = _take(scan.rows["producer_id"], batch, -1) == index.producer_id
-    found.add(
+    findings.add(
         is_held & ~(is_marker & is_owner),
         lambda i: f"offset {last[i]} is not a marker of producer {index.producer_id[i]}",
     )
-    return found.limited()
+    return findings.limited()
 
 
 class _Findings:

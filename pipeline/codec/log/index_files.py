@@ -121,8 +121,8 @@ def read_transaction_index(path: Path | str) -> TransactionIndex:
     other = np.flatnonzero(entries["version"] != 0)
     if len(other):
         position = int(other[0]) * TXN_ENTRY.itemsize
-        found = int(entries["version"][other[0]])
-        reason = f"transaction index entry of version {found}, expected 0"
+        version = int(entries["version"][other[0]])
+        reason = f"transaction index entry of version {version}, expected 0"
         raise InputError(reason, path=path, position=position, first_bytes=data[position:])
     return TransactionIndex(
         producer_id=entries["producer_id"].astype(np.int64),

@@ -163,5 +163,5 @@ def _distinct(values: NDArray[np.integer]) -> list[int]:
     ordered = np.sort(values)
     is_first = np.ones(len(ordered), np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
-    found: list[int] = ordered[is_first].tolist()
-    return found
+    distinct: list[int] = ordered[is_first].tolist()
+    return distinct

@@ -72,9 +72,9 @@ def scan_headers(
     """
     rows, problems, others, last_offset, is_placed = [], [], 0, None, True
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
-        found, more = _find_problems(str(path), chunk, last_offset, is_placed=is_placed)
+        chunk_problems, more = _find_problems(str(path), chunk, last_offset, is_placed=is_placed)
         rows.append(chunk.rows)
-        problems += found
+        problems += chunk_problems
         others += more
         last_offset = chunk.last_offset(last_offset)
         is_placed = bool(_list_placed(chunk.rows, first=is_placed)[-1])

@@ -116,18 +116,18 @@ class ExpositionReader:
         if self._is_unwanted(stripped):
             page.sample_count += 1
             return
-        found = _LINE.fullmatch(stripped)
-        if found is None:
+        match = _LINE.fullmatch(stripped)
+        if match is None:
             page.bad_lines.append(BadLine(number, "a line that is not a sample"))
             return
         try:
-            value = float(found["value"])
-            timestamp = None if found["timestamp"] is None else float(found["timestamp"])
+            value = float(match["value"])
+            timestamp = None if match["timestamp"] is None else float(match["timestamp"])
         except ValueError:  # whose words are the line's
             page.bad_lines.append(BadLine(number, "a line that is not a sample: value or timestamp is not a number"))
             return
         try:
-            place = self._place_of(found["series"].rstrip(), found["name"], found["labels"] or "")
+            place = self._place_of(match["series"].rstrip(), match["name"], match["labels"] or "")
         except ValueError as error:
             page.bad_lines.append(BadLine(number, f"a line that is not a sample: {error}"))
             return

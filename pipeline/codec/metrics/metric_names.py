@@ -129,13 +129,13 @@ def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
         for name, forms in FORMS_BY_NAME.items()
         if all(form.metric.meaning not in seen for form in forms)
     }
-    found = []
+    unknown = []
     for name in plain.keys() - FORMS_BY_NAME.keys():
         alike = (known for known, metric in missing.items() if _may_be(name, metric))
         nearest = max(alike, key=lambda known: (_likeness(name, known), known), default="")
         if (likeness := _likeness(name, nearest)) >= _LEAST_LIKENESS:
-            found.append((-likeness, plain[name], nearest, missing[nearest].name))
-    return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(found)]
+            unknown.append((-likeness, plain[name], nearest, missing[nearest].name))
+    return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(unknown)]
 
 
 def _may_be(name: str, metric: Metric) -> bool:

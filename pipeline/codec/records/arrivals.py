@@ -131,19 +131,19 @@ class ArrivalPacker:
         if self._secret is None:
             lengths = scan.key_length
             return np.where(lengths < 0, NULL_KEY, np.where(lengths == 0, EMPTY_KEY, SOME_KEY)).astype(np.int64)
-        found = np.empty(len(scan), np.int64)
+        numbers = np.empty(len(scan), np.int64)
         at = 0
         while at < len(scan):
             indexes, new = self._table.number(scan, scan.key_length, at)
             ids = make_key_ids(self._secret, new.to_pylist(), is_clear=self._is_clear)
             self._numbers = np.append(self._numbers, np.array([number_of_id(key_id) for key_id in ids], np.int64))
             # The number of a null key stands last, where the index -1 finds it.
-            found[at : at + len(indexes)] = np.append(self._numbers, NULL_KEY)[indexes]
+            numbers[at : at + len(indexes)] = np.append(self._numbers, NULL_KEY)[indexes]
             at += len(indexes)
             if at < len(scan):
                 self._table.keep(np.empty(0, np.int64))
                 self._numbers = self._numbers[:0]
-        return found
+        return numbers
 
 
 def _place_records(

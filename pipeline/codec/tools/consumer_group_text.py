@@ -38,18 +38,18 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
 def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str]]]:
     header: list[str] = []
     starts: list[int] = []
-    found = False
+    has_header = False
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
         if words[:1] == ["GROUP"]:
             header = words if _NEEDED in words else []
             starts = [match.start() for match in _WORD.finditer(line)]
-            found = found or bool(header)
+            has_header = has_header or bool(header)
         elif header and words:
             columns = _cut_columns(starts, header, line) or _match_columns(header, words)
             if columns is not None:
                 yield number, columns
-    if not found:
+    if not has_header:
         raise InputError(f"no table with a column {_NEEDED}", path=path)
 
 

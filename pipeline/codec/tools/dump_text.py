@@ -51,7 +51,7 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
     >>> find_dumped_files(b"words\nDumping t-0/00000000000000000000.log\n")
     [(6, 't-0/00000000000000000000.log')]
     """
-    return [(found.start(), found["path"].decode(errors="replace")) for found in _DUMPING_LINE.finditer(data)]
+    return [(line.start(), line["path"].decode(errors="replace")) for line in _DUMPING_LINE.finditer(data)]
 
 
 @parser
@@ -61,24 +61,24 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
     Raises:
         InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
-    found = DumpedSegment([], [], [])
+    segment = DumpedSegment([], [], [])
     for number, line in _list_quoted(text, path):
         if line.startswith(("baseOffset: ", "offset: ")):
             try:
                 batch = _parse_batch(line.split())
             except (KeyError, ValueError):  # their words are the line's
                 raise InputError("a batch's line that does not parse", path=path, position=number) from None
-            found.wrong_checksums.extend([] if "isvalid: true" in line else [len(found.batches)])
-            found.batches.append(batch)
-        elif _COMPLAINT.match(line) or (found.complaints and line.startswith("  ")):
-            found.complaints.append(line)
+            segment.wrong_checksums.extend([] if "isvalid: true" in line else [len(segment.batches)])
+            segment.batches.append(batch)
+        elif _COMPLAINT.match(line) or (segment.complaints and line.startswith("  ")):
+            segment.complaints.append(line)
         elif _RECORD.match(line):
             reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
             reason += "without --print-data-log, --deep-iteration and decoders"
             raise InputError(reason, path=path, position=number)
         elif line.strip() and not _START.fullmatch(line.strip()):
             raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
-    return found
+    return segment
 
 
 def _list_quoted(text: str, path: Path | str | None) -> list[tuple[int, str]]:

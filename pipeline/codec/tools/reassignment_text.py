@@ -58,26 +58,26 @@ def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> t
     Raises:
         InputError: No status in it, or a line that is not one; `position` is the line number.
     """
-    found = []
+    statuses = []
     for number, line in enumerate(text.splitlines(), start=1):
         status = _parse_status(line.strip())
         if status is not None:
-            found.append(status)
+            statuses.append(status)
         elif line.strip() and not line.startswith(_REASSIGNMENT_WORDS):
             raise InputError("not a line of kafka-reassign-partitions --verify", path=path, position=number)
-    if not found:
+    if not statuses:
         raise InputError("no status of a reassignment", path=path)
-    return tuple(found)
+    return tuple(statuses)
 
 
 def _parse_status(line: str) -> ReassignmentStatus | None:
     match = next((match for pattern in _STATUSES if (match := pattern.fullmatch(line))), None)
     if match is None:
         return None
-    found = match.groupdict()
-    status = ", ".join(part for part in (found["status"], found.get("but")) if part).removesuffix(".")
-    broker_id = None if found.get("broker") is None else int(found["broker"])
-    return ReassignmentStatus(TopicPartition(found["name"], int(found["number"])), status, broker_id)
+    fields = match.groupdict()
+    status = ", ".join(part for part in (fields["status"], fields.get("but")) if part).removesuffix(".")
+    broker_id = None if fields.get("broker") is None else int(fields["broker"])
+    return ReassignmentStatus(TopicPartition(fields["name"], int(fields["number"])), status, broker_id)
 
 
 def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
@@ -113,10 +113,10 @@ def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tup
     >>> parse_reassignment('{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0]}]}')
     {('orders', 1): (2, 0)}
     """
-    found = {}
+    reassignment = {}
     for one in json.loads(text)["partitions"]:
         replicas = tuple(int(replica) for replica in one["replicas"])
         if not replicas or len({*replicas}) < len(replicas):
             raise InputError(f"replicas {list(replicas)} of a partition; expected some, each once", path=path)
-        found[str(one["topic"]), int(one["partition"])] = replicas
-    return found
+        reassignment[str(one["topic"]), int(one["partition"])] = replicas
+    return reassignment

@@ -1,15 +1,18 @@
-"""Brokers, partitions, consumer groups, segment files and what was wrong: few rows, through delta-rs."""
+"""Brokers, consumer groups, segment files and what was wrong, through delta-rs; partitions' states by tasks."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from pipeline.jobs.ingest.found import Found
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.cluster import ClusterState
+from pipeline.model.cluster import ClusterHistory
+from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.model.window_state import PartitionKey
-from pipeline.runs import RunContext
+from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     WindowState,
     compacted_topics,
@@ -27,13 +30,28 @@ from pipeline.sources.files.file_rows import (
     iter_segment_rows,
 )
 from pipeline.sources.source import ClusterReading
+from pipeline.stages import map_tasks
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.rows import merge_rows
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 
 
+class _Described(NamedTuple):
+    """A window whose rows are written, and what its batches prove; a task computes the cluster's state at its end."""
+
+    window: TimeWindow
+    epochs: Mapping[PartitionKey, int]  # the largest leader epoch among each partition's batches
+    newest: TimeWindow | None = None  # the window that a live cluster's state was observed for
+    is_stored: bool = False  # an earlier run observed it: its rows stay, but for who led at its end
+
+    def find_state(self, history: ClusterHistory) -> WindowState:
+        (known,) = list_window_states(history, (self.window,), {self.window.start_ms: self.epochs}, self.newest)
+        return known
+
+
 def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
-    """Brokers, partitions' states and consumer groups, through delta-rs: few rows."""
+    """Brokers and consumer groups, through delta-rs: few rows; partitions' states by tasks, window by window."""
     reading = found.reading
     observed = _observed_before(run, reading) if reading.live else set()
     gone = expired.get(reading.record_source, set())
@@ -41,23 +59,35 @@ def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWind
     now = _windows_of_now(run, reading)
     again = tuple(sorted(observed - gone))
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
-    name, history = run.cluster_name, reading.history
     epochs = _newest_epochs(found)
-    states = [*list_window_states(history, fresh, epochs, reading.newest), *list_window_states(history, now)]
-    led = {known.window.start_ms: known.state for known in list_window_states(history, again, epochs)}
+    described = [
+        *(_Described(window, epochs.get(window.start_ms, {}), reading.newest) for window in fresh),
+        *(_Described(window, {}) for window in now),
+    ]
     plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
-        (BROKERS, _broker_rows(name, reading, states, {reading.newest, *now}), (*fresh, *now)),
-        (
-            CLUSTER_STATE,
-            (
-                *iter_cluster_state_rows(name, reading.replicas, states, reading.relative, moving=reading.moving),
-                *_observed_rows(run, led, again),
-            ),
-            (*fresh, *now, *again),
-        ),
+        (BROKERS, _broker_rows(run.cluster_name, reading, described, {reading.newest, *now}), (*fresh, *now)),
         (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
     )
-    return {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
+    versions = {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
+    described += [_Described(window, epochs.get(window.start_ms, {}), is_stored=True) for window in again]
+    if not described:
+        return versions
+    windows = tuple(one.window for one in described)
+    of_partitions = replace(reading, tree=LogTree(), groups=(), groups_now=(), live=None, collected=None)
+    work = partial(_state_rows, run, of_partitions)
+    kernel = run.to_files(work, (CLUSTER_STATE,), windows)
+    states = map_tasks(found.staging.spark, described, kernel, WRITTEN)
+    return versions | run.replace_by_files("describe partitions", states, (CLUSTER_STATE,), windows)
+
+
+def _state_rows(run: RunContext, reading: ClusterReading, one: _Described) -> TableRows:
+    """Kernel: rows of one window."""
+    known, name = one.find_state(reading.history), run.cluster_name
+    if one.is_stored:
+        yield CLUSTER_STATE.name, with_leaders(run.rows(CLUSTER_STATE, (one.window,)), known.state)
+    else:
+        rows = iter_cluster_state_rows(name, reading.replicas, (known,), reading.relative, moving=reading.moving)
+        yield CLUSTER_STATE.name, rows
 
 
 def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindow, ...]:
@@ -69,23 +99,15 @@ def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindo
     return (window,) if window.start_ms >= run.span.end_ms else ()
 
 
-def _observed_rows(
-    run: RunContext, led: Mapping[int, ClusterState], windows: Sequence[TimeWindow]
-) -> Iterator[dict[str, Any]]:
-    """Stored rows of windows that an earlier run observed, with those who led at their ends as far as that is known now."""
-    if windows:
-        for row in run.rows(CLUSTER_STATE, windows):
-            yield from with_leaders([row], led[milliseconds_of(row["window_start"])])
-
-
 def _broker_rows(
-    name: str, reading: ClusterReading, states: Sequence[WindowState], present: Collection[TimeWindow | None]
+    name: str, reading: ClusterReading, described: Sequence[_Described], present: Collection[TimeWindow | None]
 ) -> Iterator[dict[str, Any]]:
     """Rows of brokers; volumes and configs are of now, and belong to the windows that the present state is of."""
-    for state in states:
-        is_present = state.window in present
+    for one in described:
+        is_present = one.window in present
         disks = disk_columns(reading.replicas, reading.spaces if is_present else {}, reading.relative)
         configs = reading.broker_configs if is_present else {}
+        state = one.find_state(reading.history)
         yield from iter_broker_rows(name, reading.history, reading.directory_counts, [state], configs, disks=disks)
 
 

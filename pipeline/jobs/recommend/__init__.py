@@ -59,7 +59,9 @@ def run(
     """
     if not windows:
         return JobReport()
-    ensure_tables(run.warehouse, (PROMISES, INCIDENTS, ALERT_OUTBOX))  # an older warehouse lacks columns of them
+    ensure_tables(
+        run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX)
+    )  # an older warehouse lacks columns of them
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
         gate = _gate_of(run, row)
@@ -250,14 +252,16 @@ def _healed(
     name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
     rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None]
     sizes = sum_topics(loads)
-    doubts = load_doubts(run, window, {row["topic"] for row in rows}, sizes)
+    doubts = load_doubts(run, window, {row["topic"] for row in rows}, sizes, name or "")
     return predict_healed(shares, rows, doubts, topic_bytes=sizes)
 
 
-def load_doubts(run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int]) -> Doubts:
-    """Which replays of a window are doubted, and by how much; `sizes`: bytes of every topic."""
+def load_doubts(
+    run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int], candidate: str = IN_USE
+) -> Doubts:
+    """Which replays of a window under a candidate are doubted, and by how much; `sizes`: bytes of every topic."""
     rows = run.rows(SCENARIO_COMPARISON, (window,))
-    trust = {row["topic"]: row["trust"] for row in rows if row["candidate"] == IN_USE}
+    trust = {row["topic"]: row["trust"] for row in rows if row["candidate"] == candidate}
     return weigh_doubts(topics, trust, {row["topic"]: row for row in run.rows(BACK_TESTS, (window,))}, sizes)
 
 

@@ -20,7 +20,8 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
-from pipeline.tables.sessions import PRODUCER_SESSIONS
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_NODES
 
 
 class PromiseLedger:
@@ -47,7 +48,7 @@ class PromiseLedger:
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_open_in(start_ms)}
+        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_known_in(window)}
         mailed = {
             name_promise(one)
             for one in self._advice
@@ -110,11 +111,15 @@ class MailedAdvice:
 
     window_start_ms: int
     subject: str
+    left_ms: int  # when the message left
     ended_ms: int | None  # window that ended the incident
 
-    def is_open_in(self, window_start_ms: int) -> bool:
-        """Whether the incident goes on in a window, or ends in it."""
-        return self.ended_ms is None or window_start_ms <= self.ended_ms
+    def is_known_in(self, window: TimeWindow) -> bool:
+        """Whether people knew it before the window's end, and the incident goes on in it, or ends in it.
+
+        By the window's end, not by what has left so far: a window judged again is judged as it was.
+        """
+        return self.left_ms <= window.end_ms and (self.ended_ms is None or window.start_ms <= self.ended_ms)
 
 
 def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
@@ -136,10 +141,15 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvi
     if not changes:
         return []
     names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
-    columns = ("incident_id", "window_start", "state")
+    columns = ("incident_id", "window_start", "state", "delivered_at")
     told = run.load(ALERT_OUTBOX, None, columns, where=f"delivered_at IS NOT NULL AND incident_id IN ({names})")
     return [
-        MailedAdvice(milliseconds_of(row["window_start"]), changes[row["incident_id"]].subject, ended_ms)
+        MailedAdvice(
+            milliseconds_of(row["window_start"]),
+            changes[row["incident_id"]].subject,
+            milliseconds_of(row["delivered_at"]),
+            ended_ms,
+        )
         for row in told.to_pylist()
         if row["state"] not in ENDED
         for ended_ms in [_find_end(changes, row["incident_id"])]
@@ -152,6 +162,19 @@ def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | 
     if last is None or last.is_open:
         return None
     return last.window_start_ms if last.merged_into is None else _find_end(changes, last.merged_into)
+
+
+def _read_versions(run: RunContext, windows: Sequence[TimeWindow]) -> dict[tuple[int, int], str]:
+    """The version of each producer session's client, where metrics name it and all that bear its `client.id` agree."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for row in run.rows(PRODUCER_NODES, windows, ("client_id", "client_version")):
+        if row["client_version"]:
+            told[row["client_id"]].add(row["client_version"])
+    return {
+        (row["producer_id"], row["producer_epoch"]): next(iter(versions))
+        for row in run.rows(SERVICE_MODELS, windows, ("producer_id", "producer_epoch", "client_id"))
+        if len(versions := told.get(row["client_id"] or "", set())) == 1
+    }
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
@@ -177,6 +200,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
         keyed=frozenset(row["topic"] for row in run.rows(TOPIC_HEALTH, windows) if row["placement"] == "keys"),
         sessions=sessions,
+        client_versions=_read_versions(run, windows),
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={

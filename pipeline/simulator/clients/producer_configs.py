@@ -87,8 +87,8 @@ class ConfigKey:
         value = None if text is None or is_null else self._parse_type(text.strip())
         may_be_null = is_null and (not self.valid or self.default == "null")
         if not may_be_null and (value is None or not self._is_valid(value)):
-            found = "null" if is_null else repr(text)
-            raise WrongSettingError(self.name, f"{found}; expected {self.describe_valid()}")
+            shown = "null" if is_null else repr(text)
+            raise WrongSettingError(self.name, f"{shown}; expected {self.describe_valid()}")
         return value
 
     def _parse_type(self, text: str) -> Value:

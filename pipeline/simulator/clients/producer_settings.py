@@ -189,9 +189,9 @@ def _choose_java_strategy(read: ProducerConfiguration) -> str:
             return "java-builtin-uniform"
         return find_strategies(JAVA, read.version)[0].name
     setting = str(class_name).rpartition(".")[2]
-    found = find_strategies(JAVA, read.version, setting)
-    if found:
-        return found[0].name
+    strategies = find_strategies(JAVA, read.version, setting)
+    if strategies:
+        return strategies[0].name
     if setting in _JAVA_CLASSES:
         raise WrongSettingError("partitioner.class", f"{JAVA} {read.version} has no {setting}")
     raise read.refuse(

@@ -167,8 +167,8 @@ class TopicSection(ScenarioPart):
         if not led:
             raise ValueError("no partition has a leader; expected at least one")
         if self.metadata_order is not None and sorted(self.metadata_order) != led:
-            found = f"found {list(self.metadata_order)}; expected each partition with a leader once: {led}"
-            raise WrongValuesError((("metadata_order",), found))
+            problem = f"found {list(self.metadata_order)}; expected each partition with a leader once: {led}"
+            raise WrongValuesError((("metadata_order",), problem))
         return self
 
 

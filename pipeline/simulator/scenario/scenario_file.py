@@ -15,10 +15,9 @@ from pipeline.errors import ConfigError
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.racks import describe_racks
 from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
-from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
+from pipeline.simulator.scenario.scenario_section import Evidence, ProducerSection, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"  # name of the only variant of a file without variants
@@ -56,8 +55,8 @@ class ScenarioFile:
 
 def list_built_ins() -> tuple[str, ...]:
     """Names of the scenarios that come with the package."""
-    found = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
-    return tuple(sorted(path.name.removesuffix(".yaml") for path in found if path.name.endswith(".yaml")))
+    entries = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in entries if path.name.endswith(".yaml")))
 
 
 def load_scenario(name: str) -> ScenarioFile:

@@ -93,11 +93,11 @@ def _name_pair(one: _Told, other: _Told) -> str:
 
 def _list_timelines(host: Host) -> _Timelines:
     state = host.manifest.state
-    found: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
+    timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
     for key, timeline in state.history.partitions.items():
-        found["partition", *key] = timeline
-    found |= {("topic", topic): one for topic, one in state.topic_configs.items()}
-    return found | {("default",): state.default_configs}
+        timelines["partition", *key] = timeline
+    timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
+    return timelines | {("default",): state.default_configs}
 
 
 def _differ(one: _Told, other: _Told) -> bool:

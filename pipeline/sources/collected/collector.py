@@ -38,7 +38,7 @@ COMMIT_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RateLimit:
     """Read rate of a collector, and its clock."""
 
     bytes_per_s: int
@@ -53,7 +53,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CollectRequest:
     """Settings of a collection."""
 
     paths: Sequence[Path]
@@ -78,21 +78,21 @@ class CollectorReport:
     problem_count: int = 0
 
 
-def collect(order: Order, landing: StoredFolder, pace: Pace) -> CollectorReport:
+def collect(request: CollectRequest, landing: StoredFolder, rate_limit: RateLimit) -> CollectorReport:
     """Collects what is new on this host.
 
     Raises:
         ConfigError: The host has no name, or was collected with other settings before.
         NothingUsableError: No log is under the paths.
     """
-    tree = discover_logs(order.paths)
+    tree = discover_logs(request.paths)
     if not tree.directories:
         raise NothingUsableError("; ".join(f"{p.path}: {p.reason}" for p in tree.problems) or "no log to collect")
-    host = order.host or "-".join(f"broker-{broker_id}" for broker_id in tree.broker_ids)
+    host = request.host or "-".join(f"broker-{broker_id}" for broker_id in tree.broker_ids)
     if not host or "/" in host or host.startswith("."):
         raise ConfigError(f"host {host!r} cannot name a folder: pass --host NAME")
     return _Collector(
-        order, tree, host, replace(landing, location=f"{landing.location.rstrip('/')}/{host}"), pace
+        request, tree, host, replace(landing, location=f"{landing.location.rstrip('/')}/{host}"), rate_limit
     ).run()
 
 
@@ -117,10 +117,12 @@ def collector_settings(config: PipelineConfig, cluster: str, as_of_ms: int) -> S
 
 
 class _Collector:
-    def __init__(self, order: Order, tree: LogTree, host: str, folder: StoredFolder, pace: Pace) -> None:
-        self._order, self._tree, self._folder, self._pace = order, tree, folder, pace
-        self._root = Path(os.path.commonpath([Path(path).absolute() for path in order.paths]))
-        self._settings = collector_settings(order.config, order.cluster, order.as_of_ms)
+    def __init__(
+        self, request: CollectRequest, tree: LogTree, host: str, folder: StoredFolder, rate_limit: RateLimit
+    ) -> None:
+        self._request, self._tree, self._folder, self._rate_limit = request, tree, folder, rate_limit
+        self._root = Path(os.path.commonpath([Path(path).absolute() for path in request.paths]))
+        self._settings = collector_settings(request.config, request.cluster, request.as_of_ms)
         self._collected_as = CollectedAs.of(self._settings)
         self._before = read_manifest(folder)
         if self._before is not None and self._before.collected_as != self._collected_as:
@@ -134,35 +136,35 @@ class _Collector:
         self.done = CollectorReport(host)
 
     def run(self) -> CollectorReport:
-        order = self._order
+        request = self._request
         self._delete_orphans()
         history, problems = read_cluster_history(self._tree)
         replicas, replica_problems = read_replica_states(self._tree)
-        found = [*self._tree.problems, *problems, *replica_problems]
-        began_s = self._pace.clock()
-        for directory, partition in self._choose(history.state_at(order.as_of_ms)):
+        all_problems = [*self._tree.problems, *problems, *replica_problems]
+        began_s = self._rate_limit.clock()
+        for directory, partition in self._choose(history.state_at(request.as_of_ms)):
             try:
                 for unit in self._read(directory, partition):
                     self._take(unit)
-                    self._pace.keep(self.done.read_bytes, began_s)
-                    if self._held_bytes >= order.commit_bytes:
+                    self._rate_limit.keep(self.done.read_bytes, began_s)
+                    if self._held_bytes >= request.commit_bytes:
                         self._commit(self._before.collected_at_ms if self._before else -1)
             except OSError as error:
-                found.append(Problem.of_error(partition.path, error))
-        self.done.problem_count = len(found)
+                all_problems.append(Problem.of_error(partition.path, error))
+        self.done.problem_count = len(all_problems)
         tree = LogTree(directories=tuple(map(self._renamed, self._tree.directories)))
         state = HostState.of(
             tree,
             history if history.state_source == CLUSTER_METADATA else None,
             replicas=tuple(replace(one, log_directory=self._name(one.log_directory)) for one in replicas),
-            problems=tuple(replace(one, path=self._name(one.path)) for one in found),
+            problems=tuple(replace(one, path=self._name(one.path)) for one in all_problems),
         )
-        self._commit(order.as_of_ms, state)
+        self._commit(request.as_of_ms, state)
         return self.done
 
     def _choose(self, state: ClusterState) -> list[tuple[LogDirectory, PartitionDirectory]]:
         """Chooses the live partitions that this broker leads or may lead; the longer log where two disks hold one."""
-        topics, leaders = self._order.config.clusters[self._order.cluster].topics, state.leaders
+        topics, leaders = self._request.config.clusters[self._request.cluster].topics, state.leaders
         chosen: dict[tuple[str, str, int], tuple[LogDirectory, PartitionDirectory]] = {}
         for directory, partition in self._tree.iter_partitions(kind=DirectoryKind.LIVE):
             leader = leaders.get(partition.topic_partition, directory.broker_id)
@@ -179,7 +181,7 @@ class _Collector:
     def _read(self, directory: LogDirectory, partition: PartitionDirectory) -> Iterable[ReadUnit]:
         progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
         reads = plan_reads([(directory, partition)])
-        return read_partition(reads, progress, self._settings, name=self._name, unit_bytes=self._order.unit_bytes)
+        return read_partition(reads, progress, self._settings, name=self._name, unit_bytes=self._request.unit_bytes)
 
     def _take(self, unit: ReadUnit) -> None:
         for piece in unit.pieces:
@@ -187,12 +189,12 @@ class _Collector:
                 self._held[piece.kind].append(piece.rows)
         self._held_bytes += unit.read_bytes
         self.done.read_bytes += unit.read_bytes
-        progress = unit.progress.model_copy(update={"collected_at_ms": self._order.as_of_ms})
+        progress = unit.progress.model_copy(update={"collected_at_ms": self._request.as_of_ms})
         self._progress[progress.key] = progress
 
     def _commit(self, collected_at_ms: int, state: HostState | None = None) -> None:
         """Writes the buffered parts, then the manifest, then deletes expired parts."""
-        oldest_ms = self._order.as_of_ms - self._order.keep_ms
+        oldest_ms = self._request.as_of_ms - self._request.keep_ms
         newest_ms = max((_newest(rows) for rows in self._held[Kind.BATCHES]), default=-1)
         for kind, tables in self._held.items():
             if tables:
@@ -219,7 +221,7 @@ class _Collector:
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink, compression="zstd", compression_level=9, **_encode(kind, rows.schema))
         content = sink.getvalue().to_pybytes()
-        path = f"parts/{self._order.run_id}-{self._number:05d}-{kind.value}.parquet"
+        path = f"parts/{self._request.run_id}-{self._number:05d}-{kind.value}.parquet"
         self._number += 1
         self._folder.write(path, content)
         self.done.written_bytes[kind.value] += len(content)
@@ -233,14 +235,14 @@ class _Collector:
             start_ms=start_ms,
             end_ms=end_ms,
             newest_ms=newest_ms,
-            collected_at_ms=self._order.as_of_ms,
+            collected_at_ms=self._request.as_of_ms,
         )
 
     def _delete_orphans(self) -> None:
         """Deletes parts that no manifest names, once they are so old that no collector can be about to name them."""
         named = {part.path for part in self._parts}
         for path, written_at_ms, _ in self._folder.files("parts"):
-            if path not in named and written_at_ms < self._order.as_of_ms - DAY_MS:
+            if path not in named and written_at_ms < self._request.as_of_ms - DAY_MS:
                 self._folder.delete(path)
 
     def _name(self, path: str) -> str:
@@ -290,8 +292,8 @@ def _reach(rows: pa.Table) -> tuple[int, int]:
         starts = rows["window_start_ms"]
     else:
         starts = pc.divide(rows["window_start"].cast(pa.int64()), 1000)
-    found = pc.min_max(starts).as_py()
-    return (-1, -1) if found["min"] is None else (found["min"], found["max"])
+    bounds = pc.min_max(starts).as_py()
+    return (-1, -1) if bounds["min"] is None else (bounds["min"], bounds["max"])
 
 
 def _newest(rows: pa.Table) -> int:

@@ -92,13 +92,13 @@ def _is_of(term: LeaderTerm, topic_id: str) -> bool:
 
 
 def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
-    found: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
+    ranges: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
     for row in iter_window_rows(host, span):
-        of_key = found[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
+        of_key = ranges[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
         start_ms, first, last = (int(row[name]) for name in ("window_start_ms", "first_offset", "last_offset"))
         known = of_key.get(start_ms, (first, last))
         of_key[start_ms] = min(known[0], first), max(known[1], last)
-    return found
+    return ranges
 
 
 def _first_offset(host: Host, key: PartitionId, ranges: _Ranges) -> int:

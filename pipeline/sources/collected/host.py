@@ -101,11 +101,13 @@ def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = 
 
 def _check_rows(metadata: pq.FileMetaData, part: Part, path: str) -> None:
     """Refuses a part with more rows than a collector commits, or than its manifest says."""
-    found = metadata.num_rows
-    if found > _MOST_ROWS or (part.kind != Kind.ARRIVALS.value and found != part.row_count) or found > part.row_count:
-        reason = (
-            f"it has {found:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
-        )
+    row_count = metadata.num_rows
+    if (
+        row_count > _MOST_ROWS
+        or (part.kind != Kind.ARRIVALS.value and row_count != part.row_count)
+        or row_count > part.row_count
+    ):
+        reason = f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
         raise InputError(f"{reason}: {_ADVICE}", path=path)
 
 

@@ -109,10 +109,10 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
             for one in directory.partitions:
                 if one.kind is DirectoryKind.LIVE and not one.is_cluster_metadata:
                     claims[*node, one.topic, one.partition].add(host.name)
-    found = sorted({(str(key[0]), ", ".join(sorted(names))) for key, names in claims.items() if len(names) > 1})
+    disputed = sorted({(str(key[0]), ", ".join(sorted(names))) for key, names in claims.items() if len(names) > 1})
     return [
         f"{names} say they hold the same logs of broker {broker}: delete the folder that no collector writes"
-        for broker, names in found
+        for broker, names in disputed
     ]
 
 
@@ -169,7 +169,7 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
 
     A segment that is complete may end before the next one's first offset: the cleaner took what was between.
     """
-    found = []
+    overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         begins = _list_beginnings(host)
         for progress in host.manifest.progress:
@@ -177,11 +177,11 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
             is_settled = progress.collected_at_ms <= host.manifest.collected_at_ms
             if progress.key in of_host and progress.key in begins and is_settled and progress.next_offset not in ends:
-                found.append(
+                overstated.append(
                     f"{host.name} says it read {progress.topic}-{progress.partition} up to offset "
                     f"{progress.next_offset}, and its batches end at {last}"
                 )
-    return found
+    return overstated
 
 
 def _list_beginnings(host: Host) -> dict[tuple[str, str, int], set[int]]:

@@ -69,12 +69,12 @@ def _read_stretch(
     known = progress if progress is not None and progress.base_offset == read.base_offset else None
     next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
     headers, start, end = _scan_on(read, known, next_offset, unit_bytes)
-    found, is_end = _cut(headers, read, is_last=end == headers.file_bytes)
-    if not len(found) and not is_end:
+    committed, is_end = _cut(headers, read, is_last=end == headers.file_bytes)
+    if not len(committed) and not is_end:
         return None
     next_base_offset = read.next_base_offset if is_end else -1
-    scanned = place_batches(found, settings.as_of_ms, next_offset, next_base_offset)
-    scanned = with_file_facts(read, replace(scanned, times=_time(found, known, settings.as_of_ms)))
+    scanned = place_batches(committed, settings.as_of_ms, next_offset, next_base_offset)
+    scanned = with_file_facts(read, replace(scanned, times=_time(committed, known, settings.as_of_ms)))
     totals = _add(known, read, scanned)
     return ReadUnit(
         pieces=tuple(_make_pieces(read, scanned, settings, totals, name)),

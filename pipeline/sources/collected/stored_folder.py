@@ -88,11 +88,13 @@ class StoredFolder:
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
         try:
-            found = self._system.get_file_info(fs.FileSelector(self._path(name), allow_not_found=True, recursive=True))
+            entries = self._system.get_file_info(
+                fs.FileSelector(self._path(name), allow_not_found=True, recursive=True)
+            )
         except OSError as error:
             raise self._error(name, error) from error
         start = len(self._path("").rstrip("/")) + 1
-        return sorted((info.path[start:], info.mtime_ns // 1_000_000, info.size) for info in found if info.is_file)
+        return sorted((info.path[start:], info.mtime_ns // 1_000_000, info.size) for info in entries if info.is_file)
 
     def _iter_local_files(self, name: str) -> Iterator[tuple[str, int, int]]:
         """Files, links left out where they lead out of this folder or nowhere."""
@@ -102,8 +104,8 @@ class StoredFolder:
                 relative = f"{below}/{one}"
                 path = Path(folder, one)
                 if path.is_file() and not self.leads_out(relative):
-                    found = path.stat()
-                    yield relative, found.st_mtime_ns // 1_000_000, found.st_size
+                    status = path.stat()
+                    yield relative, status.st_mtime_ns // 1_000_000, status.st_size
 
     def folders(self) -> list[str]:
         """Lists the folders in this one; empty without it. A name that is not UTF-8 has lone surrogates."""

@@ -92,15 +92,15 @@ def list_window_states(
     """
     states = []
     for window in windows:
-        found = (epochs or {}).get(window.start_ms, {})
-        state, is_observed = state_of_window(history, window.end_ms, found, is_newest=window == newest)
+        window_epochs = (epochs or {}).get(window.start_ms, {})
+        state, is_observed = state_of_window(history, window.end_ms, window_epochs, is_newest=window == newest)
         at_ms = history.known_since_ms
         if at_ms is not None and history.state_source != LIVE_CLUSTER:
             at_ms = max(window.end_ms, at_ms)
         is_answer = is_observed and history.state_source == LIVE_CLUSTER
         answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
         is_closed = answer and at_ms is not None and window.end_ms <= at_ms < window.end_ms + window.duration_ms
-        steady = _list_steady(answer, found) if is_closed else frozenset()
+        steady = _list_steady(answer, window_epochs) if is_closed else frozenset()
         states.append(WindowState(window, state, is_observed, at_ms, answer, steady))
     return states
 
@@ -217,11 +217,11 @@ def iter_cluster_state_rows(
             leader = on_disk.get((partition.topic_partition, partition.leader_id))
             answer = known.observed.get(partition.topic_partition)
             for position, replica_id in enumerate(partition.replicas):
-                found = on_disk.get((partition.topic_partition, replica_id))
+                on_replica = on_disk.get((partition.topic_partition, replica_id))
                 yield {
                     "cluster": cluster,
                     **known.columns,
-                    **_partition_columns(state, partition, found),
+                    **_partition_columns(state, partition, on_replica),
                     "replica_id": replica_id,
                     "replica_position": position,
                     "observed_leader_id": None if answer is None else answer.leader_id,
@@ -232,7 +232,7 @@ def iter_cluster_state_rows(
                     if partition.isr is not None and known.tells_of(replica_id)
                     else None,
                     "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
-                    **_disk_columns(found, leader if known.is_of_window else None, relative),
+                    **_disk_columns(on_replica, leader if known.is_of_window else None, relative),
                 }
 
 
@@ -247,11 +247,11 @@ def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterato
             yield {**row, "leader_id": known.leader_id, "leader_epoch": known.leader_epoch, "is_leader": is_leader}
 
 
-def _partition_columns(state: ClusterState, partition: PartitionState, found: ReplicaState | None) -> dict[str, Any]:
+def _partition_columns(state: ClusterState, partition: PartitionState, replica: ReplicaState | None) -> dict[str, Any]:
     configs = state.topic_config(partition.topic)
     return {
         "topic": partition.topic,
-        "topic_id": partition.topic_id or (found.topic_id if found else None) or "",
+        "topic_id": partition.topic_id or (replica.topic_id if replica else None) or "",
         "partition": partition.partition,
         "leader_id": partition.leader_id,
         "leader_epoch": partition.leader_epoch,

@@ -166,12 +166,12 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
     """
     for root in paths:
         if root.is_dir():
-            found = {path for pattern in patterns for path in root.rglob(pattern)}
-            found = set(refuse_odd_paths(root, found, problems))
+            matched = {path for pattern in patterns for path in root.rglob(pattern)}
+            matched = set(refuse_odd_paths(root, matched, problems))
         else:
             named = root.parent.glob(root.name)
-            found = {root} if root.exists() else {path for path in named if path.name.isprintable()}
-        files = sorted(path for path in found if path.is_file())
+            matched = {root} if root.exists() else {path for path in named if path.name.isprintable()}
+        files = sorted(path for path in matched if path.is_file())
         if not files:
             problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
         yield from files

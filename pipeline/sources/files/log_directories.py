@@ -49,7 +49,7 @@ def discover_logs(paths: Iterable[Path | str]) -> LogTree:
     No link may lead out of a path that is given: out of a directory itself, or of a file's directory.
     """
     walk = DirectoryWalk()
-    found: list[LogDirectory] = []
+    all_directories: list[LogDirectory] = []
     for path in map(Path, paths):
         if not walk.enter(path):
             continue
@@ -61,8 +61,8 @@ def discover_logs(paths: Iterable[Path | str]) -> LogTree:
             directories = [] if alone is None else [_lone_directory(Path(alone.path).parent, alone, walk)]
         if not directories and not walk.met_again and len(walk.problems) == before:
             walk.problem(path, "no Kafka log in it")
-        found += directories
-    kept, doubles = refuse_doubles(found)
+        all_directories += directories
+    kept, doubles = refuse_doubles(all_directories)
     # files given one by one share their log directory's files, and what is wrong with those
     return LogTree(directories=kept, problems=tuple(dict.fromkeys((*walk.problems, *doubles))))
 
@@ -82,7 +82,7 @@ def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[Log
     if depth == MAX_DEPTH:
         walk.problem(path, f"more than {MAX_DEPTH} levels deep: not looked into")
         return []
-    return [found for child in listing.directories for found in _visit_directory(child, walk, depth=depth + 1)]
+    return [directory for child in listing.directories for directory in _visit_directory(child, walk, depth=depth + 1)]
 
 
 def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
@@ -147,7 +147,7 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
     )
 
 
-def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
+def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
     """Log directories without copies of a disk, by broker and path, and a problem for each copy.
 
     1. Same cluster, same node, same `directory.id`: one disk was copied. The first by path is kept, others are refused.
@@ -157,7 +157,7 @@ def refuse_doubles(found: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, .
     """
     kept: list[LogDirectory] = []
     problems: list[Problem] = []
-    ordered = sorted(_put_together(found), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
+    ordered = sorted(_put_together(directories), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
     for directory in ordered:
         twins = [other for other in kept if _is_same_node(other, directory)]
         reason = next(filter(None, (_copied_from(other, directory) for other in twins)), None)
@@ -197,9 +197,9 @@ def _shared_live_partitions(one: LogDirectory, other: LogDirectory) -> list[str]
     return [p.path for p in other.partitions if p.kind is DirectoryKind.LIVE and p.topic_partition in held]
 
 
-def _put_together(found: Iterable[LogDirectory]) -> list[LogDirectory]:
+def _put_together(directories: Iterable[LogDirectory]) -> list[LogDirectory]:
     by_path: dict[str, list[LogDirectory]] = {}
-    for directory in found:
+    for directory in directories:
         by_path.setdefault(directory.path, []).append(directory)
     return [same[0] if len(same) == 1 else _merge(same) for same in by_path.values()]
 

@@ -84,12 +84,12 @@ def _search(
         try:
             index = read_offset_index(segment.index_path, base_offset) if segment.index_path else _NO_OFFSETS
             times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
-            found = find(segment, index, times)
+            answer = find(segment, index, times)
         except (OSError, InputError) as error:
             return replace(
                 start, segment=segment, segments_passed=passed, problem=Problem.of_error(segment.path, error)
             )
-        way = replace(start, segment=segment, segments_passed=passed, index=index, time_index=times, found=found)
-        if found.batch is not None:
+        way = replace(start, segment=segment, segments_passed=passed, index=index, time_index=times, found=answer)
+        if answer.batch is not None:
             break
     return way

@@ -150,8 +150,8 @@ def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:
     Only this log is opened, however many partitions lie beside it.
     """
     patterns = (_DIRECTORY, f"*/{_DIRECTORY}", f"*/*/{_DIRECTORY}")
-    found = [path for root in paths if root.is_dir() for pattern in patterns for path in root.glob(pattern)]
-    copies = [copy for _, copy in discover_logs(sorted(set(found))).iter_partitions() if copy.is_cluster_metadata]
+    logs = [path for root in paths if root.is_dir() for pattern in patterns for path in root.glob(pattern)]
+    copies = [copy for _, copy in discover_logs(sorted(set(logs))).iter_partitions() if copy.is_cluster_metadata]
     if not copies:
         return ()
     history, _ = read_metadata_log(max(copies, key=lambda copy: copy.length))

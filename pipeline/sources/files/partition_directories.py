@@ -116,8 +116,8 @@ def _read_segment(
         return None
 
     def sibling(ending: str) -> str | None:
-        found = siblings.get(f"{path.stem}{ending}")
-        return None if found is None else str(found)
+        sibling = siblings.get(f"{path.stem}{ending}")
+        return None if sibling is None else str(sibling)
 
     return SegmentFile(
         path=str(path),

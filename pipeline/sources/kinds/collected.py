@@ -89,7 +89,7 @@ class Collected(RecordSource):
         landing = reading.collected
         hosts = () if landing is None else landing.hosts
         doubts = () if landing is None else landing.doubts
-        found = {
+        availabilities = {
             directory.broker_id
             for host in hosts
             if host.manifest.collected_at_ms >= window.end_ms
@@ -105,7 +105,7 @@ class Collected(RecordSource):
         newest = max((part.newest_ms for host in hosts for part in host.manifest.parts), default=-1)
         return SourceAvailability(
             len(expected) + len(doubts),
-            len(found & set(reading.directory_counts)),
+            len(availabilities & set(reading.directory_counts)),
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )

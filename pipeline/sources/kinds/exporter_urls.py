@@ -83,8 +83,8 @@ class ExporterUrls(PageFolder):
     def read_samples(self, question: SampleQuestion) -> MetricReading:
         """Scrapes every URL once into its folder, unless the run is about the past, and lists all pages."""
         problems = () if question.is_recorded else tuple(self._scrape(question))
-        found = super().read_samples(question)
-        return replace(found, problems={question.name: (*problems, *found.problems[question.name])})
+        reading = super().read_samples(question)
+        return replace(reading, problems={question.name: (*problems, *reading.problems[question.name])})
 
     def _scrape(self, question: SampleQuestion) -> Iterator[Problem]:
         from pipeline.sources.metrics.http_text import HttpReader, shown

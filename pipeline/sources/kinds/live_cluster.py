@@ -115,13 +115,13 @@ class LiveCluster(RecordSource, LiveSettings):
         from pipeline.sources.live.reading import read_live_cluster
 
         live = read_live_cluster(self, question, with_records=False)
-        found = replace(reading, groups_now=live.groups, problems={**reading.problems, self.column: live.problems})
+        combined = replace(reading, groups_now=live.groups, problems={**reading.problems, self.column: live.problems})
         if live.state is None:
-            return found
+            return combined
         known = {(replica.topic_partition, replica.broker_id, replica.is_future) for replica in reading.replicas}
         others = (r for r in live.state.replicas if (r.topic_partition, r.broker_id, r.is_future) not in known)
         return replace(
-            found,
+            combined,
             replicas=(*reading.replicas, *others),
             spaces=live.state.spaces,
             broker_configs=live.state.broker_configs,

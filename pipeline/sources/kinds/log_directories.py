@@ -67,6 +67,6 @@ class LogDirectories(RecordSource):
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Expected are the brokers registered at the window's end, arrived those whose disks were found."""
-        found = set(reading.directory_counts)
+        counted = set(reading.directory_counts)
         registered = set(reading.history.state_at(window.end_ms).brokers)
-        return SourceAvailability(len(registered | found), len(found), newest_ms=newest_ms)
+        return SourceAvailability(len(registered | counted), len(counted), newest_ms=newest_ms)

@@ -19,10 +19,10 @@ class ReassignVerify(TextSource):
         """Adds the partitions still being moved; a reassignment that failed is a problem."""
         from pipeline.codec.tools.reassignment_text import parse_reassignment_status
 
-        for found in self.parse(self.path, parse_reassignment_status, described) or ():
-            if found.is_running:
-                described.moving.add((found.topic_partition, found.broker_id))
-            elif not found.is_over:
-                reason = f"the reassignment of {found.topic_partition} did not come to its end: {found.status}"
+        for status in self.parse(self.path, parse_reassignment_status, described) or ():
+            if status.is_running:
+                described.moving.add((status.topic_partition, status.broker_id))
+            elif not status.is_over:
+                reason = f"the reassignment of {status.topic_partition} did not come to its end: {status.status}"
                 problem = Problem(path=str(self.path), reason=reason, severity="suspect")
                 described.problems[self.kind].append(problem)

@@ -24,6 +24,6 @@ class TopicsDescribe(TextSource):
         from pipeline.codec.tools.tool_text import parse_topics_describe
         from pipeline.model.cluster import TOPICS_DESCRIBE, ClusterHistory
 
-        found = self.parse(self.path, parse_topics_describe, described)
-        if found is not None and described.history is None:
-            described.history = ClusterHistory.always(TOPICS_DESCRIBE, found.partitions, found.configs)
+        description = self.parse(self.path, parse_topics_describe, described)
+        if description is not None and described.history is None:
+            described.history = ClusterHistory.always(TOPICS_DESCRIBE, description.partitions, description.configs)

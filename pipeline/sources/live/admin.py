@@ -117,7 +117,7 @@ def ask_offsets(
 
     Where the leader moved, the new one is asked. `failures` takes partitions and brokers that gave no answer.
     """
-    found: dict[TopicPartition, OffsetAt] = {}
+    offsets: dict[TopicPartition, OffsetAt] = {}
     wanted = dict(leaders)
     for attempt in range(ATTEMPTS):
         asked = [
@@ -131,10 +131,10 @@ def ask_offsets(
 
         answers, silent = ask_all(asked, ask)
         answered = {key: value for answer in answers for key, value in answer.items()}
-        found |= {key: value for key, value in answered.items() if isinstance(value, OffsetAt)}
-        missing = [key for key in leaders if key not in found]
+        offsets |= {key: value for key, value in answered.items() if isinstance(value, OffsetAt)}
+        missing = [key for key in leaders if key not in offsets]
         if not missing:
-            return found
+            return offsets
         failures.brokers |= silent
         reasons = {key: value for key, value in answered.items() if isinstance(value, str)}
         is_known = all(key in failures.partitions for key in missing)
@@ -145,7 +145,7 @@ def ask_offsets(
         time.sleep(PAUSES_S[attempt])
         known = ask_metadata(connection).partitions
         wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
-    return found
+    return offsets
 
 
 def _why(leader_id: int, failures: Failures, reason: str) -> str:

@@ -52,8 +52,8 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"
             reason = refused.get(question)
-            found = "answered" if reason is None else f"not answered ({reason}); {advice}"
-            yield Finding(name=question, is_ok=True, found=found)
+            answer = "answered" if reason is None else f"not answered ({reason}); {advice}"
+            yield Finding(name=question, is_ok=True, found=answer)
         if source.groups:
             yield _examine_groups(connection)
         yield _examine_records(connection, metadata)
@@ -69,11 +69,11 @@ def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Findi
             yield Finding(name=name, is_ok=True, found=f"{host}:{port}")
         else:
             advice = "see advertised.listeners of the broker, or the way to it from here"
-            found = f"advertises {host}:{port}: {failure.reason}"
-            yield Finding(name=name, is_ok=False, found=found, advice=advice)
+            complaint = f"advertises {host}:{port}: {failure.reason}"
+            yield Finding(name=name, is_ok=False, found=complaint, advice=advice)
     for broker_id in metadata.absent_brokers:
-        found = "holds replicas and is not in the cluster"
-        yield Finding(name=f"broker {broker_id}", is_ok=False, found=found, advice="see why it is away")
+        complaint = "holds replicas and is not in the cluster"
+        yield Finding(name=f"broker {broker_id}", is_ok=False, found=complaint, advice="see why it is away")
 
 
 def _examine_groups(connection: ClusterConnection) -> Finding:

@@ -71,23 +71,23 @@ def ask_topic_configs(
     connection: ClusterConnection, topics: Iterable[str], names: Sequence[str], failures: Failures
 ) -> dict[str, dict[str, str]]:
     """Values of some configs by topic, defaults included."""
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     for page in pages(topics, PAGE_TOPICS):
         resources = [(TOPIC_RESOURCE, topic, list(names)) for topic in page]
-        found |= _ask_configs(connection, resources, None, "topic configs", failures)
-    return found
+        configs |= _ask_configs(connection, resources, None, "topic configs", failures)
+    return configs
 
 
 def ask_broker_configs(
     connection: ClusterConnection, broker_ids: Iterable[int], names: Sequence[str], failures: Failures
 ) -> dict[int, dict[str, str]]:
     """Values of some configs by broker; each broker knows its own only."""
-    found: dict[int, dict[str, str]] = {}
+    configs: dict[int, dict[str, str]] = {}
     for broker_id in broker_ids:
         resources = [(BROKER_RESOURCE, str(broker_id), list(names))]
         answer = _ask_configs(connection, resources, broker_id, "broker configs", failures)
-        found |= {int(name): values for name, values in answer.items()}
-    return found
+        configs |= {int(name): values for name, values in answer.items()}
+    return configs
 
 
 def _ask_configs(
@@ -111,11 +111,11 @@ def ask_reassignments(
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Replicas being added and removed, by topic-partition."""
     try:
-        found = connection.admin.list_partition_reassignments()
+        moving = connection.admin.list_partition_reassignments()
     except (KafkaError, RuntimeError) as error:  # the library raises the latter where no controller answers
         failures.questions["reassignments"] = describe_error(error)
         return {}
     return {
         TopicPartition(key.topic, key.partition): (tuple(row["adding_replicas"]), tuple(row["removing_replicas"]))
-        for key, row in found.items()
+        for key, row in moving.items()
     }

@@ -142,11 +142,11 @@ def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
 def _skip_deleted(connection: ClusterConnection, read: FetchRead, leader_id: int, state: FetchState) -> bool:
     """Goes on at the log's present start where retention has overtaken the reading; False where there is no more."""
     key = TopicPartition(read.topic, read.partition)
-    found = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, Failures())
-    if key not in found:
+    offsets = admin.ask_offsets(connection, {key: leader_id}, admin.EARLIEST, Failures())
+    if key not in offsets:
         state.stopped = f"offset {state.next_offset} is out of range, log start offset unknown"
         return False
-    log_start = found[key].offset
+    log_start = offsets[key].offset
     if log_start <= state.next_offset:
         state.stopped = f"offset {state.next_offset} is beyond the log's end: it was cut, or the topic was recreated"
         return False

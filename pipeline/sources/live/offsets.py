@@ -58,18 +58,22 @@ def read_offset_traffic(
     """Looks up where windows begin and end: a row per partition and window with traffic, and what is unknown."""
     leaders = {key: state.partitions[key].leader_id for key in partitions if key in state.high_watermarks}
     instants = sorted({instant for window in windows for instant in (window.start_ms, window.end_ms)})
-    found = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}
+    by_instant = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}
     past = {TopicPartition(e.topic, e.partition): e for e in earlier}  # the newest of each
     rows: list[OffsetTraffic] = []
     shortfalls: list[Shortfall] = []
     for key in partitions:
-        if key not in leaders or key not in state.log_starts or any(key not in answers for answers in found.values()):
+        if (
+            key not in leaders
+            or key not in state.log_starts
+            or any(key not in answers for answers in by_instant.values())
+        ):
             shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
         high = state.high_watermarks[key]._replace(leader_epoch=_present_epoch(key, state))
-        at = {i: high if found[i][key].offset < 0 else found[i][key] for i in instants}
+        at = {i: high if by_instant[i][key].offset < 0 else by_instant[i][key] for i in instants}
         start_ms = windows[0].start_ms
-        shortfalls += find_retention(key, found[start_ms][key], state.log_starts[key].offset, start_ms)
+        shortfalls += find_retention(key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms)
         shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past.get(key))]
         rows += _rows(key, state, windows, at, _bytes_per_offset(key, state, past.get(key)))
     return tuple(rows), tuple(shortfalls)

@@ -148,10 +148,10 @@ class RangeTask:
     def _read(self, connection: ClusterConnection, read: FetchRead, given_up: set[int]) -> Iterator[Piece]:
         replies: list[tuple[bytes, HeaderScan]] = []
         keep = (lambda *reply: replies.append(reply)) if self._reads_records else None
-        found = scan_range(connection, read, self.settings.as_of_ms, given_up=given_up, on_reply=keep)
-        scanned, base_offset = found.scanned, read.start_offset
+        scan = scan_range(connection, read, self.settings.as_of_ms, given_up=given_up, on_reply=keep)
+        scanned, base_offset = scan.scanned, read.start_offset
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, self.settings.window_ms, is_file=False))
-        lost = [shortfall_row(read, reason) for reason in found.lost]
+        lost = [shortfall_row(read, reason) for reason in scan.lost]
         yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(lost, schema=SUMMARY_SCHEMA))
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)

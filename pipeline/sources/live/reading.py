@@ -170,10 +170,10 @@ def _with_plan(
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for piece in slices:
-        found, missing = plan_fetches(
+        fetches, missing = plan_fetches(
             connection, state, sorted(fetched), piece, lateness_ms=lateness_ms, as_of_ms=question.as_of_ms
         )
-        reads = join_reads(reads, found)
+        reads = join_reads(reads, fetches)
         shortfalls += missing
     others = [key for key in state.in_scope if key not in fetched]
     before = [past for past in question.earlier if past.window_start_ms < windows[0].start_ms]

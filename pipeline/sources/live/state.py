@@ -104,9 +104,9 @@ def read_live_state(
 
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
     """Describes unanswered requests as problems of the source; `name` stands for the file."""
-    found = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
-    found += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
-    problems = [Problem(path=name, reason=reason, severity="suspect") for reason in found]
+    unanswered = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
+    unanswered += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
+    problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
     problems += [
         Problem(path=f"{name}/{key}", reason=f"not read: {reason}")
         for key, reason in state.failures.partitions.items()

@@ -161,30 +161,30 @@ def names_of_page(text: str) -> set[str]:
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     """Rows of an exporter's page; `reader` knows the series of the instance's pages before."""
-    found = reader.read(text)
-    problems = _of_lines(page, found.bad_lines)
-    if not found.sample_count and "# TYPE" not in text and "# HELP" not in text:
+    parsed = reader.read(text)
+    problems = _of_lines(page, parsed.bad_lines)
+    if not parsed.sample_count and "# TYPE" not in text and "# HELP" not in text:
         what = "an HTML page" if "<html" in text[:1000].lower() else "no exporter page: no metric in it"
         problems = [Problem(path=page.path, reason=what)]
-    skews = [instant - page.observed_at_ms for instant in found.timestamps_ms.values()]
+    skews = [instant - page.observed_at_ms for instant in parsed.timestamps_ms.values()]
     worst_ms = max(skews, key=abs, default=0)
     if abs(worst_ms) > MAX_SKEW_MS:
         reason = f"its samples carry instants {worst_ms / 1000:+.0f} s from the scrape's: the scrape's is used"
         problems.append(Problem(path=page.path, reason=reason, severity="suspect"))
     # A series that half a page lacks would look like one that began at zero with the next page.
-    count = 0 if found.is_torn else len(found.series)
+    count = 0 if parsed.is_torn else len(parsed.series)
     instants_ms = np.full(count, page.observed_at_ms, np.int64)
-    return _rows(page, reader.series, found.series[:count], instants_ms, found.values[:count], problems=problems)
+    return _rows(page, reader.series, parsed.series[:count], instants_ms, parsed.values[:count], problems=problems)
 
 
-def text_rows(page: MetricPage, text: str, found: MetricText) -> Iterator[pa.RecordBatch]:
+def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.RecordBatch]:
     """Rows of a text in a client's own format, once it is parsed."""
-    problems = _of_lines(page, found.bad_lines)
-    if not found.samples and not problems:
+    problems = _of_lines(page, parsed.bad_lines)
+    if not parsed.samples and not problems:
         problems = [Problem(path=page.path, reason="no metric in it")]
-    series = [sample.series for sample in found.samples]
-    instants_ms = np.array([sample.observed_at_ms for sample in found.samples], np.int64)
-    values = np.array([sample.value for sample in found.samples], np.float64)
+    series = [sample.series for sample in parsed.samples]
+    instants_ms = np.array([sample.observed_at_ms for sample in parsed.samples], np.int64)
+    values = np.array([sample.value for sample in parsed.samples], np.float64)
     return _rows(page, series, np.arange(len(series)), instants_ms, values, problems=problems)
 
 

@@ -58,10 +58,10 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
         if row["start_ms"] in by_start:  # others serve as predecessors only
             counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
         instances.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
-    found: dict[str, list[Problem]] = defaultdict(list)
+    problems_by_source: dict[str, list[Problem]] = defaultdict(list)
     for row in problems.to_pylist():
-        found[row["source"]] += problems_of([row])
-    return SampleCounts(counts, dict(found), tuple(sorted(instances)))
+        problems_by_source[row["source"]] += problems_of([row])
+    return SampleCounts(counts, dict(problems_by_source), tuple(sorted(instances)))
 
 
 def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:
@@ -200,9 +200,9 @@ class PageFolder(MetricSource):
         """Lists all pages; those of the span, and what counters need from before it, are to be parsed."""
         from pipeline.sources.metrics.metric_pages import discover_pages, pages_within
 
-        found, problems = discover_pages(self.path, question.name, type(self))
+        pages, problems = discover_pages(self.path, question.name, type(self))
         name = question.name
-        return MetricReading(listed={name: found}, pages=pages_within(found, question.span), problems={name: problems})
+        return MetricReading(listed={name: pages}, pages=pages_within(pages, question.span), problems={name: problems})
 
     def probe(self) -> Iterator[Finding]:
         """Whether the folder is there, and which metrics of each instance's newest page are not known."""
@@ -227,7 +227,7 @@ def read_metrics(
     clock: Callable[[], int],
 ) -> MetricReading:
     """Reads every metrics source, or lists its files; `pause` and `clock` as in `SampleQuestion`."""
-    found = [
+    readings = [
         source.read_samples(
             SampleQuestion(
                 name=name,
@@ -242,10 +242,10 @@ def read_metrics(
         for name, source in name_metric_sources(cluster).items()
     ]
     return MetricReading(
-        listed={name: pages for reading in found for name, pages in reading.listed.items()},
-        pages=tuple(page for reading in found for page in reading.pages),
-        batches=tuple(batch for reading in found for batch in reading.batches),
-        problems={name: problems for reading in found for name, problems in reading.problems.items() if problems},
+        listed={name: pages for reading in readings for name, pages in reading.listed.items()},
+        pages=tuple(page for reading in readings for page in reading.pages),
+        batches=tuple(batch for reading in readings for batch in reading.batches),
+        problems={name: problems for reading in readings for name, problems in reading.problems.items() if problems},
     )
 
 

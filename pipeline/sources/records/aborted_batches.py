@@ -60,8 +60,8 @@ def match_markers(headers: HeaderScan, types: NDArray[np.int64]) -> tuple[NDArra
     has_marker = after < len(rows)
     has_marker[has_marker] = producer[after[has_marker]] == producer[has_marker]
     is_aborted, is_open = np.zeros(len(headers), np.bool_), np.zeros(len(headers), np.bool_)
-    found = np.flatnonzero(has_marker)
-    is_aborted[rows[found]] = kind[after[found]] == _ABORT
+    marked = np.flatnonzero(has_marker)
+    is_aborted[rows[marked]] = kind[after[marked]] == _ABORT
     is_open[rows[~has_marker]] = True
     return is_aborted & is_mine, is_open & is_mine
 

@@ -66,9 +66,9 @@ class LeaderEpochs:
         ends: dict[tuple[str, int], int] = {}
         for replica in replicas:
             ends[replica.topic_partition] = max(ends.get(replica.topic_partition, 0), replica.log_end_offset or 0)
-        for _, found in tree.iter_partitions(kind=DirectoryKind.LIVE):
-            place = found.topic_partition
-            for begun in found.leader_epochs:
+        for _, directory in tree.iter_partitions(kind=DirectoryKind.LIVE):
+            place = directory.topic_partition
+            for begun in directory.leader_epochs:
                 if begun.start_offset < ends.get(place, 0):
                     newest[place] = max(newest.get(place, 0), begun.epoch)
         return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest)

@@ -163,9 +163,9 @@ def _key_columns(
     return columns, others
 
 
-def _cell_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> list[dict[str, Any]]:
+def _cell_rows(log: RecordLog, keys: WindowKeys, settings: ScanSettings) -> list[dict[str, Any]]:
     """Sums over keys alone: a row per question and answer, and those that are not about keys."""
-    counts, rows = found.counts, list(_other_rows(_unnamed(found)))
+    counts, rows = keys.counts, list(_other_rows(_unnamed(keys)))
     for place, question in enumerate(settings.questions):
         if question.topic != log.topic or not len(counts.keys):
             continue
@@ -202,9 +202,9 @@ def _problem_row(log: RecordLog, question: Question, failure: str) -> dict[str, 
     return {"kind": "problem", "path": log.path, "reason": reason}
 
 
-def _unnamed(found: WindowKeys) -> WindowKeys:
+def _unnamed(keys: WindowKeys) -> WindowKeys:
     """The same with no key named: all keyed records are those of other keys, and one key may have them all."""
-    counts = found.counts
+    counts = keys.counts
     record_count = int(counts.record_count.sum()) + counts.other_record_count
     size_bytes = int(counts.size_bytes.sum()) + counts.other_size_bytes
     summed = replace(
@@ -214,7 +214,7 @@ def _unnamed(found: WindowKeys) -> WindowKeys:
         max_count_error=record_count,
         max_size_error_bytes=size_bytes,
     )
-    return replace(found, counts=summed)
+    return replace(keys, counts=summed)
 
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
@@ -236,15 +236,15 @@ def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dic
         }
 
 
-def _other_rows(found: WindowKeys) -> Iterator[dict[str, Any]]:
-    counts = found.counts
+def _other_rows(keys: WindowKeys) -> Iterator[dict[str, Any]]:
+    counts = keys.counts
     if counts.null_record_count:
         yield _sums("no_key", counts.null_record_count, counts.null_size_bytes)
     if counts.max_count_error:
         errors = {"count_error": counts.max_count_error, "size_error_bytes": counts.max_size_error_bytes}
         yield {**_sums("other_keys", counts.other_record_count, counts.other_size_bytes), **errors}
-    if found.unreadable_size_bytes:
-        yield _sums("unreadable", found.unreadable_record_count, found.unreadable_size_bytes)
+    if keys.unreadable_size_bytes:
+        yield _sums("unreadable", keys.unreadable_record_count, keys.unreadable_size_bytes)
 
 
 def _sums(kind: str, record_count: int, size_bytes: int) -> dict[str, Any]:

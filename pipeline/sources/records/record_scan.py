@@ -208,10 +208,10 @@ def scan_records(
     for scan in scans:
         if arrivals is not None:
             yield Piece(Kind.ARRIVALS, arrivals.add(scan))
-        for found in keys.add(scan) if keys is not None else ():
-            yield from _key_pieces(log, found, settings)
-    for found in keys.finish() if keys is not None else ():
-        yield from _key_pieces(log, found, settings)
+        for window_keys in keys.add(scan) if keys is not None else ():
+            yield from _key_pieces(log, window_keys, settings)
+    for window_keys in keys.finish() if keys is not None else ():
+        yield from _key_pieces(log, window_keys, settings)
 
 
 def _key_pieces(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> Iterator[Piece]:

@@ -108,7 +108,7 @@ def measure_workers():
             found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
         except OSError:  # ended since
             continue
-        if b"pyspark.daemon" in command and found:
+        if b"spark_daemon" in command and found:
             most = max(most, int(found[1]))
     return most / 1024
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipeline.config_file import load_config
 from pipeline.model.log import Record
-from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.batches import START_MS, make_batch
 
@@ -64,7 +64,7 @@ def main() -> None:
             folder = Path(name)
             write_log(folder / "disk", value_bytes, batch_records, most_bytes)
             (folder / "c.yaml").write_text(CONFIG)
-            order = Order(
+            request = CollectRequest(
                 paths=[folder / "disk"],
                 config=load_config(folder / "c.yaml"),
                 cluster="demo",
@@ -73,9 +73,9 @@ def main() -> None:
                 as_of_ms=START_MS + 86_400_000,
                 run_id="sizes",
             )
-            pace = Pace(bytes_per_s=10**12, clock=time.monotonic, pause=time.sleep)
+            rate_limit = RateLimit(bytes_per_s=10**12, clock=time.monotonic, pause=time.sleep)
             began_s = time.process_time()
-            done = collect(order, StoredFolder(str(folder / "landing")), pace)
+            done = collect(request, StoredFolder(str(folder / "landing")), rate_limit)
             rate = done.read_bytes / 1e6 / (time.process_time() - began_s)
             per_gb = {kind: size * 1e3 / done.read_bytes for kind, size in done.written_bytes.items()}
             shown = " | ".join(f"{per_gb.get(kind, 0):.2f}" for kind in kinds)

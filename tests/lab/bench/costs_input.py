@@ -28,9 +28,9 @@ class Input:
         path.write_text(yaml.safe_dump(self.document))
         return path
 
-    def on_sail(self):
-        """The same, run by Sail."""
-        return replace(self, document=self.document | {"spark": {"engine": "sail"}})
+    def with_spark(self, **settings):
+        """The same with settings of the section `spark`."""
+        return replace(self, document=self.document | {"spark": settings})
 
 
 def read_capture(folder, first, last):

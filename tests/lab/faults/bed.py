@@ -265,8 +265,8 @@ class Bed:
             on_engine = [step for step in steps if step != "deliver"]
             with ExitStack() as stack:
                 if on_engine:
-                    stack.enter_context(SparkErrors())
                     spark = stack.enter_context(running_engine(config.spark, app_name="faults"))
+                    stack.enter_context(SparkErrors())  # within, as in `take_steps`: it asks whether the JVM lives
                 for step in on_engine:
                     mark(step)
                     _take(step, context, spark)

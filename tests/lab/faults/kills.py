@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.lab.faults.bed import Bed, Child, Outcome
 
 KILLS_OF_A_TRY = 12
-VICTIMS = {"JVM": "SparkSubmit", "Python worker": "pyspark.daemon"}
+VICTIMS = {"JVM": "SparkSubmit", "Python worker": "spark_daemon"}
 """What the command line of each holds."""
 _AT_A_MAIL_S = 0.02
 _LOOK_S = 0.001

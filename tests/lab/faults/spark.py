@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VICTIMS = {
     "executor lost": "CoarseGrainedExecutorBackend",
-    "Python worker killed": "pyspark.daemon",
+    "Python worker killed": "spark_daemon",
     "driver's JVM killed": "SparkSubmit",
 }
 """What the command line of each holds."""

@@ -1,4 +1,4 @@
-"""Spark's event log: what its tasks cost."""
+"""Spark's event log: its queries, and what its tasks cost."""
 
 import json
 from itertools import pairwise
@@ -30,6 +30,14 @@ def read_tasks(path):
                 found = (event["Stage ID"], info["Executor ID"], *moments, metrics["Result Size"], shuffled)
                 tasks.append(TaskRun(*found))
     return tasks
+
+
+def list_queries(folder):
+    """Descriptions of the queries in the event logs below a folder that are no part of another."""
+    logs = [path for path in folder.rglob("events_*") if path.is_file()]
+    events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    started = [one for one in events if one["Event"].endswith("SparkListenerSQLExecutionStart")]
+    return [one["description"] for one in started if one.get("rootExecutionId") in (None, one["executionId"])]
 
 
 def measure_busy_s(tasks):

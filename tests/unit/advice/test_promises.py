@@ -240,6 +240,31 @@ def test_whether_partitioner_client_partitions_leaders_and_keys_changed():
         assert measure_progress(plan, before, replace(now, leaders={("orders", 0): -1}), {}).ratio is None
 
 
+@pytest.mark.parametrize(
+    ("version", "ratio"), [("4.1.1", 1.0), ("3.9.1-ccs", 1.0), ("3.2.3", 0.0), ("unknown", None), (None, None)]
+)
+def test_a_client_that_tells_its_version_shows_an_upgrade_that_batches_leave_open(version, ratio):
+    """As a real upgrade from 3.2.3 to 3.9.1 did: the batches do not show it, `app-info` does."""
+    told = {} if version is None else {(8, 0): version}
+    open_ = session(8, confidence=0.6)
+    now = window(2, (350, 350, 300), sessions={"orders": [open_]}, client_versions=told)
+    for candidate in (Candidate(name="up", partitioner="java-builtin"), Candidate(name="up", client="3.3")):
+        advice = replace(ADVICE, action="replay:up")
+        assert measure_progress(advice, THEN, now, {"up": candidate}).ratio == ratio
+    other = Candidate(name="up", partitioner="java-builtin-uniform")  # a setting, which a version does not tell
+    assert measure_progress(replace(ADVICE, action="replay:up"), THEN, now, {"up": other}).ratio is None
+
+
+def test_a_plan_that_was_replayed_is_held_to_what_the_replay_said():
+    """Of 1,000 bytes broker 1 had 600 (1.8); replayed 500 (1.5) where its partitions' loads say 400. Twice the traffic came."""
+    replayed = replace(PLAN, predicted_ratio=1.5, predicted_ratio_low=1.41, predicted_ratio_high=1.59, is_replayed=True)
+    now = window(3, (300, 1000, 700), leaders=(2, 1, 3))
+    promise = judge(now, advice=replayed, then=BEFORE)
+    assert (promise.without_ratio, promise.corrected_ratio) == pytest.approx((1.8, 1.5))
+    assert promise.outcome == "kept"
+    assert judge(now, advice=replace(PLAN, is_replayed=False), then=BEFORE).corrected_ratio != pytest.approx(1.5)
+
+
 def test_the_newest_advice_is_watched_and_what_was_carried_out():
     first, second, third = (replace(ADVICE, window_start_ms=T0_MS + n * MINUTE_MS) for n in range(3))
     assert choose_watched([first, third, second], []) == [third]

@@ -29,6 +29,7 @@ from tests.unit.alerting.smtp_servers import (
     free_port,
     serving,
 )
+from tests.unit.sources.http_servers import answering
 
 MAIL = render_message(
     describe_broker_share(new_evidence()), sender="Health <health@x.org>", recipients=["ops@x.org"], now_ms=T0_MS
@@ -124,6 +125,24 @@ def test_a_silent_server_times_out(tmp_path):
         smtp = Smtp(host="127.0.0.1", port=silent.getsockname()[1], tls="none", timeout_s=0.2)
 
         with pytest.raises(DeliveryError, match="timed out"):
+            send(smtp, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "limit_s", "said"),
+    [
+        ((), b"2", 0.3, "timed out"),
+        ((b"220 hello\r\n", b"250-"), b"x", 0.3, "timed out"),
+        ((b"220 hello\r\n",), b"250-x\r\n", 0.3, "timed out"),
+        ((b"220 hello\r\n",), b"250-x\r\n" * 1_000, 60, "an answer of more than 65,536 bytes"),
+    ],
+    ids=["the greeting", "a line", "lines", "memory"],
+)
+def test_an_answer_has_one_deadline_and_an_end_however_it_comes(first, then, limit_s, said, tmp_path):
+    """Else one server holds all mails and webhooks: one process at a time delivers."""
+    with answering(*first, forever=(then,), greets=True) as url:
+        smtp = Smtp(host="127.0.0.1", port=int(url.rpartition(":")[2]), tls="none", timeout_s=limit_s)
+        with pytest.raises(DeliveryError, match=said):
             send(smtp, tmp_path)
 
 

@@ -68,15 +68,15 @@ def change(state, number):
     )  # fmt: skip
 
 
-def tell(run, number):
-    """The incident opens in a window, and its mail is delivered."""
+def tell(run, number, *, after=1):
+    """The incident opens in a window, and its mail is delivered so many windows later."""
     run.replace(INCIDENTS, [change("new", number)], [run.window_at(at(number))])
     message = AlertMessage(
         message_id="K-1-new.x@y", cluster="demo", incident_id="K-1", state="new", window_start_ms=at(number), channel=None,
         tells="K-1-new", subject_line="", recipients="", payload=b"", queued_at_ms=at(number),
     )  # fmt: skip
     merge_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX, insert_only=True)
-    mark_delivered(run.warehouse, message.message_id, delivered_to="x", now_ms=at(number) + HOUR_MS)
+    mark_delivered(run.warehouse, message.message_id, delivered_to="x", now_ms=at(number + after))
 
 
 def advise(config, first, end):
@@ -140,3 +140,17 @@ def test_advice_that_left_in_a_mail_stays_as_it_was_sent(config):
     after = load_rows(config.warehouse, RECOMMENDATIONS).to_pylist()
     assert sent
     assert [row for row in after if row["window_start"] == instant_of(at(MAILED))] == sent
+
+
+def test_a_window_judged_again_is_judged_as_before_the_mail_left(tmp_path):
+    """As after a killed run: the mail about one of the windows has left meanwhile, too late for all of them."""
+    config = write_config(tmp_path)
+    ensure_tables(config.warehouse)
+    for number in range(5):
+        write_window(config.warehouse, number, leader_of_0=1)
+    run = advise(config, 0, 5)
+    before = load_rows(config.warehouse, PROMISES).to_pylist()
+    tell(run, MAILED, after=5)
+    advise(config, 0, 5)
+    assert before
+    assert load_rows(config.warehouse, PROMISES).to_pylist() == before

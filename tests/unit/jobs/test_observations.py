@@ -17,7 +17,8 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.source import ClusterReading
 from pipeline.storage.outages import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.broker_metrics import BROKER_METRICS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import RECORD_BATCHES
@@ -29,7 +30,7 @@ DOWN_MS, UP_MS = START_MS + 2 * MINUTE_MS + 20_000, START_MS + 4 * MINUTE_MS + 5
 """Broker 2 is away from 2:20 to 4:52; broker 1 leads from then on."""
 
 
-def ask(run, at_ms, newest):
+def ask(spark, run, at_ms, newest):
     """What a run finds that asks the brokers at a moment."""
     is_away = DOWN_MS <= at_ms < UP_MS
     leader, epoch = (1, 8) if at_ms >= DOWN_MS else (2, 7)
@@ -56,11 +57,11 @@ def ask(run, at_ms, newest):
     )
     live = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=state)
     reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest)
-    return SimpleNamespace(reading=reading, window_rows=list)
+    return SimpleNamespace(reading=reading, window_rows=list, staging=SimpleNamespace(spark=spark))
 
 
 @pytest.fixture
-def stored(tmp_path):
+def stored(tmp_path, spark):
     """Runs as a busy machine makes them: windows 0 to 6 in three goes, minutes after they are over."""
     for first, last, at_ms in (
         (0, 1, START_MS + 2 * MINUTE_MS + 40_000),
@@ -69,7 +70,7 @@ def stored(tmp_path):
     ):
         run = plan(tmp_path, first, last, at_ms)
         ensure_tables(run.warehouse)
-        write_cluster(run, ask(run, at_ms, window(last)), {})
+        write_cluster(run, ask(spark, run, at_ms, window(last)), {})
     return plan(tmp_path, 0, 6, START_MS + 9 * MINUTE_MS)
 
 
@@ -120,13 +121,13 @@ def test_leader_epochs_date_an_outage(stored):
     )
 
 
-def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path):
+def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path, spark):
     """Asked after each window, as a schedule does; and fair share and in-sync sets rest on the same."""
     for minute in range(6):
         at_ms = window(minute).end_ms + 5_000
         run = plan(tmp_path, minute, minute, at_ms)
         ensure_tables(run.warehouse)
-        write_cluster(run, ask(run, at_ms, window(minute)), {})
+        write_cluster(run, ask(spark, run, at_ms, window(minute)), {})
         write_batches(run, run.windows)
     run = plan(tmp_path, 0, 5, at_ms)
     measure_rules(run, run.windows)
@@ -138,6 +139,58 @@ def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path):
         outages = load_outages(run.warehouse, "lab", (one,), MINUTE_MS)
         stood |= {(one.start_ms - START_MS) // MINUTE_MS: sum_known_ms(outages, one.start_ms, one.end_ms)}
     assert stood == {0: {}, 1: {}, 2: {2: 38_000}, 3: {2: 60_000}, 4: {2: 5_000}, 5: {}}
+
+
+def write_samples(run, windows, *, down=True):
+    """Both brokers are scraped every ten seconds; broker 2 answers nothing while it is away."""
+    for one in windows:
+        counts, samples = {}, []
+        for broker_id in (1, 2):
+            times = [
+                at_ms + 3_000 + 2_000 * (broker_id - 1)
+                for at_ms in range(one.start_ms, one.end_ms, 10_000)
+                if broker_id == 1 or not down or not DOWN_MS <= at_ms + 5_000 < UP_MS
+            ]
+            counts[broker_id] = len(times)
+            named = {"source": "prometheus", "instance": f"host-{broker_id}"}
+            samples += [
+                zero_row(METRIC_SAMPLES, one.start_ms, name=f"kafka_server_{name}", observed_at=instant_of(at), **named)
+                for at in times
+                for name in ("app_info_id", "brokertopicmetrics_bytesin")
+            ]
+        rows = [
+            zero_row(
+                BROKER_METRICS,
+                one.start_ms,
+                source="prometheus",
+                instance=f"host-{of}",
+                broker_id=of,
+                sample_count=count,
+            )
+            for of, count in counts.items()
+            if count
+        ]
+        run.replace(BROKER_METRICS, rows, (one,))
+        run.replace(METRIC_SAMPLES, samples, (one,))
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, down):
+    """The cluster is asked at 9:00 alone, broker 2 back since 4:52; without the gap others merely lead its partitions."""
+    at_ms = START_MS + 9 * MINUTE_MS
+    run = plan(tmp_path, 0, 6, at_ms)
+    ensure_tables(run.warehouse)
+    write_cluster(run, ask(run, at_ms, window(6)), {})
+    write_batches(run, run.windows)
+    write_samples(run, run.windows, down=down)
+    measure_rules(run, run.windows)
+    rows = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "broker_away" and row["value"]]
+    assert minutes(rows, "value") == ({2: 38.0, 3: 60.0, 4: 55.0} if down else {})  # up to the next sample
+    if down:
+        assert min(rows, key=lambda row: row["window_start"])["detail"] == (
+            "away since 2026-11-21 09:02:22 UTC (38 s of the window); others lead its partitions since then, "
+            "its metrics stayed away up to 2026-11-21 09:04:53 UTC at least"
+        )
 
 
 @pytest.mark.parametrize("late_ms", [0, 60_000])
@@ -167,9 +220,9 @@ def test_leaders_are_those_at_the_ends_of_windows(stored):
     assert minutes(rows, "is_leader", replica_id=1) == {0: False, 1: False, **dict.fromkeys(range(2, 7), True)}
 
 
-def test_a_window_that_is_run_again_keeps_what_was_observed_in_it(stored, tmp_path):
+def test_a_window_that_is_run_again_keeps_what_was_observed_in_it(stored, tmp_path, spark):
     again = plan(tmp_path, 2, 2, START_MS + 9 * MINUTE_MS)
-    write_cluster(again, ask(again, START_MS + 9 * MINUTE_MS, None), {})
+    write_cluster(again, ask(spark, again, START_MS + 9 * MINUTE_MS, None), {})
     assert minutes(stored.rows(BROKERS, (window(2),)), "is_fenced", broker_id=2) == {2: True}
 
 

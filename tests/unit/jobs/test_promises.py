@@ -11,12 +11,13 @@ from deltalake import write_deltalake
 
 from pipeline.config_file import load_config
 from pipeline.jobs import recommend
+from pipeline.jobs.recommend.promises import read_window
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
-from pipeline.tables.sessions import PRODUCER_SESSIONS
+from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.config_files import write_configuration
 from tests.report_tables import CLUSTER, T0_MS, blank_rows, write_rows
 
@@ -151,3 +152,15 @@ def test_runs_of_a_few_windows_and_again_give_what_one_run_gives(ranged, tmp_pat
         run(config, first, end)
     for table in (PROMISES, RECOMMENDATIONS):
         assert rows_of(config, table) == rows_of(ranged, table)
+
+
+def test_a_sessions_version_is_what_all_clients_of_its_name_tell(tmp_path):
+    config = prepare(tmp_path)
+    nodes = {"client_id": ["a", "a", "b", "b", "c"], "client_version": ["3.9.1", "3.9.1", "3.9.1", "3.2.3", None]}
+    start = pl.lit(instant_of(T0_MS))
+    write_rows(config.warehouse, "silver.producer_nodes", pl.DataFrame(nodes).with_columns(window_start=start))
+    models = {"client_id": ["a", "b", "c", None], "producer_id": [1, 2, 3, 4], "producer_epoch": [0, 0, 0, 0]}
+    none = {column.name: pl.lit(0.0) for column in SERVICE_MODELS.columns if column.type == "double"}
+    write_rows(config.warehouse, "silver.service_models", pl.DataFrame(models).with_columns(window_start=start, **none))
+    (context,) = plan_runs(config, TimeWindow(T0_MS, T0_MS + HOUR_MS), run_id="test", now_ms=T0_MS + HOUR_MS)
+    assert read_window(context, *context.windows).client_versions == {(1, 0): "3.9.1"}

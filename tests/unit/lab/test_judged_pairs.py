@@ -8,7 +8,7 @@ from pipeline.calibration.service import latency_fit
 from tests.lab.fidelity.pairs.ablation import Kept, compare_verdicts, count_shares, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.judged import Judged
-from tests.lab.fidelity.pairs.lane import list_worse, sum_verdicts
+from tests.lab.fidelity.pairs.lane import format_answers, judge_answers, list_worse, sum_verdicts
 from tests.lab.fidelity.pairs.pieces import NOTHING, PIECES
 
 SHARE = Judged(
@@ -55,6 +55,21 @@ def test_a_piece_is_held_against_all_of_them_over_what_both_judged():
     assert text.startswith("1 recordings, 2 figures")
     assert [line.split(" | ")[-3:-1] for line in text.splitlines()[-2:]] == [["0 / 0", "1"], ["1 / 0", "0"]]
     assert compare_verdicts([SHARE, FAR], [FAR, SHARE]) == (1, 1)
+
+
+def test_each_answer_has_its_own_trust():
+    """The share is trusted and near; records per batch are trusted and far; the direction is right and not trusted."""
+    wrong = dataclasses.replace(BATCHES, median=20.0, holds=False)
+    rows = [dataclasses.replace(row, is_direction_trusted=False) for row in (SHARE, wrong)]
+    assert judge_answers(rows) == {
+        "shares": [(SHARE.of, True, True)],
+        "records per batch": [(SHARE.of, True, False)],
+        "direction": [(SHARE.of, False, True)],
+    }
+    assert format_answers(judge_answers(rows)).splitlines()[1:3] == [
+        "records per batch: 0 of 1 trusted answers are right (goal 98 %), 0 of 0 right ones are trusted (goal 80 %)",
+        f"  trusted and wrong: {SHARE.of}",
+    ]
 
 
 def test_what_held_and_does_not_any_more_is_named():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.measures.outages import LedSpan, find_outages, sum_known_ms
+from pipeline.measures.outages import LedSpan, find_gaps, find_outages, sum_known_ms
 
 A, B, C = (("t", "id", number) for number in range(3))
 
@@ -94,3 +94,33 @@ def test_every_window_of_an_outage_is_told_and_none_before_it(answers, spans, to
 def test_who_was_away_at_a_moment(at_ms, is_away):
     (outage,) = find_outages(asked((25, True)), LEFT)
     assert outage.covers(at_ms) is is_away
+
+
+def taken_over(*, since=14, led_again=None):
+    """Broker 2 led A up to 12, broker 1 from `since` on."""
+    again = [] if led_again is None else [LedSpan(B, 9, 2, *led_again)]
+    return [LedSpan(A, 7, 2, 0, 12), LedSpan(A, 8, 1, since, 60), *again]
+
+
+SAMPLED = {1: range(0, 70, 5), 2: [1, 11, 46, 51, 56, 61, 66]}
+"""Broker 2's exporter answers nothing from 11 to 46, broker 1's does."""
+
+
+@pytest.mark.parametrize(
+    ("sampled", "spans", "answers", "found"),
+    [
+        (SAMPLED, taken_over(), (), [(14, 45, 46)]),
+        (SAMPLED, taken_over(), ((5, False), (50, False)), [(14, 45, 46)]),  # between two answers
+        (SAMPLED, taken_over(led_again=(40, 60)), (), []),  # it led meanwhile: an exporter that stopped
+        (SAMPLED, taken_over(), ((30, False),), []),  # the cluster says that it is there
+        (SAMPLED, taken_over(since=50), (), []),  # leaders moved later
+        (SAMPLED, [], (), []),  # nobody took over
+        ({1: range(0, 70, 5), 2: range(1, 70, 5)}, taken_over(), (), []),  # leaders moved, the broker was there
+        ({1: [0, 60], 2: [1, 61]}, taken_over(), (), []),  # nobody was scraped
+        ({**SAMPLED, 2: [1, 11]}, taken_over(), (), [(14, 65, None)]),  # not back yet
+        (SAMPLED, taken_over(), ((25, True), (50, False)), [(14, 25, 50)]),  # known by an answer already
+    ],
+)
+def test_samples_that_stay_away_while_others_take_over_are_an_outage(sampled, spans, answers, found):
+    outages = find_outages(asked(*answers), spans, find_gaps({one: list(times) for one, times in sampled.items()}))
+    assert [(one.since_ms, one.last_ms, one.back_ms) for one in outages] == found

@@ -74,7 +74,7 @@ def test_good_data_gives_no_concern():
             "metrics contradict the log: a producer's bytes differ by 5 %",
         ),
         (
-            {"log": LogFacts(led_by_nobody_known=(0, 2))},
+            {"log": LogFacts(unknown_leader_partitions=(0, 2))},
             "who led partitions 0, 2 for a part of the window is not known",
         ),
         (

@@ -10,7 +10,7 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.model.window import TimeWindow
-from pipeline.replay.metrics import SessionMetrics, fit_sessions, lend_models
+from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models
 from pipeline.replay.recorded import SLOTS, Recording
 
 MINUTE_MS = 60_000
@@ -180,7 +180,7 @@ def test_a_producer_without_metrics_gets_the_delays_that_brokers_have_for_others
     models = {0: assume_service(0), 1: slow}
     watched, unwatched, later = (0, 7, 0, "", ""), (0, 8, 0, "", ""), (MINUTE_MS, 8, 0, "", "")
     assumed = {broker: assume_service(broker) for broker in models}
-    found = lend_models(
+    found = share_models(
         {
             watched: SessionMetrics(models, client_id="app", is_watched=True),
             unwatched: SessionMetrics(assumed, is_watched=True),

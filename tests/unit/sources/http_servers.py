@@ -94,14 +94,18 @@ def make_certificate(folder):
 
 
 @contextmanager
-def answering(*pieces, forever=()):
-    """Sends bytes to whoever connects, whatever is asked, then `forever` a piece of these every few milliseconds."""
+def answering(*pieces, forever=(), greets=False):
+    """Sends bytes to whoever connects, whatever is asked, then `forever` a piece of these every few milliseconds.
+
+    `greets`: the server speaks first, as one of SMTP does.
+    """
     stopped = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
 
     def talk(connection):
         with connection, suppress(OSError):
-            connection.recv(1 << 16)
+            if not greets:
+                connection.recv(1 << 16)
             for piece in pieces:
                 connection.sendall(piece)
             while forever and not stopped.wait(0.01):

@@ -1,5 +1,6 @@
 """Commits on the disk, and damaged tables. Oracle: the files a commit leaves, and what a person reads."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -107,6 +108,59 @@ def test_a_damaged_table_is_refused_in_one_line_with_what_to_do(tmp_path, damage
         load_rows(tmp_path, ALERT_OUTBOX)
     assert "\n" not in str(raised.value)
     assert str(table_path(tmp_path, ALERT_OUTBOX)) in str(raised.value)
+
+
+def commit(folder, *actions):
+    """As another program writes one."""
+    number = len(list((folder / "_delta_log").glob("*.json")))
+    (folder / f"_delta_log/{number:020d}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+
+
+FOREIGN = {
+    "a newer reader": ({"minReaderVersion": 99, "minWriterVersion": 99}, "nothing is damaged"),
+    "a feature of readers": (
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]},
+        "nothing is damaged",
+    ),
+    "a feature of writers": (
+        {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]},
+        "RowTracking.*nothing is damaged",
+    ),
+}
+
+
+@pytest.mark.parametrize("protocol", FOREIGN)
+def test_a_table_that_another_program_raised_is_refused_in_one_line_and_called_neither_damaged_nor_busy(
+    tmp_path, protocol
+):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    queue(tmp_path, "a")
+    given, words = FOREIGN[protocol]
+    commit(table_path(tmp_path, ALERT_OUTBOX), {"protocol": given})
+    with pytest.raises(StorageError, match=words) as raised:
+        queue(tmp_path, "b")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_commit_that_names_a_file_elsewhere_is_one_line(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    folder = table_path(tmp_path, ALERT_OUTBOX)
+    commit(
+        folder,
+        {
+            "add": {
+                "path": "file:///etc/hostname",
+                "partitionValues": {},
+                "size": 1,
+                "modificationTime": 0,
+                "dataChange": True,
+            }
+        },
+    )
+    with pytest.raises(StorageError) as raised:
+        load_rows(tmp_path, ALERT_OUTBOX)
+    assert str(raised.value).startswith(f"{folder}")
+    assert "\n" not in str(raised.value)
 
 
 def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(tmp_path):

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from pyarrow import fs
 
 from pipeline.config.storage import RemoteFolder, Storage
+from pipeline.environment import private_temporary_folder
 from pipeline.errors import StorageError
 from pipeline.storage.staging import FOLDER, open_staging_folder
 
@@ -62,6 +64,16 @@ def test_only_its_owner_reads_it_and_it_is_gone_after(tmp_path):
         assert folder.parent == tmp_path / FOLDER
         assert [stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder)] == [stat.S_IRWXU] * 2
     assert list_folders(tmp_path) == []
+
+
+def test_a_temporary_folder_is_of_its_user_alone_even_where_its_name_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = private_temporary_folder()
+    assert private_temporary_folder() == first
+    first.chmod(0o777)
+    other = private_temporary_folder()
+    assert other != first
+    assert stat.S_IMODE(other.stat().st_mode) == stat.S_IRWXU
 
 
 def test_it_is_gone_after_an_error(tmp_path):

@@ -1,4 +1,4 @@
-"""``python -m tests.lab.fidelity.pairs.ablation``: what each piece of calibration and replay buys, on all committed pairs.
+"""``make pairs ARGS=--ablation``: what each piece of calibration and replay buys, on all committed pairs.
 
 Every recording is ingested once and then replayed again and again, each time with one piece of `pieces.py` switched off. What is
 judged is kept in a file for each piece, so that an interrupted run goes on; ``--told`` only prints the tables of what is there.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -29,9 +28,9 @@ SEEDS = 20
 LATENCIES = ("latency p50, ms", "latency p95, ms", "latency p99, ms")
 
 
-def main() -> int:
-    """Judges what is not yet judged, and prints the tables."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lab.fidelity.pairs.ablation", description=__doc__)
+def ablate(words: Sequence[str]) -> int:
+    """Judges what is not yet judged, and prints the tables; the words are those of the command line."""
+    parser = argparse.ArgumentParser(prog="make pairs ARGS=--ablation", description=__doc__)
     names = [piece.name for piece in PIECES]
     parser.add_argument("--pieces", nargs="+", choices=names, default=names, metavar="PIECE", help="; ".join(names))
     parser.add_argument(
@@ -42,7 +41,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=KEPT, help="where what is judged is kept")
     parser.add_argument("--told", action="store_true", help="only print what was judged before")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this paper")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     pieces = [piece for piece in PIECES if piece.name in arguments.pieces]
     also_off = next(piece for piece in PIECES if piece.name == arguments.also_off)
     kept = arguments.folder / f"without-{also_off.name}" if also_off.name != NOTHING else arguments.folder
@@ -51,7 +50,7 @@ def main() -> int:
     text = format_pieces({piece.name: read_judged(kept, piece) for piece in pieces})
     print(text)
     if arguments.write:
-        write_between(arguments.write, "", text, word="ablation")
+        write_between(arguments.write, "--ablation", text, word="pairs")
     return 0
 
 
@@ -202,7 +201,3 @@ def _share(found: Iterable[bool]) -> str:
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """As Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

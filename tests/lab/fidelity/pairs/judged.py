@@ -13,6 +13,7 @@ from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS
 from tests.lab.fidelity.pairs.misses import BACK_TEST
 from tests.lab.fidelity.pairs.pair import COMMITTED as PAIRS
 from tests.lab.fidelity.pairs.predict import ingest_capture, read_predictions, replay_ingested
+from tests.lab.fidelity.pairs.report import DIRECTION, is_figure_trusted
 from tests.lab.fidelity.pairs.tables import judge_recording, name_reading, read_recordings, write_other_side
 from tests.lab.fidelity.rows import HOLDS
 
@@ -45,7 +46,8 @@ class Judged:
         holds: Within its bar.
         way: As in `PairRow`.
         is_claimed: Likewise.
-        is_trusted: What the replay says of the table.
+        is_trusted: What the replay says of the question that it answers.
+        is_direction_trusted: What the replay says of the table's direction; None where it tells none.
         by_keys: Keys alone decide the table's shares: they have no range.
     """
 
@@ -62,6 +64,7 @@ class Judged:
     is_claimed: bool
     is_trusted: bool
     by_keys: bool
+    is_direction_trusted: bool | None = None
 
     @property
     def place(self) -> str:
@@ -100,7 +103,7 @@ def judge_table(folder: str, table: PairTable) -> Iterator[Judged]:
         ends = (found.median, found.low, found.high) if found else (None, None, None)
         yield Judged(
             of, table.kind == BACK_TEST, row.figure, row.before, row.after, *ends, row.verdict == HOLDS, row.way,
-            row.is_claimed, table.is_trusted, keyed,
+            row.is_claimed, is_figure_trusted(table, row), keyed, table.trusts(DIRECTION),
         )  # fmt: skip
 
 

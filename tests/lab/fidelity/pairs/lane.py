@@ -1,7 +1,7 @@
 """``make pairs``: judges all committed pairs by the code as it is, and fails where a figure that held no longer does.
 
 What held is in `HELD_BEFORE`, for each table of a recording; ``--write`` stores what holds now in its place. Nothing of it is blind: the
-code was made with these pairs.
+code was made with these pairs. ``--ablation`` says what each piece of calibration buys instead (`ablation.py`, with options of its own).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab.fidelity.pairs.ablation import Kept, format_pieces
+from pipeline.replay.back_tests import WIDEST_BAR_POINTS
+from tests.lab.fidelity.pairs.ablation import Kept, ablate, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.judged import Judged, ingest_pairs
 from tests.lab.fidelity.pairs.pieces import NOTHING
@@ -30,6 +31,8 @@ Held = dict[str, dict[str, list[str]]]
 
 def main() -> int:
     """Judges, prints the sums, and says which figures got worse or better; the exit code is 1 where one got worse."""
+    if sys.argv[1:2] == ["--ablation"]:
+        return ablate(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make pairs ARGS=", description=__doc__)
     parser.add_argument("--write", action="store_true", help="store what holds now")
     arguments = parser.parse_args()
@@ -40,7 +43,7 @@ def main() -> int:
         cpu_s[ingested.name] = time.process_time() - before_s
         say(f"{ingested.name}: {cpu_s[ingested.name]:.1f} CPU-s")
     print(format_pieces({NOTHING: Kept({row.key: row for row in rows}, cpu_s)}))
-    print(f"{time.process_time() - started_s:.0f} CPU-s in all")
+    print(f"\n{format_answers(judge_answers(rows))}\n{time.process_time() - started_s:.0f} CPU-s in all")
     now = sum_verdicts(rows)
     if arguments.write:
         HELD_BEFORE.write_text(json.dumps(now, indent=1) + "\n")
@@ -48,6 +51,44 @@ def main() -> int:
     before: Held = json.loads(HELD_BEFORE.read_text())
     print("\n".join(["got better:", *list_worse(now, before), "got worse:", *(worse := list_worse(before, now))]))
     return 1 if worse else 0
+
+
+def judge_answers(rows: Sequence[Judged]) -> dict[str, list[tuple[str, bool, bool]]]:
+    """By question, for each table that answers it: whose it is, whether the answer is trusted, and whether it is right.
+
+    Shares are right where all are within their bars and 4 points; the direction is that of the broker with most bytes, where
+    its share really changed by more than the bar.
+    """
+    tables: dict[str, list[Judged]] = {}
+    for row in rows:
+        tables.setdefault(row.of, []).append(row)
+    found: dict[str, list[tuple[str, bool, bool]]] = {}
+    for of, own in tables.items():
+        answers = {
+            "shares": [(row.is_trusted, row.holds and row.off <= WIDEST_BAR_POINTS) for row in own if row.place],
+            "records per batch": [(row.is_trusted, row.holds) for row in own if row.figure == "records per batch"],
+            "median latency": [(row.is_trusted, row.holds) for row in own if row.figure == "latency p50, ms"],
+        }
+        hottest = max((row for row in own if row.place == "brokers"), key=lambda row: row.before)
+        if hottest.way and hottest.is_direction_trusted is not None:
+            answers["direction"] = [(hottest.is_direction_trusted, hottest.way == RIGHT_WAY)]
+        for question, judged in answers.items():
+            if judged:
+                found.setdefault(question, []).append((of, judged[0][0], all(is_right for _, is_right in judged)))
+    return found
+
+
+def format_answers(answers: Mapping[str, Sequence[tuple[str, bool, bool]]]) -> str:
+    """Precision and recall of trust in each question, and the trusted answers that are wrong."""
+    lines = []
+    for question, judged in answers.items():
+        both = sum(is_trusted and is_right for _, is_trusted, is_right in judged)
+        lines.append(
+            f"{question}: {both} of {sum(is_trusted for _, is_trusted, _ in judged)} trusted answers are right (goal 98 %), "
+            f"{both} of {sum(is_right for *_, is_right in judged)} right ones are trusted (goal 80 %)"
+        )
+        lines += [f"  trusted and wrong: {of}" for of, is_trusted, is_right in judged if is_trusted and not is_right]
+    return "\n".join(lines)
 
 
 def sum_verdicts(rows: Sequence[Judged]) -> Held:

@@ -99,7 +99,7 @@ def _explain(table: PairTable, row: PairRow) -> str | None:
     return explain(table.recording, table.kind, row.figure, row.off)
 
 
-def _is_trusted(table: PairTable, row: PairRow) -> bool:
+def is_figure_trusted(table: PairTable, row: PairRow) -> bool:
     """The prediction of such a figure is."""
     subject = next((subject for begin, subject in SUBJECTS.items() if row.figure.startswith(begin)), None)
     return table.is_trusted if subject is None else bool(table.trusts(subject))
@@ -122,7 +122,7 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
             found[WAY].append(row.way != WRONG_WAY)
             if row.is_claimed:
                 found[CLAIMED].append(row.way != WRONG_WAY)
-            if row.is_claimed and _is_trusted(table, row):
+            if row.is_claimed and is_figure_trusted(table, row):
                 found[TRUSTED].append(row.way != WRONG_WAY)
         kind = next((kind for kind in RANGED if row.figure.startswith(kind)), None)
         if not row.predicted or kind is None:

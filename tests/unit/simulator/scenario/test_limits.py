@@ -11,7 +11,7 @@ from pipeline.simulator.scenario.cluster_section import (
     ServiceSection,
     TopicSection,
 )
-from pipeline.simulator.scenario.producer_section import ProducerSection
+from pipeline.simulator.scenario.scenario_section import ProducerSection
 from pipeline.simulator.scenario.traffic_section import KeysSection, PerfTestArrivals, SteadyArrivals, TrafficSection
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1  # Kafka's broker ids and numbers of records

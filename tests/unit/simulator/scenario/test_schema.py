@@ -5,9 +5,8 @@ import re
 import pytest
 
 from pipeline.simulator.scenario.cluster_section import BrokerSection, TopicSection
-from pipeline.simulator.scenario.producer_section import ProducerSection
 from pipeline.simulator.scenario.scenario_file import parse_scenario
-from pipeline.simulator.scenario.scenario_section import Evidence, ScenarioSection, VariantSection
+from pipeline.simulator.scenario.scenario_section import Evidence, ProducerSection, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.schema import format_schema
 from pipeline.simulator.scenario.traffic_section import TrafficSection
 

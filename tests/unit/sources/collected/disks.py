@@ -6,7 +6,7 @@ from itertools import count
 from pipeline.model.cluster import CLUSTER_METADATA, Broker, PartitionState, Timeline
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
-from pipeline.sources.collected.collector import Order, Pace, collect, collector_settings
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
 from pipeline.sources.collected.manifest import CollectedAs, read_manifest, write_manifest
 from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -88,7 +88,7 @@ NUMBERS = count()
 
 
 def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
-    order = Order(
+    request = CollectRequest(
         **{"keep_ms": 7 * DAY_MS, "unit_bytes": 4096, "commit_bytes": 8192, **fields},
         paths=[disk.root],
         config=config,
@@ -97,7 +97,7 @@ def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
         as_of_ms=as_of_ms,
         run_id=f"{next(NUMBERS):06d}",
     )
-    return collect(order, folder, Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
+    return collect(request, folder, RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
 
 
 def read_landing(landing, span=SPAN, topics=()):

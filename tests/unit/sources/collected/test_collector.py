@@ -20,7 +20,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Record
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.host import read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -105,7 +105,7 @@ def test_a_killed_process_is_gone_on_with(config, tmp_path):
 import os, signal
 from pathlib import Path
 from pipeline.config_file import load_config
-from pipeline.sources.collected.collector import Order, Pace, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 class Killed(StoredFolder):
     def write(self, name, content):
@@ -113,9 +113,9 @@ class Killed(StoredFolder):
         super().write(name, content)
         if is_begun:
             os.kill(os.getpid(), signal.SIGKILL)
-order = Order(paths=[Path({str(disk.root)!r})], config=load_config(Path({str(tmp_path / "partition-health.yaml")!r})),
+request = CollectRequest(paths=[Path({str(disk.root)!r})], config=load_config(Path({str(tmp_path / "partition-health.yaml")!r})),
     cluster="demo", host="", keep_ms={DAY_MS}, as_of_ms={NOW_MS}, run_id="killed", unit_bytes=2048, commit_bytes=2048)
-collect(order, Killed({landing.location!r}), Pace(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
+collect(request, Killed({landing.location!r}), RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
 """
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -241,7 +241,7 @@ def test_reading_keeps_to_its_rate(config, tmp_path):
     disk = Disk(tmp_path / "disk")
     disk.write(0, b"".join(make_batches(0, 120)[0]))
     waited = []
-    order = Order(
+    request = CollectRequest(
         paths=[disk.root],
         config=config,
         cluster="demo",
@@ -252,9 +252,9 @@ def test_reading_keeps_to_its_rate(config, tmp_path):
         unit_bytes=2048,
     )
     done = collect(
-        order,
+        request,
         StoredFolder(str(tmp_path / "landing")),
-        Pace(bytes_per_s=1000, clock=lambda: sum(waited), pause=waited.append),
+        RateLimit(bytes_per_s=1000, clock=lambda: sum(waited), pause=waited.append),
     )
     assert sum(waited) == pytest.approx(done.read_bytes / 1000)
 
