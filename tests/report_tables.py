@@ -136,7 +136,17 @@ def write_warehouse(
         size_bytes=(1_000_000 // (1 + pl.col("topic_place"))) * (1 + pl.col("partition") % 5),
     )
     for day in range(0, windows, 24):  # a file a day, as compaction leaves them
-        some = hours.slice(day, 24).join(places, how="cross").with_columns(ratio_to_mean=pl.lit(1.0))
+        some = (
+            hours.slice(day, 24)
+            .join(places, how="cross")
+            .with_columns(
+                ratio_to_mean=pl.lit(1.0),
+                excess_bytes=pl.lit(0.0) - pl.col("partition"),
+                heavy_keys_bytes=pl.lit(1500.0),
+                hash_luck_bytes=pl.lit(-500.0),
+                remainder_bytes=pl.lit(2.5e6),
+            )
+        )
         write_rows(warehouse, "gold.partition_health", some)
         write_rows(warehouse, "silver.partition_traffic", some.with_columns(batch_bytes_squared=pl.lit(1.0)))
     last = hours.tail(1)

@@ -37,11 +37,11 @@ class Matcher:
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Returns whether labels meet it; never where Python cannot read the expression."""
-        found = labels.get(self.name, "")
+        label = labels.get(self.name, "")
         if not self.is_regex:
-            return (found == self.value) is self.is_equal
+            return (label == self.value) is self.is_equal
         try:
-            return (re.fullmatch(self.value, found) is not None) is self.is_equal
+            return (re.fullmatch(self.value, label) is not None) is self.is_equal
         except re.error:
             return False
 
@@ -116,9 +116,9 @@ def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> st
 
 def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
     """Reads the active silences; raises as `post_alert` does."""
-    found = _ask(alertmanager, "GET", "silences")
+    silences = _ask(alertmanager, "GET", "silences")
     try:
-        return tuple(_silence(one, alertmanager) for one in found if one["status"]["state"] == "active")
+        return tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")
     except (KeyError, TypeError, ConfigError) as error:
         raise DeliveryError(f"Alertmanager {alertmanager.name}: its list of silences is not that of API v2") from error
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, Literal
 
+from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentState
+from pipeline.model.number_text import format_name
 
 DIGEST: Final = "digest"  # in place of a state: the mail reports many changes
 TABLE_WIDTH: Final = 78
@@ -17,13 +19,11 @@ _LEAST_WORDS: Final = 20
 class MailColumn:
     """A column of a table.
 
-    `is_number` sets it to the right; `is_text_only` leaves it out of the HTML part, such as a bar of characters next to a
-    picture; `is_short` keeps it on one line: ids, states, nothing that others chose.
+    `is_number` sets it to the right; `is_short` keeps it on one line: ids, states, nothing that others chose.
     """
 
     title: str
     is_number: bool = False
-    is_text_only: bool = False
     is_short: bool = False
 
 
@@ -80,22 +80,11 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
-    """Content for a phone's screen: a sentence, (question, answer) pairs, and optional text below."""
-
-    headline: str
-    facts: tuple[tuple[str, str], ...]
-    sections: tuple[MailSection, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail: a badge of one to three words, the brief, small print, files; and the details, which come as files.
-
-    The details are a title, first sentences, two to four numbers, and sections.
+    """A whole mail: a badge of one to three words, the brief, sections below it, small print, files.
 
     `key` is that of the change it reports, see `IncidentChange.key`, and `incident_id` that of its incident; a digest has its
-    own. `tells` are the keys of all changes it reports.
+    own. `tells` are the keys of all changes it reports. `figures` are two to four numbers, for channels that set them apart.
     """
 
     cluster: str
@@ -108,19 +97,22 @@ class Content:
     badge: str
     subject_line: str
     brief: Brief
-    title: str
-    headline: str
-    figures: tuple[Figure, ...]
-    sections: tuple[MailSection, ...]
+    figures: tuple[Figure, ...] = ()
+    sections: tuple[MailSection, ...] = ()
     footer: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    has_details: bool = False  # whether they say more than the brief
     report: str = ""  # path or address of the report about its window
 
     @property
-    def small_print(self) -> tuple[str, ...]:
-        """Footer with the report's address."""
-        return (*self.footer, f"All of this window, drawn: {self.report}") if self.report else self.footer
+    def details(self) -> str:
+        """Where all of it stands; "" where there is no report."""
+        return f"in the report of this window, attached or at {self.report}" if self.report else ""
+
+    @property
+    def headline(self) -> str:
+        """The brief in a paragraph."""
+        facts = " ".join(f"{question}: {answer}." for question, answer in self.brief.facts)
+        return f"{format_name(self.cluster)}: {self.brief.headline}. {facts}"
 
 
 def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
@@ -161,9 +153,7 @@ def _cell_limits(lines: Sequence[tuple[str, ...]], columns: Sequence[MailColumn]
     """Most characters of a column's lines; None for as many as it has. Of columns of words the widest gives way."""
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     excess = sum(widths) + 2 * len(columns) - width
-    wordy = [
-        at for at, column in enumerate(columns) if not (column.is_number or column.is_short or column.is_text_only)
-    ]
+    wordy = [at for at, column in enumerate(columns) if not (column.is_number or column.is_short)]
     limits: list[int | None] = [None] * len(columns)
     if excess > 0 and wordy:
         widest = max(wordy, key=lambda at: widths[at])

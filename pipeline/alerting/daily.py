@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.alerting.content import DIGEST, Brief, Content, MailColumn, MailSection, MailTable, number_columns
+from pipeline.alerting.content import DIGEST, Content, MailColumn, MailSection, MailTable, number_columns
+from pipeline.evidence.brief import Brief
 from pipeline.model.number_text import format_clock, format_count, format_name
 
 ALL_CLUSTERS = "all-clusters"
@@ -57,10 +58,7 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         tone="calm" if counts["well"] == len(days) else "alarm",
         badge="DAY",
         subject_line=f"[DAY] {headline} in the 24 hours to {until}",
-        brief=Brief(headline=headline, facts=(("Until", until),), sections=sections),
-        title=f"{count}, one day",
-        headline=f"{headline}.",
-        figures=(),
+        brief=Brief(headline=headline, facts=(("Until", until),)),
         sections=sections,
         footer=("One mail a day: mail.daily in the configuration. All times are UTC.",),
     )

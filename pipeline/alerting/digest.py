@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pipeline.alerting.content import (
     DIGEST,
     Attachment,
-    Brief,
     Content,
     Figure,
     MailColumn,
@@ -18,6 +17,7 @@ from pipeline.alerting.content import (
     number_columns,
 )
 from pipeline.alerting.queries import incidents_query
+from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name
 from pipeline.rules import format_measure, times_worse
@@ -57,13 +57,6 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
                 ("Why", "so many at once usually have one cause"),
                 ("Do first", "look for a broker that is down, a reassignment, a source without data"),
             ),
-            sections=sections,
-        ),
-        title=f"{name} · {count} changes",
-        headline=(
-            f"{count} incidents of cluster {name} changed in the window from {since}: {counted}. So many at once usually "
-            "have one cause: a broker that is down, a reassignment, a source without data. The most severe is "
-            f"{format_name(ordered[0].subject)}."
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
         sections=sections,

@@ -95,9 +95,9 @@ def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int, *, take
     while True:
         text = "\0".join(parts if attempt == 0 else [*parts, str(attempt)])
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).digest()
-        found = f"K-{base64.b32encode(digest).decode('ascii')}"
-        if found not in taken:
-            return found
+        incident_id = f"K-{base64.b32encode(digest).decode('ascii')}"
+        if incident_id not in taken:
+            return incident_id
         attempt += 1
 
 
@@ -127,12 +127,12 @@ def settle_ids(
     """
     free, fresh, placed = list(known), [], []
     for episode in reversed(episodes):
-        found = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
-        if found and (found[-1].is_open or episode.end_ms < math.inf):
-            free.remove(found[-1])
-            placed.append((episode, found[-1], found[:-1]))
+        overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
+        if overlapping and (overlapping[-1].is_open or episode.end_ms < math.inf):
+            free.remove(overlapping[-1])
+            placed.append((episode, overlapping[-1], overlapping[:-1]))
         else:
-            fresh.append((episode, found))
+            fresh.append((episode, overlapping))
     for one in [one for one in free if one.is_open]:  # its opening has moved into a window that is new
         moved = next((it for it in reversed(fresh) if not it[1] and it[0].end_ms >= one.opened_ms), None)
         if moved is not None:
@@ -141,12 +141,12 @@ def settle_ids(
             placed.append((moved[0], one, []))
     settled: list[IncidentChange] = []
     merged_into: dict[str, str] = {}
-    for episode, found in fresh:
-        after_ms = max((first_ms - 1, *(one.until_ms for one in found)))
+    for episode, overlapping in fresh:
+        after_ms = max((first_ms - 1, *(one.until_ms for one in overlapping)))
         opened_ms = _find_opening(episode, after_ms, seen)
         if opened_ms is not None:
             own_id = new_id(episode.since_ms)
-            merged_into |= dict.fromkeys((one.incident_id for one in found), own_id)
+            merged_into |= dict.fromkeys((one.incident_id for one in overlapping), own_id)
             settled += _name(episode, own_id, opened_ms, seen, make_change)
     for episode, taken, others in placed:
         left = [one.incident_id for one in others if one in free]

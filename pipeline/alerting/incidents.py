@@ -119,9 +119,9 @@ def fold_verdicts(
         episodes = _find_episodes(seen, rows, incident, own, policy_of(subject[0]))
 
         def new_id(since_ms: int, subject: _Subject = subject) -> str:
-            found = incident_id_of(cluster, *subject, since_ms, taken=in_use)
-            in_use.add(found)
-            return found
+            incident_id = incident_id_of(cluster, *subject, since_ms, taken=in_use)
+            in_use.add(incident_id)
+            return incident_id
 
         changes += settle_ids(episodes, own, seen, first_ms=first_ms, new_id=new_id, make_change=_change)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))

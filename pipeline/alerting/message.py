@@ -4,12 +4,12 @@ References:
     RFC 5322 (Message-ID, References), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
 """
 
-import base64
 import hashlib
 import re
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -19,7 +19,7 @@ from itertools import zip_longest
 import jinja2
 from markupsafe import Markup, escape
 
-from pipeline.alerting.content import DIGEST, Attachment, Content, MailSection, Picture, render_table
+from pipeline.alerting.content import DIGEST, Content, render_table
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name, format_slug
@@ -76,7 +76,7 @@ def message_of(
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
     """Renders content as `mixed(alternative(text/plain, related(text/html, image/png ...)), attachments ...)`.
 
-    The body is the brief; the details come as `details.html`, and as `details.txt` where a server drops HTML files.
+    The body is the brief and a few sections; all else is in the report, which joins the mail when it leaves.
 
     The same arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it.
 
@@ -103,22 +103,25 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     return message_of(content, message.as_bytes(), channel=MAIL_CHANNEL, now_ms=now_ms, recipients=recipients)
 
 
-def render_text(content: Content, *, is_brief: bool = False) -> str:
-    """Renders the brief, or the details, as plain text without pictures."""
-    return _templates().get_template("mail.txt.j2").render(content=content, is_brief=is_brief)
+def render_text(content: Content) -> str:
+    """Renders content as plain text without pictures."""
+    return _templates().get_template("mail.txt.j2").render(content=content)
 
 
-def render_html(content: Content, sources: dict[str, str], *, is_brief: bool = False) -> str:
-    """Renders the brief, or the details, as HTML, given the address of each picture by its name."""
-    return _templates().get_template("mail.html.j2").render(content=content, sources=sources, is_brief=is_brief)
+def attach_report(payload: bytes, html: bytes) -> bytes:
+    """The mail with the report about its window as a file; the same arguments give the same bytes."""
+    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
+    message.add_attachment(html, "text", "html", filename="report.html", cte="base64")
+    message.set_boundary(f"mixed-{hashlib.blake2b(str(message['Message-ID']).encode(), digest_size=8).hexdigest()}")
+    return message.as_bytes()
 
 
 def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
-    pictures = _pictures(content.brief.sections)
+    pictures = [section.picture for section in content.sections if section.picture is not None]
     digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
     cids = {picture.name: f"{picture.name}.{digest}@{ID_DOMAIN}" for picture in pictures}
-    message.set_content(render_text(content, is_brief=True), cte="quoted-printable")
-    html = render_html(content, {name: f"cid:{cid}" for name, cid in cids.items()}, is_brief=True)
+    message.set_content(render_text(content), cte="quoted-printable")
+    html = _templates().get_template("mail.html.j2").render(content=content, cids=cids)
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     _, related = message.iter_parts()
     for picture in pictures:
@@ -133,33 +136,13 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         related.set_boundary(f"related-{digest}")
-    details = (
-        Attachment(name="details.html", subtype="html", text=render_details(content)),
-        Attachment(name="details.txt", subtype="plain", text=render_text(content)),
-    )
-    attachments = (*(details if content.has_details else ()), *content.attachments)
-    for attachment in attachments:
+    for attachment in content.attachments:
         maintype = "application" if attachment.subtype == "json" else "text"
         message.add_attachment(
             attachment.text.encode(), maintype, attachment.subtype, filename=attachment.name, cte="base64"
         )
-    if attachments:
+    if content.attachments:
         message.set_boundary(f"mixed-{digest}")
-
-
-def render_details(content: Content) -> str:
-    """Renders the details as one HTML file with its pictures."""
-    return render_html(
-        content,
-        {
-            picture.name: f"data:image/png;base64,{base64.b64encode(picture.png).decode('ascii')}"
-            for picture in _pictures(content.sections)
-        },
-    )
-
-
-def _pictures(sections: Sequence[MailSection]) -> list[Picture]:
-    return [section.picture for section in sections if section.picture is not None]
 
 
 @cache
@@ -172,17 +155,10 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["details_of"] = _details_of
     environment.filters.update(
         name=format_name, wrap=_wrap, fact=_fact, text_table=render_table, dated=_dated, rich=_rich
     )
     return environment
-
-
-def _details_of(content: Content) -> str:
-    """Names the attachments and the report's address."""
-    attached = "details.html, attached (details.txt: the same as text)" if content.has_details else ""
-    return "; ".join(part for part in (attached, f"report {content.report}" if content.report else "") if part)
 
 
 def _fact(question: str, answer: str) -> str:

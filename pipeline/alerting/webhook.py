@@ -23,6 +23,7 @@ from pipeline.model.window import format_instant
 _HEADER_LIMIT = 150
 _BLOCK_LIMIT = 2_900
 _CODE_LIMIT = 1_300
+_FACT_LIMIT = 250  # a block holds at least ten
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
 _REASON_LIMIT = 300
@@ -90,15 +91,15 @@ def _generic(content: Content, message_id: str) -> dict[str, object]:
 
 
 def _for_slack(content: Content) -> dict[str, object]:
-    title = content.title if len(content.title) <= _HEADER_LIMIT else f"{content.title[: _HEADER_LIMIT - 1]}…"
-    header = {"type": "plain_text", "text": title}
-    blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(_escape(content.headline))]
+    header = {"type": "plain_text", "text": format_name(f"{content.cluster}: {content.brief.headline}", _HEADER_LIMIT)}
+    facts = "\n".join(f"*{question}* {_escape(answer, _FACT_LIMIT)}" for question, answer in content.brief.facts)
+    blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(facts)]
     if content.figures:
         texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
         blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in texts]})
     blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
-    if content.small_print:
-        small = [{"type": "mrkdwn", "text": _escape(line)} for line in content.small_print]
+    if content.footer:
+        small = [{"type": "mrkdwn", "text": _escape(line)} for line in (*content.footer, content.report) if line]
         blocks.append({"type": "context", "elements": small})
     return {"text": _escape(subject_line_of(content)), "blocks": blocks}
 

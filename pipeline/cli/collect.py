@@ -28,7 +28,6 @@ configuration (window, keys, topics) and secret. Writes nothing beside the logs;
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or a tree of them")
     parser.add_argument("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")

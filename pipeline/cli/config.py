@@ -21,14 +21,12 @@ Every setting with its type, default and meaning. --schema: as JSON schema, for 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("--schema", action="store_true", help="the JSON schema")
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the settings."""
     schema = describe_schema()
     if args.schema:
         sys.stdout.write(json.dumps(schema, indent=1) + "\n")

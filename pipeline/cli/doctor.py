@@ -37,7 +37,6 @@ _SICK_EXIT_CODE = 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = (
         "Checks Java, jars, versions, configuration, sources, mail; says what to do. Exits with 2 if anything is wrong."
     )

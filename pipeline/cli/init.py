@@ -44,7 +44,6 @@ _VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("--config", type=Path, metavar="FILE", help="file to write (default: partition-health.yaml)")
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
@@ -62,7 +61,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     path = (args.config or config_path()).resolve()
     if path.exists():
         raise ConfigError(f"{path} exists, and is not overwritten: remove it, or name another file by --config FILE")

@@ -27,7 +27,6 @@ _ANYTHING = "*"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = __doc__
     parser.add_argument(
         "incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed"
@@ -45,7 +44,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     config = load_config(args.config)
     path = config.mail.mutes
     mutes = read_mutes(path)

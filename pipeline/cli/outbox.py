@@ -19,7 +19,6 @@ _ALL = "all"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = __doc__
     parser.add_argument(
         "--retry", metavar="MESSAGE_ID", help="retry it with the next delivery, even if given up; `all`"
@@ -31,7 +30,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     config = load_config(args.config)
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     if args.daily:

@@ -6,20 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.cli.options import add_json_option
-from pipeline.cli.partition_text import (
-    Choice,
-    describe_choice,
-    format_choices,
-    format_comparison,
-    format_key,
-    format_strategies,
-)
+from pipeline.cli.text_table import show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.custom import check_determinism
 from pipeline.partitioners.registry import STRATEGIES, find_strategy
-from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
+from pipeline.partitioners.strategy import Strategy, Use, check_partition_count, choose_partition
 
 ALL = "all"
 _DESCRIPTION = """\
@@ -31,8 +25,16 @@ _CHECKED_KEYS = 1000
 _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
 
 
+class Choice(NamedTuple):
+    """A strategy's choice for a key; `reason` explains why there is no partition."""
+
+    key: bytes | None
+    strategy: Strategy
+    partition: int | None
+    reason: str = ""
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("keys", nargs="*", metavar="KEY", help="text, or hex:…")
     parser.add_argument("--null", action="store_true", help="also a record without a key")
@@ -51,7 +53,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the partitions."""
     if args.strategies:
         sys.stdout.write(format_strategies(as_json=args.json))
         return 0
@@ -167,3 +168,105 @@ def _report_refusals(choices: Sequence[Choice]) -> None:
     for choice in choices:
         if choice.reason:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
+
+
+def describe_choice(choice: Choice, partition_count: int) -> dict[str, str | int | None]:
+    """A choice for JSON; without a reason, which goes to stderr."""
+    return {
+        "key_hex": None if choice.key is None else choice.key.hex(),
+        "strategy": choice.strategy.name,
+        "partitions": partition_count,
+        "partition": choice.partition,
+    }
+
+
+def format_key(key: bytes | None) -> str:
+    r"""A key for people: its text where that can be printed, else hex.
+
+    >>> format_key(b"kafka"), format_key(b"\xff"), format_key(None), format_key(b"")
+    ('kafka', 'hex:ff', '(null)', '(empty)')
+    """
+    if not key:
+        return "(null)" if key is None else "(empty)"
+    try:
+        text = key.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"hex:{key.hex()}"
+    return text if text.isprintable() and text == text.strip() else f"hex:{key.hex()}"
+
+
+def _format_partition(choice: Choice) -> str:
+    if choice.reason:
+        return "refused"
+    return "-" if choice.partition is None else str(choice.partition)
+
+
+def _explain(choice: Choice) -> str:
+    if choice.reason or choice.partition is not None:
+        return choice.reason
+    keyless = choice.strategy.keyless
+    return choice.strategy.differs if keyless is None else keyless.summary
+
+
+def format_choices(choices: Sequence[Choice]) -> str:
+    """A line per choice, with how it is done where the key does not decide."""
+    rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
+    return show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
+
+
+def format_comparison(choices: Sequence[Choice]) -> str:
+    """A line per key and strategy, those that agree together."""
+    rows = []
+    order = {key: place for place, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
+
+    def place(choice: Choice) -> tuple[int, int, bool]:
+        return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)
+
+    before = None
+    for choice in sorted(choices, key=place):
+        head = (format_key(choice.key), _format_partition(choice))
+        rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
+        before = head
+    return show_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
+
+
+def format_strategies(*, as_json: bool) -> str:
+    """Every strategy, its settings and versions, its source."""
+    if as_json:
+        return json.dumps([_describe(strategy) for strategy in STRATEGIES.values()], indent=1) + "\n"
+    rows = []
+    for strategy in STRATEGIES.values():
+        for index, use in enumerate(strategy.uses):
+            head = [strategy.name, strategy.client] if index == 0 else ["", ""]
+            source = strategy.source if index == 0 else ""
+            rows.append([*head, _format_versions(use), "default" if use.is_default else "", use.setting, source])
+    return show_table(["strategy", "client", "versions", "", "setting", "source"], rows)
+
+
+def _format_versions(use: Use) -> str:
+    """A version range, the end of it excluded."""
+    if use.before:
+        return f"{use.since} to before {use.before}" if use.since else f"before {use.before}"
+    return f"{use.since} on" if use.since else "all"
+
+
+def _describe(strategy: Strategy) -> dict[str, object]:
+    keyless = strategy.keyless
+    return {
+        "strategy": strategy.name,
+        "client": strategy.client,
+        "uses": [
+            {"setting": use.setting, "since": use.since, "before": use.before, "is_default": use.is_default}
+            for use in strategy.uses
+        ],
+        "source": strategy.source,
+        "hash": None if strategy.hash is None else strategy.hash.value,
+        "mask": None if strategy.hash is None else strategy.mask.value,
+        "hashes": None if strategy.hash is None else strategy.form.value,
+        "null_key": strategy.rule_of(None).value,
+        "empty_key": strategy.rule_of(b"").value,
+        "availability": strategy.availability.value,
+        "keyless": None if keyless is None else keyless.summary,
+        "simulated": None if keyless is None or not keyless.simulated else keyless.simulated,
+        "differs": strategy.differs,
+    }

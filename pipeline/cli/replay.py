@@ -27,7 +27,6 @@ _TOLD_EVERY_S = 10  # where stderr is no terminal
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or tree of several brokers")
     parser.add_argument(
@@ -51,7 +50,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replays and prints."""
     if not 1 <= args.seeds <= _MOST_SEEDS:
         raise ConfigError(f"--seeds {args.seeds}; expected 1 to {_MOST_SEEDS}")
     from pipeline.cli.replay_inputs import read_inputs  # Arrow and Numba
@@ -62,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     else:
-        from pipeline.cli.replay_text import format_replay
+        from pipeline.cli.replay_document import format_replay
 
         sys.stdout.write(format_replay(document))
     return 0
@@ -70,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
     """Ingest and replay in a warehouse of their own."""
-    from pipeline.cli.replay_rows import describe_replay  # Spark
+    from pipeline.cli.replay_document import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
     from pipeline.progress import Progress
     from pipeline.runs import plan_runs

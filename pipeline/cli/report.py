@@ -23,7 +23,6 @@ behind all of it. It reads the tables and changes nothing. Every run of the DAG 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     add_config_option(parser)
     which = parser.add_mutually_exclusive_group()
@@ -39,7 +38,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
     until_ms, length_ms = _period(config, args.window, args.last, now_ms)

@@ -24,7 +24,6 @@ from pipeline.storage.tables_on_disk import count_rows
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = __doc__
     add_config_option(parser)
     parser.add_argument(
@@ -46,7 +45,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
     span = TimeWindow.parse(args.window) if args.window else last_window(config, now_ms)

@@ -26,7 +26,6 @@ _PLOT_FORMATS = ("png", "svg", "pdf")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a built-in scenario, or a YAML file")
     parser.add_argument("--seeds", type=int, default=20, metavar="K", help="how many seeds (20)")
@@ -39,7 +38,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulates and prints."""
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
     from pipeline.simulator.scenario.schema import format_schema
 
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_schema())
         return 0
     if args.list:
-        from pipeline.cli.simulate_text import format_scenarios
+        from pipeline.cli.simulate_document import format_scenarios
 
         sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
         return 0
@@ -81,11 +79,11 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:
     if as_json:
-        from pipeline.cli.simulate_rows import describe_scenario
+        from pipeline.cli.simulate_document import describe_scenario
 
         sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
     else:
-        from pipeline.cli.simulate_text import format_summaries
+        from pipeline.cli.simulate_document import format_summaries
 
         sys.stdout.write(format_summaries(scenario, summaries))
 

@@ -53,7 +53,6 @@ queries run: nothing is written, and no file outside the tables is read.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument("statement", nargs="?", metavar="SELECT …", help="statement to run; without it a shell opens")
     add_config_option(parser)

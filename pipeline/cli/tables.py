@@ -20,7 +20,6 @@ Without NAME: every table and what one row of it is. With NAME (`gold.broker_sha
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = _DESCRIPTION
     name = parser.add_argument("name", nargs="?", metavar="NAME", help="table to describe")
     name.completer = lambda **_: [table.name for table in TABLES]  # type: ignore[attr-defined]  # argcomplete's
@@ -29,7 +28,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the data dictionary."""
     if args.sources:
         sys.stdout.write(_format_sources(as_json=args.json))
         return 0

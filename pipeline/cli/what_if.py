@@ -39,7 +39,6 @@ from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
     parser.description = f"{__doc__} Based on the newest judged window; nothing is changed."
     add_config_option(parser)
     parser.add_argument(
@@ -90,7 +89,6 @@ def _factor(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, float]]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
     config = load_config(args.config)
     if args.cluster is None and len(config.clusters) > 1:
         raise ConfigError(f"say which cluster: --cluster {' or '.join(config.clusters)}")

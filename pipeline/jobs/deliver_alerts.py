@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pipeline.alerting.alertmanager import Silence, alert_labels, post_alert, read_silences
 from pipeline.alerting.delivery import Delivery, deliver
+from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
@@ -22,6 +23,7 @@ from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, ma
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
+_MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
 
@@ -135,7 +137,11 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
     if message.channel == MAIL_CHANNEL:
         recipients = [address.strip() for address in message.recipients.split(",") if address.strip()]
         return deliver(
-            message.payload, recipients, smtp=smtp, outbox_folder=config.outbox, message_id=message.message_id
+            _add_report(config, message),
+            recipients,
+            smtp=smtp,
+            outbox_folder=config.outbox,
+            message_id=message.message_id,
         )
     for webhook in config.mail.webhooks:
         if webhook.name == message.channel:
@@ -144,6 +150,16 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
         if alertmanager.name == message.channel:
             return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
     raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration, nor an Alertmanager")
+
+
+def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:
+    """The mail with the report about its window, where that was written and is not too large for a mail."""
+    path = config.report_path(message.cluster, message.window_start_ms)
+    try:
+        html = path.read_bytes() if path.stat().st_size <= _MOST_REPORT_BYTES else None
+    except OSError:
+        return message.payload
+    return message.payload if html is None else attach_report(message.payload, html)
 
 
 def _keep_failure(config: PipelineConfig, message: AlertMessage, reason: str, now_ms: int) -> str:

@@ -179,14 +179,3 @@ def format_cell(value: object, limit: int = 100) -> str:
         return instant.isoformat().replace("+00:00", "Z")
     flat = escape_hidden(" ".join((value.hex() if isinstance(value, bytes) else str(value)).split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
-def format_bar(ratio: float, width: int = 24) -> str:
-    """Draws a part of 1 as a bar of blocks, to the eighth.
-
-    >>> format_bar(0.5, 8), format_bar(0.05, 8)
-    ('████', '▍')
-    """
-    eighths = round(8 * width * min(max(ratio, 0.0), 1.0))
-    full, rest = divmod(eighths, 8)
-    return "█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.alerting.queries import sql_instant, sql_text
 from pipeline.config.storage import Folder
 from pipeline.model.number_text import format_cell
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report.queries import NEWEST
 from pipeline.storage.durability import has_table
-from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
+from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text, sql_instant, sql_text
 from pipeline.storage.rows import query_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
@@ -73,8 +72,8 @@ class Asker:
         ours = _TABLE.sub(lambda one: one[0].replace(".", "_"), template).format(
             **self._literals(format_datafusion_text, format_datafusion_instant), **(values or {})
         )
-        found = query_rows(self.warehouse, ours, tables)
-        return Answer(name=name, sql=f"{spark};", columns=tuple(found.column_names), rows=tuple(found.to_pylist()))
+        rows = query_rows(self.warehouse, ours, tables)
+        return Answer(name=name, sql=f"{spark};", columns=tuple(rows.column_names), rows=tuple(rows.to_pylist()))
 
     def find_newest(self) -> int | None:
         """Finds the start of the newest judged window before the period's end, epoch milliseconds; None without one."""

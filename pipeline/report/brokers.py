@@ -81,8 +81,8 @@ SHARES = TableChart(
 )  # fmt: skip  # a table: a mark a line
 
 
-def causes_of(broker: int) -> TableChart:
-    """How a broker comes from its fair share to its share, term by term."""
+def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
+    """How a broker comes from its fair share to its share, term by term; `explained`: what that means."""
 
     def steps_of(rows: Rows) -> Rows:
         row = next((row for row in rows if row["broker_id"] == broker), None)
@@ -92,7 +92,7 @@ def causes_of(broker: int) -> TableChart:
         *steps, share = (row["end"] for row in rows if row["kind"] != "part")
         return (
             f"{_sum_up(steps)} % of the bytes: an excess of {format_points(share - steps[0])} points, split exactly "
-            "into leaders, topic mix and partition skew."
+            f"into leaders, topic mix and partition skew. {' '.join(explained)}"
         )
 
     return TableChart(

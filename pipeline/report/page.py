@@ -7,7 +7,7 @@ References:
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -25,7 +25,7 @@ from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
 from pipeline.report.table_chart import DrawnTable, TableChart, cell_of
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, LineChart, TimeStrip, draw_strip
-from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, topics_of
+from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
 from pipeline.report.zones import ZONES
 from pipeline.runs import RunContext
@@ -95,41 +95,54 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         period=format_between(span.start_ms, span.end_ms),
         status=status,
         strip=strip,
-        sections=_draw_sections(asker, strip, status.broker),
+        sections=_draw_sections(asker, strip, status),
         data_docs=data_docs.relative_to(folder).as_posix() if data_docs.exists() else "",
     )
 
 
-def _draw_sections(asker: Asker, strip: TimeStrip, hot_broker: int | None) -> tuple[ReportSection, ...]:
+def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[ReportSection, ...]:
     shares = asker.ask(SHARES.name, SHARES.sql)
-    ranked = [row["broker_id"] for row in shares.rows]
-    broker = hot_broker if hot_broker is not None else ranked[0] if ranked else 0
-    fair = next((row["expected_share"] for row in shares.rows if row["broker_id"] == broker), 0.0)
-    topics = topics_of(broker)
-    by_topic = asker.ask(topics.name, topics.sql, {"broker": f"{broker}", "expected_share": f"{fair!r}"})
-    asked = {SHARES.name: shares, topics.name: by_topic}
+    fair = {row["broker_id"]: row["expected_share"] for row in shares.rows}
+    explained = status.explained or dict.fromkeys((*fair, 0)[:1], ())  # else of the highest share ratio
+    first = next(iter(explained))
 
     def draw(*charts: TableChart) -> tuple[DrawnTable, ...]:
-        drawn = (chart.draw(asked.get(chart.name) or asker.ask(chart.name, chart.sql)) for chart in charts)
+        drawn = (chart.draw(asker.ask(chart.name, chart.sql, chart.values)) for chart in charts)
         return tuple(chart for chart in drawn if chart is not None)
 
     def draw_over_windows(chart: ChartOverWindows) -> tuple[LineChart, ...]:
         drawn = chart.draw(asker, shares, strip)
         return () if drawn is None else (drawn,)
 
+    def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
+        """A chart for each broker; names of charts occur once."""
+        charts = {broker: chart_of(broker) for broker in explained}
+        return tuple(
+            chart if broker == first else replace(chart, name=f"{chart.name}_{broker}")
+            for broker, chart in charts.items()
+        )
+
+    topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))
+    by_topic = asker.ask(topics[0].name, topics[0].sql, topics[0].values)
     zones = draw(ZONES)
     return (
         ReportSection(
             name="brokers",
             title="Who is hot, why, and what to do",
-            rows=draw(JUDGED, SHARES, causes_of(broker), ADVICE, KEPT_PROMISES),
+            rows=draw(
+                JUDGED,
+                SHARES,
+                *of_each(lambda broker: causes_of(broker, explained[broker])),
+                ADVICE,
+                KEPT_PROMISES,
+            ),
             lines=draw_over_windows(SHARE_LINES),
         ),
         ReportSection(
             name="topics",
             title="Topics, partitions, keys",
-            rows=draw(topics, HOT_KEYS),
-            heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, broker),
+            rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
+            heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, first),
         ),
         ReportSection(
             name="latency",

@@ -43,7 +43,7 @@ LIMIT 50"""
 
 SHARES = f"""\
 SELECT s.broker_id, s.share, s.expected_share, s.share_ratio, s.chance_ratio, v.limit_value, v.verdict,
-       s.size_bytes, s.record_count, s.leader_count, s.peak_ratio
+       s.size_bytes, s.record_count, s.effective_unit_count, s.leader_count, s.peak_ratio
 FROM (SELECT * FROM gold.broker_share WHERE {_WINDOW}) s
 LEFT JOIN (SELECT * FROM gold.verdicts WHERE {_WINDOW} AND rule = 'broker_share') v
   ON v.subject = concat('broker ', CAST(s.broker_id AS STRING))
@@ -111,6 +111,13 @@ SELECT topic, partition, leader_id, size_bytes, ratio_to_mean
 FROM gold.partition_health
 WHERE {_WINDOW}
 ORDER BY topic, partition, topic_id"""
+
+HOT_PARTITIONS = f"""\
+SELECT topic, partition, size_bytes, ratio_to_mean, excess_bytes, heavy_keys_bytes, hash_luck_bytes, remainder_bytes
+FROM gold.partition_health
+WHERE {_WINDOW} AND leader_id = {{broker}} AND ratio_to_mean IS NOT NULL
+ORDER BY excess_bytes DESC, topic, partition, topic_id
+LIMIT 10"""
 
 HOT_KEYS = f"""\
 SELECT k.key, k.topic, k.partition, p.leader_id, k.size_bytes, k.record_count, k.topic_ratio, k.is_heavy

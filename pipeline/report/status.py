@@ -1,12 +1,14 @@
 """The first screen: is anything wrong, since when, what to do."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pipeline.alerting.brief import describe_brief
-from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 from pipeline.alerting.incidents import open_before
-from pipeline.jobs.raise_incidents.evidence import gather_evidence
+from pipeline.evidence.brief import describe_brief
+from pipeline.evidence.causes import explain_cause
+from pipeline.evidence.gathering import gather_evidence
+from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_name, format_span
 from pipeline.model.verdict import Verdict
@@ -17,6 +19,7 @@ from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
 
 _REASON_LENGTH = 400
+_MOST_EXPLAINED = 3
 _ORDER = (BROKER_SHARE, SOURCE_ARRIVAL)
 
 
@@ -24,7 +27,8 @@ _ORDER = (BROKER_SHARE, SOURCE_ARRIVAL)
 class Status:
     """The answer: a badge, a sentence, and what belongs to it.
 
-    `facts` are (question, answer); `others` are sentences about further incidents; `broker` is the one that is hot.
+    `facts` are (question, answer); `others` are sentences about further incidents; `explained` are the hot brokers, the
+    first one's incident first, with paragraphs on what makes them so.
     """
 
     tone: Literal["alarm", "calm", "unknown"]
@@ -32,7 +36,7 @@ class Status:
     headline: str
     facts: tuple[tuple[str, str], ...]
     others: tuple[str, ...] = ()
-    broker: int | None = None
+    explained: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def find_status(run: RunContext, window: TimeWindow) -> Status:
@@ -43,14 +47,34 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
     if not opened:
         return _calm(run, window, [change for change in changes if change.window_start_ms < window.end_ms])
     first, *rest = opened
-    windows = [run.window_at(start_ms) for start_ms in sorted({first.window_start_ms, window.start_ms})]
-    verdicts = run.values(Verdict, VERDICTS, windows)
-    own = [v for v in verdicts if (v.rule, v.subject) == (first.rule, first.subject) and v.value is not None]
+    hot = [change for change in opened if change.rule == BROKER_SHARE][:_MOST_EXPLAINED]
+    starts_ms = {change.window_start_ms for change in (first, *hot)} | {window.start_ms}
+    verdicts = run.values(Verdict, VERDICTS, [run.window_at(start_ms) for start_ms in sorted(starts_ms)])
+    gathered = {change.key: _gather_newest(run, change, verdicts) for change in (first, *hot)}
+    explained = {
+        evidence.broker_id: explain_cause(evidence)
+        for evidence in gathered.values()
+        if isinstance(evidence, BrokerShareEvidence)
+    }
+    is_blind = first.rule == SOURCE_ARRIVAL
+    brief = describe_brief(gathered[first.key])
+    return Status(
+        tone="unknown" if is_blind else "alarm",
+        badge="DATA MISSING" if is_blind else "FAIL",
+        headline=brief.headline,
+        facts=brief.facts,
+        others=tuple(_sentence(change) for change in rest),
+        explained=explained,
+    )
+
+
+def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
+    """Gathers the evidence on an open incident as its newest verdict has it."""
+    own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject) and v.value is not None]
     newest = max(own, key=lambda verdict: verdict.window_start_ms, default=None)
-    if newest is not None and newest.window_start_ms > first.window_start_ms:
-        first = replace(first, state="continuing", window_start_ms=newest.window_start_ms, value=newest.value)
-    others = tuple(_sentence(change) for change in rest)
-    return replace(_describe(gather_evidence(run, first, verdicts)), others=others)
+    if newest is not None and newest.window_start_ms > change.window_start_ms:
+        change = replace(change, state="continuing", window_start_ms=newest.window_start_ms, value=newest.value)
+    return gather_evidence(run, change, verdicts)
 
 
 def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) -> Status:
@@ -90,15 +114,3 @@ def _sentence(change: IncidentChange) -> str:
     peak = "" if change.peak_value is None else f", at most {format_measure(change.rule, change.peak_value)}"
     limit = format_measure(change.rule, change.limit_value)
     return f"{format_name(change.subject)}, {change.rule.replace('_', ' ')}{peak} where {limit} is the limit"
-
-
-def _describe(evidence: IncidentEvidence) -> Status:
-    brief = describe_brief(evidence)
-    is_blind = evidence.change.rule == SOURCE_ARRIVAL
-    return Status(
-        tone="unknown" if is_blind else "alarm",
-        badge="DATA MISSING" if is_blind else "FAIL",
-        headline=brief.headline,
-        facts=brief.facts,
-        broker=evidence.broker_id if isinstance(evidence, BrokerShareEvidence) else None,
-    )

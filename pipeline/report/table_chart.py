@@ -3,7 +3,7 @@
 Marks stand on a scale in per cent, so that a page lays them out at any width.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -125,6 +125,7 @@ class TableChart:
     marks: tuple[Point, ...] = ()
     legend: tuple[tuple[str, str], ...] = ()  # of kinds of marks without an own text
     scale: Callable[[Sequence[float]], Scale] | None = None  # of all values drawn; else from 0 to the largest
+    values: Mapping[str, str] | None = None  # for braces of the statement
     select: Callable[[Rows], Rows] = lambda rows: rows
     most_rows: int | None = None  # drawn; title and sentence are about all
     is_marked: Cell = lambda _: False
@@ -135,18 +136,18 @@ class TableChart:
 
     def draw(self, answer: Answer) -> "DrawnTable | None":
         """Draws an answer; None where it has nothing to show."""
-        found = self.select(answer.rows)
-        if not found and not self.is_shown_empty:
+        selected = self.select(answer.rows)
+        if not selected and not self.is_shown_empty:
             return None
-        rows = found[: self.most_rows]
+        rows = selected[: self.most_rows]
         ends = [end for row in rows for mark in self.marks if mark.kind != "band" for end in mark.ends(row)]
         scale = self.scale(ends) if self.scale else Scale(min([0.0, *ends]), max([0.0, *ends]) * 1.04 or 1.0)
         kinds = tuple((mark.kind, mark.legend) for mark in self.marks if mark.legend and isinstance(mark.kind, str))
         return DrawnTable(
             answer=answer,
             chart=self,
-            title=self.title if isinstance(self.title, str) else self.title(found),
-            says=self.says if isinstance(self.says, str) else self.says(found),
+            title=self.title if isinstance(self.title, str) else self.title(selected),
+            says=self.says if isinstance(self.says, str) else self.says(selected),
             rows=tuple((row, tuple(mark for marks in self.marks for mark in marks.draw(row, scale))) for row in rows),
             legend=kinds + self.legend,
         )

@@ -81,7 +81,7 @@ def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms:
     """The strip over a span of time."""
     axis = Scale(span.start_ms, span.end_ms)
     windows = tuple(_window(row, axis, window_ms) for row in verdicts.rows)
-    found = {stretch.kind for stretch in windows}
+    drawn_kinds = {stretch.kind for stretch in windows}
     return TimeStrip(
         answer=verdicts,
         incidents=incidents,
@@ -90,7 +90,7 @@ def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms:
         windows=windows,
         bars=tuple(_incident(row, axis, span, window_ms) for row in incidents.rows),
         ticks=time_ticks(span),
-        kinds=tuple((kind, text) for kind, text in VERDICTS.items() if kind in found),
+        kinds=tuple((kind, text) for kind, text in VERDICTS.items() if kind in drawn_kinds),
     )
 
 

@@ -51,7 +51,7 @@ class HeatMap:
     steps: tuple[str, ...]
 
 
-def topics_of(broker: int) -> TableChart:
+def topics_of(broker: int, expected_share: float) -> TableChart:
     """What each topic adds to a broker's excess or takes from it."""
 
     def select(rows: Rows) -> Rows:
@@ -75,6 +75,7 @@ def topics_of(broker: int) -> TableChart:
     return TableChart(
         name="topics",
         sql=queries.TOPICS,
+        values={"broker": f"{broker}", "expected_share": f"{expected_share!r}"},
         title=f"Topics that make broker {broker} what it is",
         says=say,
         select=lambda rows: draw_ends(select(rows)),
@@ -86,6 +87,28 @@ def topics_of(broker: int) -> TableChart:
         ),
         marks=(Point(lambda row: "hot" if row["points"] >= 0 else "minus", "points", start=0.0), Point("fair", 0.0)),
         legend=(("hot", "adds"), ("minus", "takes away")),
+        key="topic",
+    )
+
+
+def partitions_of(broker: int) -> TableChart:
+    """The partitions that a broker leads with most bytes above their topic's mean, and what makes them so."""
+    signed = partial(format_bytes, sign=True)
+    return TableChart(
+        name="hot_partitions",
+        sql=queries.HOT_PARTITIONS,
+        values={"broker": f"{broker}"},
+        title=f"Hottest partitions of broker {broker}",
+        says="What is above the mean of a topic's partitions is the sum of the last three, where it was split.",
+        columns=(
+            Words("partition", lambda row: f"{format_name(row['topic'], NAME_LENGTH)}-{row['partition']}", str),
+            ChartColumn("over mean", "ratio_to_mean", format_ratio),
+            ChartColumn("bytes", "size_bytes", format_bytes),
+            ChartColumn("heavy keys", "heavy_keys_bytes", signed),
+            ChartColumn("hash luck", "hash_luck_bytes", signed),
+            ChartColumn("neither", "remainder_bytes", signed),
+        ),
+        marks=(Point("bar", "ratio_to_mean", start=0.0, legend="bytes over the mean"), Point("fair", 1.0)),
         key="topic",
     )
 

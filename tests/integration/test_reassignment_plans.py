@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from pipeline.advice.recommendations import HotBroker, recommend
-from pipeline.alerting.actions import action_attachments, execute_section
+from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest, judge_health, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
@@ -27,7 +27,8 @@ from tests.integration.live.runs import wait_for_checkpoints
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import PATIENCE_S
-from tests.mail_parts import attached
+from tests.mail_parts import text_of
+from tests.unit.alerting.examples import new_evidence
 
 TARGET = 1.1
 BROKERS = [PlacementBroker(broker_id=number, rack=f"rack-{number}") for number in range(3)]
@@ -37,7 +38,7 @@ ASSIGNMENT = {
 }
 RECORDS = {"orders": 200, "single": 200}
 VALUE = bytes(512)
-BROKER_LINE = re.compile(r"[> ] +(\d) +[\d.]+ % +[\d.]+ % +[\d.]+x +[\d.]+ [kM]?B +([\d.]+) %")
+BROKER_THEN = re.compile(r"broker (\d) ([\d.]+) %")
 
 
 @pytest.fixture(scope="module")
@@ -156,9 +157,11 @@ def test_handing_over_leaders_verifies_and_brings_the_shares_where_it_said(clust
     hot = HotBroker(broker_id=1, window_start_ms=0, share_ratio=3 * 10 / 14, target_ratio=TARGET, load_follows=False)
     leaders = [r for r in recommend(hot, placed(cluster), BROKERS, ()) if r.action == "move_leaders"]
     assert leaders[0].moved_bytes == 0
-    files = {file.name: file.text for file in action_attachments(leaders)}
+    content = describe_broker_share(new_evidence(recommendations=tuple(leaders)))
+    files = {file.name: file.text for file in content.attachments}
+    (how,) = (section for section in content.sections if section.title.startswith("How to do"))
 
-    carry_out(cluster, tmp_path, files, execute_section(leaders).code.splitlines())
+    carry_out(cluster, tmp_path, files, how.code.splitlines())
 
     shares = carried(cluster, coming_minutes())
     assert {broker: 3 * share for broker, share in shares.items()} == pytest.approx(leaders[0].broker_ratios, abs=0.01)
@@ -187,14 +190,15 @@ def mail(spark, cluster, tmp_path):
 
 def test_a_plan_from_a_mail_verifies_and_brings_the_shares_where_the_mail_said(cluster, mail, tmp_path):
     assert mail["Subject"].startswith("[FAIL] lab broker 1 carries ")
-    text = attached(mail)
+    text = text_of(mail)
     files = {part.get_filename(): part.get_payload(decode=True).decode() for part in mail.iter_attachments()}
     folder = tmp_path / "downloads"
     folder.mkdir()
 
     carry_out(cluster, folder, files, [line for line in text.splitlines() if line.startswith("kafka-")])
 
-    predicted = {int(broker_id): float(percent) / 100 for broker_id, percent in BROKER_LINE.findall(text)}
+    then = " ".join(text.partition("Once action 1 is done:")[2].split()).partition("%.")[0] + "%"
+    predicted = {int(broker_id): float(percent) / 100 for broker_id, percent in BROKER_THEN.findall(then)}
     assert sorted(predicted) == [0, 1, 2]
     assert max(predicted.values()) <= TARGET / 3
     assert carried(cluster, coming_minutes()) == pytest.approx(predicted, abs=0.005)

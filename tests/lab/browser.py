@@ -16,7 +16,6 @@ from typing import NamedTuple
 from playwright.sync_api import sync_playwright
 
 from tests.lab.process import PATIENCE_S
-from tests.mail_parts import attached
 
 WIDTHS = (600, 380)
 SCHEMES = ("light", "dark")
@@ -91,11 +90,9 @@ class Shown(NamedTuple):
     answers_end_px: float
 
 
-def html_with_pictures(payload, attachment=None):
-    """The HTML part of a mail, its inline pictures put into it; or an HTML file that comes with it."""
+def html_with_pictures(payload):
+    """The HTML part of a mail, its inline pictures put into it."""
     mail = message_from_bytes(payload, policy=default)
-    if attachment is not None:
-        return attached(mail, attachment)
     html = mail.get_body(("html",)).get_content()
     for part in mail.walk():
         if part.get_content_maintype() == "image":
@@ -118,10 +115,10 @@ def running_chromium():
 
 @contextlib.contextmanager
 def running_browser():
-    """Yields `show(payload, width, scheme, screenshot=None, attachment=None) -> Shown`. No page reaches the network."""
+    """Yields `show(payload, width, scheme, screenshot=None) -> Shown`. No page reaches the network."""
     with running_chromium() as browser:
 
-        def show(payload, width, scheme, screenshot=None, attachment=None):
+        def show(payload, width, scheme, screenshot=None):
             context = browser.new_context(
                 viewport={"width": width, "height": _HEIGHT},
                 color_scheme=scheme,
@@ -130,7 +127,7 @@ def running_browser():
             )
             try:
                 page = context.new_page()
-                page.set_content(html_with_pictures(payload, attachment), wait_until="load")
+                page.set_content(html_with_pictures(payload), wait_until="load")
                 if screenshot is not None:
                     page.screenshot(path=screenshot, full_page=True)
                 return Shown(

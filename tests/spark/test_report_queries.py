@@ -20,7 +20,7 @@ from tests.report_tables import T0_MS, write_config, write_warehouse
 QUESTIONS = "".join(page.read_text() for page in sorted(Path(__file__).parents[2].glob("docs/questions/*.md")))
 NAMES = ("orders", 'it\'s \\a "topic"', "<script>alert(1)</script>")
 CHARTS = {
-    "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_keys", "latency",
+    "verdicts", "incidents", "judged", "shares", "share_lines", "causes", "topics", "partitions", "hot_partitions", "hot_keys", "latency",
     "latency_lines", "room", "waiting", "advice", "promises", "replay", "back_tests", "sources", "abstentions", "quarantine",
     "zones",
 }  # fmt: skip  # names, several a line

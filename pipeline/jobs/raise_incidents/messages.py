@@ -4,14 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from pipeline.alerting.alertmanager import render_alert
+from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
-from pipeline.jobs.raise_incidents.evidence import describe_change
+from pipeline.evidence.gathering import gather_evidence
+from pipeline.evidence.incident import BrokerShareEvidence
 from pipeline.model.incident import AlertMessage, IncidentChange, incident_of
 from pipeline.model.verdict import Verdict
+from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
 from pipeline.storage.outbox import reported_changes
 from pipeline.storage.rows import merge_rows
@@ -59,6 +63,14 @@ def queue_messages(
             messages.append(alert)
     rows = run.table_of(ALERT_OUTBOX, messages)
     return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
+
+
+def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
+    """Describes a change for its message; the verdicts of its window are among `verdicts`."""
+    evidence = gather_evidence(run, change, verdicts)
+    if isinstance(evidence, BrokerShareEvidence):
+        return describe_broker_share(evidence)
+    return describe_source(evidence) if change.rule == SOURCE_ARRIVAL else describe_rule(evidence)
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:

@@ -3,8 +3,6 @@
 Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Compares candidates topic by topic: tasks take a topic's runs and its traffic, and write the rows of the replay's tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -45,7 +45,7 @@ from tests.lab.cluster import Cluster, run_tool, start_cluster
 from tests.lab.facts import read_partition
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import start_java
-from tests.mail_parts import attached
+from tests.mail_parts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,10 +168,10 @@ class Lab:
         return sorted(rows, key=lambda row: row["window_start"])
 
     def mails(self) -> list[tuple[str, str]]:
-        """Badge and text of each mail, with what is attached, in their order."""
+        """Badge and text of each mail, in their order."""
         found = [message_from_bytes(path.read_bytes(), policy=default) for path in self.config.outbox.glob("*.eml")]
         found.sort(key=lambda mail: mail["X-Partition-Health-Window"])
-        return [(mail["Subject"].split("]")[0].strip("["), attached(mail)) for mail in found]
+        return [(mail["Subject"].split("]")[0].strip("["), text_of(mail)) for mail in found]
 
 
 def heavy_keys() -> str:

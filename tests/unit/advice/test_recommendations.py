@@ -15,9 +15,11 @@ from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, pr
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
 from pipeline.advice.slow_broker import BrokerAnswers, check_broker
-from pipeline.alerting.actions import action_attachments, actions_section, execute_section
+from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.config.replay import Candidate
+from pipeline.evidence.brief import format_predicted
 from pipeline.model.placement import PlacedPartition, PlacementBroker
+from tests.unit.alerting.examples import new_evidence
 
 BROKERS = [PlacementBroker(broker_id=number) for number in range(3)]
 HOT = HotBroker(broker_id=1, window_start_ms=0, share_ratio=1.5, target_ratio=1.1, load_follows=False)
@@ -297,9 +299,10 @@ def test_a_broker_that_is_not_known_to_be_slow_is_not_called_slow(answers, words
 
 def test_a_mail_promises_nothing_where_nothing_is_known():
     leaders = [partition(0, (1, 0), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)]
-    section = actions_section(recommend(FOLLOWS, leaders, BROKERS, ()), expected_share=1 / 3)
-    assert [row[2:4] for row in section.table.rows] == [("not predicted", ""), ("not predicted", "")]
-    assert "known to be enough" in section.table.note
+    found = recommend(FOLLOWS, leaders, BROKERS, ())
+    assert [action.predicted_ratio for action in found] == [None, None]
+    content = describe_broker_share(new_evidence(recommendations=found))
+    assert dict(content.brief.facts)["Predicted"] == "no figure: it depends on what you find"
 
 
 OLD = {"baseline": "java-sticky-2.4"}
@@ -387,16 +390,18 @@ def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     alone = [partition(0, (1,), 1, size=5_000), partition(1, (1,), 1), partition(2, (2,), 2)]
     effects = [effect("linger", 1, {0: (0.9, 1.1, 1.2), 1: (1.15, 1.2, 1.31), 2: (0.7, 0.7, 0.7)})]
     found = recommend(HOT, alone, BROKERS, effects)
-    section = actions_section(found, expected_share=1 / 3)
-    assert section.table.rows == (
-        ("1.", "move replicas of 1 partition", "33.3 %", "1.00x", "1.00 kB"),
-        ("2.", "linger", "40.0 % [38.3, 43.7]", "1.20x", "nothing"),
-    )
-    assert section.table.marked == {0}
-    assert "--execute" in execute_section(found).code
-    assert [file.name for file in action_attachments(found)] == ["reassignment.json", "election.json", "rollback.json"]
-    assert actions_section((), expected_share=1) is execute_section(()) is None
-    assert action_attachments(()) == ()
+    assert [(action.rank, action.title, format_predicted(action, 1 / 3), action.moved_bytes) for action in found] == [
+        (1, "move replicas of 1 partition", "33.3 %", 1_000),
+        (2, "linger", "40.0 % [38.3, 43.7]", 0),
+    ]
+    assert [action.is_enough for action in found] == [True, False]
+    content = describe_broker_share(new_evidence(recommendations=found))
+    (how,) = (section for section in content.sections if section.title.startswith("How to do"))
+    assert "--execute" in how.code
+    assert [file.name for file in content.attachments] == ["reassignment.json", "election.json", "rollback.json"]
+    bare = describe_broker_share(new_evidence())
+    assert not bare.attachments
+    assert not [section for section in bare.sections if section.code]
 
 
 def test_settings_come_as_a_diff():

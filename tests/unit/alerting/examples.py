@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from pipeline.alerting.evidence import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, excess_by_topic
 from pipeline.config.rules import Gate
+from pipeline.evidence.incident import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, rank_topics
 from pipeline.model.incident import IncidentChange
 from pipeline.model.promise import Promise
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.verdict import BrokerLoad
-from pipeline.verdicts.sources import SourceStatus
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
@@ -107,12 +106,11 @@ def new_evidence(**changes):
         window_ms=MINUTE_MS,
         limits_at="gate.limit_ratio",
         brokers=(broker_load(1, 0.55), broker_load(2, 0.225), broker_load(3, 0.225)),
-        topics=excess_by_topic(LOADS, broker_id=1, expected_share=1 / 3),
-        partitions=(HotPartition(topic="orders", partition=0, size_bytes=900, ratio_to_mean=2.7),),
+        topics=rank_topics(LOADS, broker_id=1, expected_share=1 / 3),
+        partitions=(HotPartition(topic="orders", partition=0, size_bytes=900),),
         causes=ShareCauses(leaders_term=0.01, topic_mix_term=-0.01, partition_skew_term=0.2167),
         above_count=3,
         gate=Gate(limit_ratio=1.2, k=3, n=4),
-        chance_ratio=1.07,
         latency=ProduceLatency(request_latency_avg_ms=23.1, ratio_to_peers=11.0, request_latency_max_ms=61.0),
         owner="platform team",
     )
@@ -130,16 +128,3 @@ def resolved_evidence(**changes):
         brokers=(broker_load(1, 0.34, minute=10), broker_load(2, 0.33, minute=10), broker_load(3, 0.33, minute=10)),
     )
     return replace(evidence, **changes)
-
-
-def source_arrival(source, *, arrived, expected):
-    """What a source brought into the window of the incident."""
-    return SourceStatus(
-        window_start_ms=T0_MS + 6 * MINUTE_MS,
-        source=source,
-        expected_count=expected,
-        arrived_count=arrived,
-        missing=None,
-        newest_ms=None,
-        as_of_ms=T0_MS,
-    )

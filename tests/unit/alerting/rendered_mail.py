@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
-from tests.mail_parts import attached
+from tests import mail_parts
 from tests.unit.alerting.examples import (
     MINUTE_MS,
     T0_MS,
@@ -29,15 +29,11 @@ def parse(message):
 
 
 def text_of(message):
-    return attached(parse(message), "details.txt")
+    return mail_parts.text_of(parse(message))
 
 
 def html_of(message):
-    return attached(parse(message), "details.html")
-
-
-def brief_of(message, part="plain"):
-    return parse(message).get_body((part,)).get_content().replace("\r\n", "\n")
+    return parse(message).get_body(("html",)).get_content().replace("\r\n", "\n")
 
 
 class Reader(HTMLParser):

@@ -21,7 +21,7 @@ from pipeline.config.mail import Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import DeliveryError, StorageError
 from pipeline.jobs import deliver_alerts
-from pipeline.model.window import instant_of
+from pipeline.model.window import instant_of, milliseconds_of
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
@@ -96,6 +96,22 @@ def test_without_a_server_every_message_is_a_file(config):
     files = sorted(config.outbox.iterdir())
     assert [place for _, place in report.deliveries] == [str(path) for path in files]
     assert files[0].read_bytes() == stored(config)["new"]["payload"]
+
+
+def test_the_report_about_its_window_joins_a_mail_unless_it_is_too_large(config):
+    """Of the two mails the window of the first has a small report, that of the other one that servers refuse."""
+    pages = {"new": b"<!doctype html>", "resolved": b"x" * 2_000_001}
+    for state, page in pages.items():
+        path = config.report_path("demo", milliseconds_of(stored(config)[state]["window_start"]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(page)
+    send(config, None)
+    new, resolved = (path.read_bytes() for path in sorted(config.outbox.glob("*.eml")))
+    attached = list(message_from_bytes(new, policy=default).iter_attachments())
+    assert [(part.get_filename(), part.get_payload(decode=True)) for part in attached] == [
+        ("report.html", pages["new"])
+    ]
+    assert resolved == stored(config)["resolved"]["payload"]
 
 
 def test_a_message_that_fails_does_not_stop_the_others_and_stays(config):

@@ -35,4 +35,4 @@ def test_the_most_severe_come_first_by_how_far_they_are_beyond_their_limits_each
         ("K-broker_share", "1.50x", "1.20x"),
         ("K-topic_peak", "", "2.00x"),
     ]
-    assert "The most severe is source arrival." in content.headline
+    assert "Most severe: source arrival, source arrival." in content.headline

@@ -3,7 +3,6 @@
 import pytest
 
 from pipeline.model.number_text import (
-    format_bar,
     format_between,
     format_bytes,
     format_clock,
@@ -46,8 +45,6 @@ MINUS = "\N{MINUS SIGN}"
         (format_span(59_500), "59.5 s"),
         (format_clock(1795251601000), "2026-11-21 09:00:01 UTC"),
         (format_between(1795301999000, 1795305600000), "2026-11-21 22:59:59 to 2026-11-22 00:00 UTC"),
-        (format_bar(1.5, 4), "\N{FULL BLOCK}" * 4),
-        (format_bar(-1.0, 4), ""),
         (format_slug("a" * 50 + "-b"), "a" * 40),
         (format_name(""), ""),
         (format_name("\ud800"), "\\ud800"),

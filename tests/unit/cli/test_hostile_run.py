@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import shlex
 import unicodedata
 from dataclasses import replace
@@ -186,28 +185,19 @@ def test_terminals_get_no_control_characters(ran):
     assert "\\x1b[31m" in texts[4]
 
 
-def test_a_mail_has_its_own_headers_tags_commands_and_statements(ran):
+def test_a_mail_has_its_own_headers_tags_and_commands(ran):
     folder, _ = ran
     (path,) = folder.glob("outbox/*.eml")
     mail = message_from_bytes(path.read_bytes(), policy=default)
     assert {name.lower() for name in mail.keys()} == HEADERS  # noqa: SIM118 - a message is no mapping
     assert hidden(mail["Subject"]) == set()
-    texts = {part.get_filename(): part for part in mail.walk() if part.get_content_maintype() == "text"}
-    pages = [part.get_content() for part in mail.walk() if part.get_content_type() == "text/html"]
-    assert len(pages) == 2
-    assert all("script" not in assert_harmless(page).tags for page in pages)
-    details = texts["details.txt"].get_content().replace("\r\n", "\n")
-    assert hidden(details) == set()
-    assert hidden(mail.get_body(("plain",)).get_content().replace("\r\n", "\n")) == set()
-    commands = [shlex.split(line) for line in details.splitlines() if line.startswith(("partition-health ", "kafka-"))]
-    assert [words[:3] for words in commands if words[0] == "partition-health"] == [
-        ["partition-health", "run", "--config"]
-    ]
-    assert {words[3] for words in commands if words[0] == "partition-health"} == {str(folder / "partition-health.yaml")}
-    assert not any(TOPIC in words or CALL in word for words in commands for word in words if word != words[3])
-    statements = details.partition("SEE THE ROWS")[2].partition("DO IT AGAIN")[0]
-    assert "DROP TABLE" in statements
-    assert "DROP TABLE" not in re.sub(r"'(?:[^'\\]|\\.)*'", "''", statements)
+    assert "script" not in assert_harmless(mail.get_body(("html",)).get_content()).tags
+    (report,) = (part for part in mail.iter_attachments() if part.get_filename() == "report.html")
+    assert_harmless(report.get_payload(decode=True).decode())
+    text = mail.get_body(("plain",)).get_content().replace("\r\n", "\n")
+    assert hidden(text) == set()
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("kafka-")]
+    assert not any(TOPIC in words or CALL in word for words in commands for word in words)
     for part in mail.iter_attachments():
         if part.get_content_type() == "application/json":
             json.loads(part.get_payload(decode=True))

@@ -1,8 +1,8 @@
 """Replicas and hot partitions as a plan and a mail take them from tables. Oracle: rows written here."""
 
 import pytest
-
 from pipeline.jobs.raise_incidents.evidence import _hot_partitions
+
 from pipeline.jobs.recommend import place_partitions
 
 

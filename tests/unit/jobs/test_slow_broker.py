@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.evidence.gathering import gather_evidence
 from pipeline.jobs import recommend
-from pipeline.jobs.raise_incidents.evidence import gather_evidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
@@ -133,4 +133,4 @@ def test_its_mail_says_first_what_to_look_at(placement, tmp_path):
     assert facts["Do first"] == "broker 1 is slow: look at its disk, network, neighbours"
     assert facts["Predicted"] == "no figure: it depends on what you find"
     assert ("Do else" in facts) == any(row["predicted_ratio"] is not None for row in found)
-    assert "First thing to do: broker 1 is slow: look at its disk, network, neighbours." in content.headline
+    assert "Do first: broker 1 is slow: look at its disk, network, neighbours." in content.headline

@@ -51,6 +51,13 @@ DRAWN = {
         "on this broker": of("own_bytes"),
         "in the cluster": of("size_bytes"),
     },
+    "hot_partitions": {
+        "over mean": of("ratio_to_mean"),
+        "bytes": of("size_bytes"),
+        "heavy keys": of("heavy_keys_bytes"),
+        "hash luck": of("hash_luck_bytes"),
+        "neither": of("remainder_bytes"),
+    },
     "hot_keys": {"of its topic": of("topic_ratio"), "bytes": of("size_bytes"), "leader": of("leader_id")},
     "latency": {
         "mean": of("request_latency_avg_ms"),

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.incident_mail import describe_rule
+from pipeline.evidence.incident import IncidentEvidence
 from pipeline.measures.outages import Outage
 from pipeline.model.incident import IncidentChange
 from pipeline.rules import RULES

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from pipeline.alerting.evidence import IncidentEvidence
 from pipeline.alerting.incident_mail import describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts
 from pipeline.alerting.message import render_message
+from pipeline.evidence.incident import IncidentEvidence
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.verdicts.sources import (
     CALM_BELOW,

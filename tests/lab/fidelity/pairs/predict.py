@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pipeline.cli.replay_document import TRUSTS, describe_replay
 from pipeline.cli.replay_inputs import read_inputs
-from pipeline.cli.replay_rows import TRUSTS, describe_replay
 from pipeline.jobs import ingest, replay
 from pipeline.replay.loads import reach_of
 from pipeline.runs import plan_runs

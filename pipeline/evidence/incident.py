@@ -1,4 +1,4 @@
-"""Everything a mail needs, as values: jobs fill them from tables, mails only read them."""
+"""Evidence on a change of an incident, as values."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from pipeline.model.promise import Promise
 from pipeline.model.recommendation import Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
-from pipeline.verdicts.sources import SourceStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,42 +51,13 @@ class IncidentEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicExcess:
-    """One topic's part of a broker's excess: its bytes there less its bytes in the cluster times the fair share.
-
-    `excess_share` is a part of the cluster's bytes; those of all topics sum to `share - expected_share`.
-    """
-
-    topic: str
-    size_bytes: int
-    fair_bytes: float
-    excess_bytes: float
-    excess_share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HotPartition:
-    """A partition the broker leads: columns of `gold.partition_health`; the last three are None where it was not split."""
+    """A partition the broker leads: columns of `gold.partition_health`; luck is None where it was not split."""
 
     topic: str
     partition: int
     size_bytes: int
-    ratio_to_mean: float
-    heavy_keys_bytes: float | None = None
     hash_luck_bytes: float | None = None
-    remainder_bytes: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotKey:
-    """A heavy key on a partition that the broker leads: columns of `gold.hot_keys`; `key` is a pseudonym."""
-
-    key: str
-    topic: str
-    partition: int
-    size_bytes: int
-    topic_ratio: float
-    is_heavy: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,23 +96,15 @@ class BrokerShareEvidence(IncidentEvidence):
 
     broker_id: int
     brokers: tuple[BrokerLoad, ...]  # every broker of the window, the one concerned included
-    topics: tuple[TopicExcess, ...]  # topics by excess on this broker, largest first, see `excess_by_topic`
-    partitions: tuple[HotPartition, ...]  # partitions the broker leads, hottest first
+    topics: tuple[str, ...]  # by excess on this broker, largest first, see `rank_topics`
+    partitions: tuple[HotPartition, ...]  # that the broker leads
     causes: ShareCauses | None
     above_count: int  # windows above among the last n
     gate: Gate
-    chance_ratio: float | None  # ratio that chance alone exceeds once in a thousand windows
     latency: ProduceLatency | None = None
-    earlier: tuple[BrokerLoad, ...] = ()  # every broker of windows before this one
-    # current strategy by topic, as far as the replay knows it
-    partitioners: Mapping[str, str] = field(default_factory=dict)
-    hot_keys: tuple[HotKey, ...] = ()  # heaviest keys on partitions that the broker leads
+    partitioners: Mapping[str, str] = field(default_factory=dict)  # by topic, as far as the replay knows them
     recommendations: tuple[Recommendation, ...] = ()  # what to do, by rank
     promises: tuple[Promise, ...] = ()  # what became of the incident's earlier advice, in its windows
-    source_statuses: tuple[SourceStatus, ...] = ()
-    peak_ratio: float | None = None  # its largest load within the window over its fair part of the mean one
-    idle_ratio: float | None = None  # part of the time its request handlers were idle, 0..1
-    hours_to_full: float | None = None  # until its fullest disk is full at the pace of the last windows
 
     @property
     def broker(self) -> BrokerLoad:
@@ -173,9 +135,7 @@ class BrokerShareEvidence(IncidentEvidence):
         return self.broker.share, self.broker.share_ratio
 
 
-def excess_by_topic(
-    loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float
-) -> tuple[TopicExcess, ...]:
+def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float) -> tuple[str, ...]:
     """Ranks topics by what they add to a broker's excess.
 
     With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`.
@@ -188,26 +148,11 @@ def excess_by_topic(
     Returns:
         All topics, largest excess first, then by name.
 
-    >>> [(t.topic, t.excess_bytes) for t in excess_by_topic(
-    ...     {("a", 1): 80, ("a", 2): 20, ("b", 1): 40, ("b", 2): 60}, broker_id=1, expected_share=0.5)]
-    [('a', 30.0), ('b', -10.0)]
+    >>> rank_topics({("b", 1): 40, ("b", 2): 60, ("a", 1): 80, ("a", 2): 20}, broker_id=1, expected_share=0.5)
+    ('a', 'b')
     """
-    topic_bytes: defaultdict[str, int] = defaultdict(int)
+    excess: defaultdict[str, float] = defaultdict(float)
     for (topic, leader_id), size_bytes in loads.items():
         if leader_id >= 0:
-            topic_bytes[topic] += size_bytes
-    cluster_bytes = sum(topic_bytes.values())
-    rows = []
-    for topic, in_cluster_bytes in topic_bytes.items():
-        size_bytes, fair_bytes = loads.get((topic, broker_id), 0), expected_share * in_cluster_bytes
-        excess_bytes = size_bytes - fair_bytes
-        rows.append(
-            TopicExcess(
-                topic=topic,
-                size_bytes=size_bytes,
-                fair_bytes=fair_bytes,
-                excess_bytes=excess_bytes,
-                excess_share=excess_bytes / cluster_bytes if cluster_bytes else 0.0,
-            )
-        )
-    return tuple(sorted(rows, key=lambda row: (-row.excess_bytes, row.topic)))
+            excess[topic] += size_bytes * ((leader_id == broker_id) - expected_share)
+    return tuple(sorted(excess, key=lambda topic: (-excess[topic], topic)))

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pipeline.alerting.actions import format_predicted
-from pipeline.alerting.causes import advise_cause, name_cause
-from pipeline.alerting.content import Brief
-from pipeline.alerting.evidence import BrokerShareEvidence, IncidentEvidence
 from pipeline.config.source import is_record_source
+from pipeline.evidence.causes import advise_cause, name_cause
+from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.number_text import (
     format_bytes,
     format_clock,
@@ -26,7 +25,17 @@ _BASIS_LENGTH = 100
 _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
 _SAID_ELSEWHERE = ("the highest broker", "producers wait")
 """In sentences of an action's text that `Predicted` and `Effect` say."""
+NOT_PREDICTED = "not predicted"
+_EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """Content for a phone's screen: a sentence, and (question, answer) pairs."""
+
+    headline: str
+    facts: tuple[tuple[str, str], ...]
 
 
 def describe_brief(evidence: IncidentEvidence) -> Brief:
@@ -70,7 +79,8 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     (share, ratio), fair, change = evidence.share, evidence.broker.expected_share, evidence.change
     shares = f"{format_percent(share, 1)} of the bytes, {format_percent(fair, 1)} would be fair"
     if not change.is_open:
-        headline = f"Broker {evidence.broker_id} recovered: {shares} ({format_ratio(ratio)})"
+        recovered = "" if change.state == "withdrawn" else " recovered"
+        headline = f"Broker {evidence.broker_id}{recovered}: {shares} ({format_ratio(ratio)})"
         return Brief(headline=headline, facts=_over(evidence))
     facts = [("Since", _since(evidence, f", in {evidence.above_count} of the last {evidence.gate.n} windows"))]
     if cause := name_cause(evidence):
@@ -157,7 +167,8 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
     subject = format_name(change.subject, 120)
     subject = f"{subject[:1].upper()}{subject[1:]}"
     if not change.is_open:
-        return Brief(headline=f"{subject} recovered, no longer: {rule.meaning}", facts=_over(evidence))
+        recovered = "" if change.state == "withdrawn" else " recovered,"
+        return Brief(headline=f"{subject}{recovered} no longer: {rule.meaning}", facts=_over(evidence))
     value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
     return Brief(
         headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",
@@ -166,4 +177,21 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
             ("Why", format_name(evidence.reason, _REASON_LENGTH)),
             ("Do first", rule.advice),
         ),
+    )
+
+
+def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
+    """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
+    ratio, low, high = (
+        recommendation.predicted_ratio,
+        recommendation.predicted_ratio_low,
+        recommendation.predicted_ratio_high,
+    )
+    if ratio is None or low is None or high is None:
+        return NOT_PREDICTED
+    share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
+    return (
+        f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]"
+        if with_range and high - low > _EVEN
+        else share
     )

@@ -1,15 +1,13 @@
-"""Why a broker is hot, in its mail: the exact split, its hottest partitions, its heaviest keys."""
+"""Why a broker is hot, in words."""
 
 from enum import StrEnum
 
 from pipeline.advice.candidate_effects import describe_partitioner
-from pipeline.alerting.content import MailColumn, MailSection, MailTable, number_columns
-from pipeline.alerting.evidence import BrokerShareEvidence, ShareCauses
-from pipeline.model.number_text import format_bytes, format_name, format_percent, format_points, format_ratio
+from pipeline.evidence.incident import BrokerShareEvidence, ShareCauses
+from pipeline.model.number_text import format_bytes, format_name, format_ratio
 from pipeline.partitioners.clients.java import RACK_AWARE
 
-MOST_PARTITIONS = 5
-MOST_KEYS = 5
+_MOST_PARTITIONS = 5
 NAME_LENGTH = 48
 
 
@@ -66,7 +64,7 @@ def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause,
     terms, parts = _terms(causes), _skew_terms(causes)
     largest = max(terms, key=lambda name: terms[name])
     part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
-    partitioner = evidence.partitioners.get(evidence.topics[0].topic) if evidence.topics else None
+    partitioner = evidence.partitioners.get(evidence.topics[0]) if evidence.topics else None
     is_split = evidence.causes is not None and evidence.causes.rack_aware_term is not None
     is_by_racks = not is_split and partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
     return largest, Cause.RACK_AWARE if is_by_racks else part
@@ -79,7 +77,7 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
     largest, meaning = _largest(evidence.causes, evidence)
     if evidence.is_hash_luck:
         largest = meaning = Cause.HASH_LUCK
-    topic = f", most in topic {format_name(evidence.topics[0].topic, NAME_LENGTH)}" if evidence.topics else ""
+    topic = f", most in topic {format_name(evidence.topics[0], NAME_LENGTH)}" if evidence.topics else ""
     part = f" ({_NAMES.get(meaning, meaning)})" if meaning != largest else ""
     return f"{largest}{topic}{part}"
 
@@ -92,38 +90,19 @@ def advise_cause(evidence: BrokerShareEvidence) -> str:
     return _MEANINGS[meaning].partition("; ")[2]
 
 
-def causes_section(evidence: BrokerShareEvidence) -> MailSection | None:
-    """The exact split of the excess, and what its largest term means; None where unknown."""
+def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
+    """Paragraphs on what the largest term means, on hash luck, and on the partitioner where it matters; none where unknown."""
     if evidence.causes is None:
-        return None
-    terms, parts = _terms(evidence.causes), _skew_terms(evidence.causes)
+        return ()
     largest, meaning = _largest(evidence.causes, evidence)
-    part = (
-        f", of that {'what is ' if meaning in _NAMES else ''}{_NAMES.get(meaning, meaning)}"
-        if meaning != largest
-        else ""
-    )
-    said = (
-        f"The {format_points(sum(terms.values()))} points above its fair share split exactly into three. "
-        f"Most of it is {largest}{part}: {_MEANINGS[meaning]}."
-    )
-    luck = _describe_luck(evidence) if evidence.is_hash_luck else ""
-    topic = evidence.topics[0].topic if evidence.topics else ""
+    of_that = "what is " if meaning in _NAMES else ""
+    part = f", of that {of_that}{_NAMES.get(meaning, meaning)}" if meaning != largest else ""
+    topic = evidence.topics[0] if evidence.topics else ""
     is_placing = meaning in _PLACING and topic in evidence.partitioners
-    rows = [*terms.items(), *((f"· {name}", points) for name, points in parts.items())]
-    return MailSection(
-        title="Why it is hot",
-        text=(
-            said,
-            *((luck,) if luck else ()),
-            *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ()),
-        ),
-        table=MailTable(
-            columns=(MailColumn("cause"), *number_columns("points")),
-            rows=tuple((name, format_points(points)) for name, points in rows),
-            marked=frozenset({list(terms).index(largest)}),
-            note="Partition skew splits on into the rows below it." if parts else "",
-        ),
+    return (
+        f"Most of it is {largest}{part}: {_MEANINGS[meaning]}.",
+        *((_describe_luck(evidence),) if evidence.is_hash_luck else ()),
+        *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ()),
     )
 
 
@@ -134,9 +113,9 @@ def _describe_luck(evidence: BrokerShareEvidence) -> str:
     shown = ", ".join(
         f"{format_name(row.topic, NAME_LENGTH)}-{row.partition} ({format_bytes(round(row.hash_luck_bytes or 0.0), sign=True)}"
         f" of {format_bytes(row.size_bytes)})"
-        for row in lucky[:MOST_PARTITIONS]
+        for row in lucky[:_MOST_PARTITIONS]
     )
-    more = f" and {len(lucky) - MOST_PARTITIONS} more" if len(lucky) > MOST_PARTITIONS else ""
+    more = f" and {len(lucky) - _MOST_PARTITIONS} more" if len(lucky) > _MOST_PARTITIONS else ""
     said = (
         f"It is hot by hash luck: without it it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
         f"below the limit of {format_ratio(evidence.change.limit_value)}."
@@ -148,48 +127,3 @@ def _describe_luck(evidence: BrokerShareEvidence) -> str:
         f"{said} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
         "partitions to a broker with room; with more partitions, or keys that split further, less is left to luck."
     )
-
-
-def partitions_section(evidence: BrokerShareEvidence) -> MailSection | None:
-    """The hottest partitions the broker leads, each split by what makes it so; None where unknown."""
-    shown = evidence.partitions[:MOST_PARTITIONS]
-    if not shown:
-        return None
-    columns = (MailColumn("partition it leads"), *number_columns("bytes", "over mean"))
-    note = "Mean: of its topic's partitions."
-    splits = [(row.heavy_keys_bytes, row.hash_luck_bytes, row.remainder_bytes) for row in shown]
-    is_split = all(part is not None for split in splits for part in split)
-    if is_split:
-        columns += number_columns("heavy keys", "luck", "rest")
-        note += " The last three add up to what is above it."
-    rows = tuple(
-        (
-            f"{format_name(row.topic, NAME_LENGTH)}-{row.partition}",
-            format_bytes(row.size_bytes),
-            format_ratio(row.ratio_to_mean),
-            *(format_bytes(round(part or 0), sign=True) for part in split if is_split),
-        )
-        for row, split in zip(shown, splits, strict=True)
-    )
-    return MailSection(title="Its hottest partitions", table=MailTable(columns=columns, rows=rows, note=note))
-
-
-def keys_section(evidence: BrokerShareEvidence) -> MailSection | None:
-    """The heaviest keys on partitions the broker leads, by their pseudonyms; None where neither they nor luck matter."""
-    shown = evidence.hot_keys[:MOST_KEYS]
-    marked = frozenset(at for at, row in enumerate(shown) if row.is_heavy)
-    if not marked and not (shown and evidence.is_hash_luck):
-        return None
-    rows = tuple(
-        (
-            row.key,
-            f"{format_name(row.topic, NAME_LENGTH)}-{row.partition}",
-            format_bytes(row.size_bytes),
-            format_percent(row.topic_ratio, 1),
-        )
-        for row in shown
-    )
-    columns = (MailColumn("key"), MailColumn("partition"), *number_columns("bytes", "of its topic"))
-    note = "Marked: more than a partition's part, no hash spreads it. " if marked else "None is heavy by itself. "
-    note += "Keys are shown by pseudonym."
-    return MailSection(title="Its heaviest keys", table=MailTable(columns=columns, rows=rows, marked=marked, note=note))
