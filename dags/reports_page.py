@@ -43,12 +43,10 @@ def make_app() -> Any:
     from fastapi.responses import HTMLResponse, RedirectResponse
     from sqlalchemy import select
 
-    from pipeline.config_file import load_config
     from pipeline.report.page import render_list
 
-    names = load_config().airflow
-    of_windows = {names.name(one) for one in DAGS_OF_WINDOWS}
-    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, names.name("health")))
+    *_, health = of_windows = list_dags_of_windows()
+    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, health))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/", dependencies=[may_look])
@@ -83,6 +81,14 @@ def make_app() -> Any:
         return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 
     return app
+
+
+def list_dags_of_windows() -> list[str]:
+    """Returns the ids of DAGs about windows, that of health last."""
+    from pipeline.config_file import load_config
+
+    names = load_config().airflow
+    return [names.name(one) for one in DAGS_OF_WINDOWS]
 
 
 def is_inside(path: Path, folder: Path) -> bool:

@@ -6,11 +6,15 @@ configuration. The operator (6.3.4) has no deferrable mode: its task waits with 
 driver again that outlived its worker. The command delivers its mails itself, so this takes the place of our DAGs.
 """
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param
+
+JARS = os.environ.get("DELTA_JARS")
+"""Delta's, with commas, where `spark-submit` cannot fetch them from Maven."""
 
 with DAG(
     dag_id="example_run_by_spark_submit",
@@ -24,6 +28,8 @@ with DAG(
         task_id="run",
         conn_id="spark_default",
         application=str(Path(__file__).with_name("partition_health_job.py")),
+        jars=JARS,
+        packages=None if JARS else "io.delta:delta-spark_4.1_2.13:4.3.1",
         application_args=["run", "--window", "{{ params.window }}"],
         conf={"spark.driver.extraJavaOptions": "-Duser.timezone=UTC"},
     )

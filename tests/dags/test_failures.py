@@ -9,7 +9,7 @@ def test_a_run_without_windows_fails_at_once_and_is_told_over_the_connection(ran
     tasks = {"ingest": ["failed", 1], "hand_over": ["skipped", 1]}
     assert (failed["state"], failed["tasks"]) == ("failed", tasks)
     (mail,) = inbox.messages
-    assert mail["Subject"] == "[partition health] task partition_health_ingest.ingest failed: no window"
+    assert mail["Subject"].strip() == "[partition health] task partition_health_ingest.ingest failed: no window"
     assert mail["To"] == "platform@example.org"
     text = mail.get_content()
     assert "ConfigError: this run has neither a partition key nor the parameter `window`" in text

@@ -50,6 +50,6 @@ def test_a_name_or_parameter_is_never_a_template(asked):
     mail = message_from_bytes(path.read_bytes(), policy=default)
     assert mail["Bcc"] is None
     assert mail["Subject"].startswith(
-        "[partition health] task ingest.ingest failed: <script>alert(1)</script>{{ 7*7 }}"
+        "[partition health] task partition_health_ingest.ingest failed: <script>alert(1)</script>{{ 7*7 }}"
     )
     assert mail.get_content_type() == "text/plain"

@@ -1,7 +1,7 @@
 """What `docs/LAYOUT.md` says of the tables, asked in plain Spark SQL of tables that delta-rs made. Oracles: Spark, the declarations."""
 
 import pytest
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
@@ -44,7 +44,7 @@ def insert(spark, verdict, above_count=0):
 
 @pytest.mark.parametrize(("row", "constraint"), [(("sick",), "verdict_is_known"), (("ok", -1), "above_count_in_range")])
 def test_spark_refuses_a_row_that_breaks_a_check(spark, row, constraint):
-    with pytest.raises(PySparkException, match=f"CHECK constraint {constraint}"):
+    with pytest.raises(Py4JJavaError, match=f"CHECK constraint {constraint}"):
         insert(spark, *row)
 
 

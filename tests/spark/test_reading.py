@@ -13,6 +13,7 @@ from pipeline.storage.jars import delta_package
 from pipeline.tables.gold import BROKER_SHARE
 
 PAPER = (Path(__file__).parents[2] / "docs" / "READING.md").read_text()
+EXAMPLE = (Path(__file__).parents[2] / "dags/example_dags/run_by_spark_submit.py").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +33,4 @@ def test_the_query_runs(spark, tmp_path):
 
 def test_the_package_is_the_one_we_use():
     assert f"--packages {delta_package()}" in PAPER
+    assert f'"{delta_package()}"' in EXAMPLE
