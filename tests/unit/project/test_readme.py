@@ -63,8 +63,8 @@ def judged(tmp_path_factory):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, judged, capsys):
-    """Exit codes: `replay` finds no such folder (2); what `doctor` finds is the machine's (0 or 2)."""
-    expected = {"doctor": {0, 2}, "replay": {2}}
+    """Exit codes: `replay` finds no such folder (2), `what-if --zones` no rack (3); what `doctor` finds is the machine's."""
+    expected = {"doctor": {0, 2}, "replay": {2}, "what-if": {3}}
     for words in commands_of(page):
         config = [] if words[0] in {"tables", "replay"} else ["--config", str(judged)]
         code = run_command([*words, *config])
@@ -81,7 +81,7 @@ def test_a_page_has_command_query_and_picture_and_links_the_glossary(page):
 
 def test_pages_show_these_commands():
     called = {build_parser(words[0]).parse_args(words).run.__module__ for page in PAGES for words in commands_of(page)}
-    assert called == {f"pipeline.cli.{name}" for name in ("report", "replay", "mute", "doctor", "tables")}
+    assert called == {f"pipeline.cli.{name}" for name in ("report", "replay", "mute", "doctor", "tables", "what_if")}
 
 
 @pytest.mark.parametrize("folder", [".", "docs", "docs/evidence"])
