@@ -1,4 +1,4 @@
-"""SIGKILL at drawn moments around the Action that queues incidents: before, between and after its commits."""
+"""SIGKILL at drawn moments after the Action that queues incidents has begun: before, during and after the outbox's commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KILLS_OF_A_TRY = 6
 FAULT = "SIGKILL around `QueueIncidents`"
-PLACES = ("before its first commit", "between incidents and outbox", "after the outbox's commit")
+PLACES = ("before the outbox's commit", "during it", "after it")
 """Where a kill fell: by the last mark that the process left."""
 
 
@@ -59,7 +59,7 @@ def _mark_action(marks: Path) -> None:
         return run(action, *args, **others)
 
     def write_marked(*args: Any, **others: Any) -> int:
-        mark("incidents")
+        mark("committing")
         version = write(*args, **others)
         mark("outbox")
         return version
