@@ -10,13 +10,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from expectations.gate import Asked, Batches, run_gate
+from expectations.key_rows import list_key_batches
 from expectations.reports import GateReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE, WINDOW_STATUS
-from pipeline.tables.keys import KEY_TRAFFIC
+from pipeline.tables.bronze import (
+    BROKERS,
+    CLUSTER_STATE,
+    CONSUMER_GROUPS,
+    LOG_SEGMENTS,
+    METRIC_SAMPLES,
+    QUARANTINE,
+    WINDOW_STATUS,
+)
+from pipeline.tables.keys import KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
@@ -63,6 +72,8 @@ def list_ingested(run: RunContext) -> Batches:
         "log_ends_gate": partial(find_log_ends, run),
         "key_traffic_gate": sum_key_records(run),
         "arrival_counts_gate": sum_arrivals(run),
+        "metric_samples_gate": place_samples(run),
+        **list_key_batches(run, _windows_with(run, KEY_HASHES), _windows_with(run, KEY_MATRICES)),
     }
 
 
@@ -82,6 +93,20 @@ def load_written(run: RunContext, table: Table) -> pa.Table:
     from pipeline.storage.predicates import format_datafusion_text
 
     return run.load(table, where=f"run_id = {format_datafusion_text(run.run_id)}")
+
+
+def place_samples(run: RunContext) -> Asked:
+    """Samples of metrics, each with the number of windows between the one it is in and the one it was taken in."""
+    age_us = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
+    return Asked(
+        sql=f"""
+        SELECT window_start, source, instance, observed_at, name, labels_text,
+               cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
+        FROM {{samples}}
+        """,
+        windows=tuple(run.windows),
+        tables={"samples": METRIC_SAMPLES},
+    )
 
 
 def join_replicas(run: RunContext) -> Asked:

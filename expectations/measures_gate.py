@@ -21,10 +21,10 @@ from expectations.measure_rows import (
 )
 from expectations.reports import GateReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import FORECAST, PROMISES, RECOMMENDATIONS, RULE_MEASURES, TOPIC_HEALTH
-from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +75,7 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
         "forecast_gate": partial(run.load, FORECAST, windows),
         "verdicts_gate": partial(join_verdicts, run, verdicts),
         "incidents_gate": join_incidents(run, windows),
+        "alert_outbox_gate": partial(join_messages, run, windows),
     }
 
 
@@ -147,6 +148,32 @@ def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         tables={"incidents": INCIDENTS, "verdicts": VERDICTS},
         is_few=True,
     )
+
+
+def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
+    """Messages about the windows, and a row without one for each open change that nobody silenced and no mail tells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
+    from pipeline.model.incident import IncidentChange
+    from pipeline.storage.values import values_of
+
+    names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
+    messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))
+    told: set[str] = set()
+    for row in messages.to_pylist():
+        if (row["channel"] or MAIL_CHANNEL) == MAIL_CHANNEL:
+            told |= set((row["tells"] or f"{row['incident_id']}-{row['state']}").split(","))
+    starts = pa.array([window.start_ms * 1000 for window in windows], pa.int64()).cast(messages["window_start"].type)
+    own = messages.filter(pc.is_in(messages["window_start"], starts))
+    untold = [
+        {"window_start": instant_of(one.window_start_ms), "incident_id": one.incident_id, "state": one.state}
+        for one in values_of(IncidentChange, run.load(INCIDENTS, windows, where="silenced_by IS NULL"))
+        if one.is_open and one.key not in told
+    ]
+    schema = pa.schema([field.with_nullable(nullable=True) for field in own.schema])
+    return pa.concat_tables([own.cast(schema), pa.Table.from_pylist(untold, schema)])
 
 
 def join_verdicts(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:

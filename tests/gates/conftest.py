@@ -6,11 +6,16 @@ import shutil
 
 import pytest
 
-from tests.gates.warehouse import count_breaking, fill_warehouse, list_batches
+from pipeline.jobs import ingest
+from pipeline.storage.rows import load_rows
+from tests.engines import sail
+from tests.gates.rows import declared
+from tests.gates.warehouse import count_breaking, fill_warehouse, list_batches, rewrite
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, Capture, plan
 
 TOPICS = ("orders", "payments", "clicks")
 FIRST, END = 4, 8  # minutes of the capture
+STRATEGY = "tests.spark.key_strategies:by_number"
 ZONES = {"brokers": {0: "a", 1: "b", 2: "c"}, "price_per_gb": 0.02}
 
 
@@ -21,10 +26,22 @@ def healthy(capture_folder, tmp_path_factory):
     capture = Capture(capture_folder, clock["start_ms"], clock["end_ms"], clock["recorded_until_ms"])
     folder = tmp_path_factory.mktemp("healthy")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=SCRAPES)
-    config = part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, zones=ZONES)
+    keys = {"strategies": [STRATEGY], "partition_counts": [7]}
+    config = part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, zones=ZONES, keys=keys)
     context = plan(config, part.span(FIRST, END))
     fill_warehouse(context)
+    add_matrices(context, part, folder / "counted", keys)
     return context
+
+
+def add_matrices(run, part, folder, keys):
+    """A warehouse has single keys or sums over them: puts the sums of a run that keeps only counts beside the keys of another."""
+    counting = {"topics": TOPICS, "sources": ALL_SOURCES, "keys": keys | {"mode": "counts_only"}}
+    counted = plan(part.write_config(folder, **counting), part.span(FIRST, END))
+    ingest.run(sail(), counted)
+    rewrite(
+        run, "silver.key_matrices", lambda _: load_rows(counted.warehouse, declared("silver.key_matrices")).to_pylist()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -205,7 +205,7 @@ BATCHES, RESULTS, COMPARED = "silver.record_batches", "gold.replay_results", "go
 BROKER, TIMES, TESTED = "silver.broker_metrics", "silver.broker_request_times", "gold.back_tests"
 NODES, SEGMENTS, SHARES = "silver.producer_nodes", "bronze.log_segments", "gold.replay_brokers"
 SHARE, PARTS, TOPIC, ADVICE = "gold.broker_share", "gold.partition_health", "gold.topic_health", "gold.recommendations"
-ZONES = "gold.zone_traffic"
+ZONES, HASHES, MATRICES, OUTBOX = "gold.zone_traffic", "silver.key_hashes", "silver.key_matrices", "gold.alert_outbox"
 LOGS, OTHERS = of(source="log_directories"), of(source="producer_metrics")
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 
@@ -269,6 +269,22 @@ PLANTED = {
         "percentiles_in_order": changed(TIMES, time_p50_ms=9.0, time_p99_ms=1.0),
     },
     "key_traffic_gate": {"records_readable": changed("silver.key_traffic", kind="unreadable")},
+    "key_hashes_gate": {
+        **{
+            f"{name}_has_32_bits": changed(HASHES, **{name: 2**32})
+            for name in ("murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy")
+        },
+        "empty_key_hashed": changed(HASHES, is_empty=True),
+    },
+    "key_answers_gate": {
+        "partition_exists": changed("silver.key_answers", chosen_partition=more("partition_count", 0)),
+        "key_is_hashed": lost(HASHES),
+    },
+    "key_matrices_gate": {
+        "choice_known": changed(MATRICES, chosen_partition=-3),
+        "partition_exists": changed(MATRICES, chosen_partition=more("partition_count", 0)),
+        "keys_positive": changed(MATRICES, key_count=0),
+    },
     "arrivals_gate": {"counts_not_negative": changed("silver.arrivals", record_count=-1)},
     "arrival_counts_gate": {"timestamps_in_line": changed("silver.arrivals", outlier_record_count=1)},
     "replay_results_gate": {
@@ -369,6 +385,11 @@ PLANTED = {
         "state_known": changed("gold.incidents", state="paused"),
         "since_before": changed("gold.incidents", since=dt.datetime(2040, 1, 1, tzinfo=dt.UTC)),
         "change_was_judged": changed("gold.incidents", rule="another"),
+    },
+    "alert_outbox_gate": {
+        "state_known": changed(OUTBOX, state="paused"),
+        "attempts_not_negative": changed(OUTBOX, attempt_count=-1),
+        "delivered_somewhere": changed(OUTBOX, delivered_to="nobody"),
     },
 }
 for path in SUITES.glob("*.json"):

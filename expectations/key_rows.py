@@ -1,0 +1,88 @@
+"""Keys beside what they have to agree with: the rows of the gate `ingest` about hashes, answers and sums over keys.
+
+Light to import, like `expectations.gate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from expectations.gate import Asked, Batches, same_columns
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.runs import RunContext
+
+_TOPIC = "window_start, topic, topic_id"
+_PARTITION = f"{_TOPIC}, partition"
+_QUESTION = "strategy, strategy_version, partition_count"
+
+
+def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Sequence[TimeWindow]) -> Batches:
+    """The rows of the suites about single keys; those about strategies only where the configuration names any.
+
+    `hashed`, `asked`: windows whose hashes and whose strategies' sums this run vouches for. Hashes and answers expire: those of
+    windows older than `keys.retention` are not missed.
+    """
+    kept_from_ms = run.now_ms - milliseconds_of(run.config.keys.retention)
+    kept = [window for window in hashed if window.start_ms >= kept_from_ms]
+    batches = {"key_hashes_gate": join_hashes(kept)}
+    if run.config.keys.strategies:
+        batches |= {"key_answers_gate": join_answers(kept), "key_matrices_gate": join_cells(asked)}
+    return batches
+
+
+def join_hashes(windows: Sequence[TimeWindow]) -> Asked:
+    """Keys of the windows with their hashes, those without a row too."""
+    return Asked(
+        sql="""
+        SELECT used.window_date, used.key_id, is_empty, murmur2, crc32, fnv1a, murmur3, java_string, kafkajs_legacy
+        FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM {keys} WHERE kind = 'key') AS used
+        LEFT JOIN {hashes} AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
+        """,
+        windows=tuple(windows),
+        tables={"keys": KEY_TRAFFIC, "hashes": KEY_HASHES},
+    )
+
+
+def join_answers(windows: Sequence[TimeWindow]) -> Asked:
+    """Answers of the windows' dates, and whether their key has hashes."""
+    return Asked(
+        sql=f"""
+        SELECT answers.window_date, answers.key_id, {_QUESTION}, chosen_partition, hashes.key_id AS hashed_key_id
+        FROM {{answers}} AS answers
+        LEFT JOIN {{hashes}} AS hashes ON {same_columns("hashes", "window_date, key_id", "answers")}
+        """,
+        windows=tuple(windows),
+        tables={"answers": KEY_ANSWERS, "hashes": KEY_HASHES},
+    )
+
+
+def join_cells(windows: Sequence[TimeWindow]) -> Asked:
+    """Sums over keys, and a row for each partition of a topic that lacks them, with the partition's keyed records.
+
+    What a topic was asked about in a window is what any of its partitions has sums of.
+    """
+    asked = f"{_PARTITION}, {_QUESTION}"
+    names = ", ".join(f"coalesce(cells.{name}, keyed.{name}) AS {name}" for name in asked.split(", "))
+    return Asked(
+        sql=f"""
+        SELECT {names}, chosen_partition, key_count, record_count, coalesce(asked_record_count, 0) AS asked_record_count,
+               keyed_record_count
+        FROM (SELECT *, sum(record_count) OVER (PARTITION BY {asked}) AS asked_record_count FROM {{cells}} AS sums) AS cells
+        FULL JOIN (
+            SELECT sums.window_start, sums.topic, sums.topic_id, partition, {_QUESTION}, keyed_record_count
+            FROM (
+                SELECT {_PARTITION}, sum(record_count) AS keyed_record_count
+                FROM {{keys}} WHERE kind IN ('key', 'other_keys') GROUP BY {_PARTITION}
+            ) AS sums
+            JOIN (SELECT DISTINCT {_TOPIC}, {_QUESTION} FROM {{cells}}) AS questions
+            ON {same_columns("questions", _TOPIC, "sums")}
+        ) AS keyed ON {same_columns("keyed", asked, "cells")}
+        """,
+        windows=tuple(windows),
+        tables={"cells": KEY_MATRICES, "keys": KEY_TRAFFIC},
+    )
