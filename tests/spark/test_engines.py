@@ -60,7 +60,8 @@ def ran(part, tmp_path_factory):
         secret = {"secret": str(part.folder.parent / "shared.secret")}
         spark = {"engine": engine, "conf": conf if engine == "spark" else {}}
         keys = secret | {"strategies": [STRATEGY], "partition_counts": [7]}
-        part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, keys=keys, spark=spark)
+        zones = {"brokers": {0: "a", 1: "b", 2: "c"}}
+        part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, keys=keys, spark=spark, zones=zones)
         command = ["-m", "pipeline", "run", "--no-notify", "--config", str(folder / "partition-health.yaml")]
         done = subprocess.run(
             [sys.executable, *command, "--window", str(part.span(3, 4))], check=False, capture_output=True
