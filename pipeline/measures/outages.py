@@ -108,7 +108,7 @@ def find_outages(
 
     >>> spans = [LedSpan(("t", "", 0), 7, 2, 0, 12), LedSpan(("t", "", 0), 8, 1, 14, 40)]
     >>> find_outages([(2, 5, False), (2, 20, True), (2, 30, True), (2, 35, False)], spans)
-    [Outage(broker_id=2, since_ms=14, asked_ms=20, last_ms=30, back_ms=35)]
+    [Outage(broker_id=2, since_ms=14, asked_ms=20, last_ms=30, back_ms=35, by_samples=False)]
     """
     spans = list(led)
     successors = _first_of_successors(spans)

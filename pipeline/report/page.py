@@ -19,7 +19,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.model.number_text import escape_hidden, format_between, format_clock
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Asker
+from pipeline.report.answers import Answer, Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
@@ -110,10 +110,6 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         drawn = (chart.draw(asker.ask(chart.name, chart.sql, chart.values)) for chart in charts)
         return tuple(chart for chart in drawn if chart is not None)
 
-    def draw_over_windows(chart: ChartOverWindows) -> tuple[LineChart, ...]:
-        drawn = chart.draw(asker, shares, strip)
-        return () if drawn is None else (drawn,)
-
     def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
         """A chart for each broker; names of charts occur once."""
         charts = {broker: chart_of(broker) for broker in explained}
@@ -122,6 +118,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
             for broker, chart in charts.items()
         )
 
+    causes = of_each(lambda broker: causes_of(broker, explained[broker]))
     topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))
     by_topic = asker.ask(topics[0].name, topics[0].sql, topics[0].values)
     zones = draw(ZONES)
@@ -129,14 +126,8 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         ReportSection(
             name="brokers",
             title="Who is hot, why, and what to do",
-            rows=draw(
-                JUDGED,
-                SHARES,
-                *of_each(lambda broker: causes_of(broker, explained[broker])),
-                ADVICE,
-                KEPT_PROMISES,
-            ),
-            lines=draw_over_windows(SHARE_LINES),
+            rows=draw(JUDGED, SHARES, *causes, ADVICE, KEPT_PROMISES),
+            lines=_draw_lines(SHARE_LINES, asker, shares, strip),
         ),
         ReportSection(
             name="topics",
@@ -148,7 +139,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
             name="latency",
             title="Latency and room",
             rows=draw(LATENCY, ROOM, WAITING),
-            lines=draw_over_windows(LATENCY_LINES),
+            lines=_draw_lines(LATENCY_LINES, asker, shares, strip),
         ),
         ReportSection(
             name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
@@ -156,6 +147,11 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
         ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
     )
+
+
+def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[LineChart, ...]:
+    drawn = chart.draw(asker, shares, strip)
+    return () if drawn is None else (drawn,)
 
 
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:

@@ -22,7 +22,7 @@ class Number(Enum):
         return number
 
     SHARES = (
-        "gold.broker_share: size_bytes, share, share_ratio, the three causes",
+        "gold.broker_share: size_bytes, share, share_ratio, the three causes, gold.zone_traffic",
         "by offsets: mean bytes per offset; sampled: divided by the rate",
     )
     RECORD_COUNTS = "gold.broker_share: record_count", "markers take offsets"

@@ -1,8 +1,6 @@
 """`partition` by its output; oracle: the table of the clients at 12 partitions."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -100,9 +98,3 @@ def test_the_list_of_strategies(capsys):
     assert main(["partition", "--strategies"]) == 0
     out = capsys.readouterr().out
     assert all(f"\n{name} " in out for name in STRATEGIES)
-
-
-def test_few_keys_do_not_wait_for_numba():
-    code = "import sys; from pipeline.cli import main; main('partition a --strategy all --partitions 3'.split());"
-    code += "sys.exit(bool({'numba', 'pyarrow', 'pyspark'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0

@@ -175,12 +175,12 @@ def write_samples(run, windows, *, down=True):
 
 
 @pytest.mark.parametrize("down", [True, False])
-def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, down):
+def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, spark, down):
     """The cluster is asked at 9:00 alone, broker 2 back since 4:52; without the gap others merely lead its partitions."""
     at_ms = START_MS + 9 * MINUTE_MS
     run = plan(tmp_path, 0, 6, at_ms)
     ensure_tables(run.warehouse)
-    write_cluster(run, ask(run, at_ms, window(6)), {})
+    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
     write_batches(run, run.windows)
     write_samples(run, run.windows, down=down)
     measure_rules(run, run.windows)

@@ -1,7 +1,6 @@
-"""Replicas and hot partitions as a plan and a mail take them from tables. Oracle: rows written here."""
+"""Replicas as a plan takes them from tables. Oracle: rows written here."""
 
 import pytest
-from pipeline.jobs.raise_incidents.evidence import _hot_partitions
 
 from pipeline.jobs.recommend import place_partitions
 
@@ -28,22 +27,3 @@ def test_replicas_stand_in_their_order_the_preferred_leader_first(order):
     (placed,) = place_partitions(loads, [rows[place] for place in order])
     assert (placed.replicas, placed.in_sync, placed.leader_id) == ((7, 3, 5), (7, 3), 7)
     assert (placed.load_bytes, placed.size_bytes) == (40, 130)
-
-
-def partition(number, excess, *, ratio=1.5):
-    return {
-        "topic": "orders",
-        "partition": number,
-        "size_bytes": 1000 + excess,
-        "excess_bytes": excess,
-        "ratio_to_mean": ratio,
-        "share": 0.5,
-        "keyless_bytes": None,
-        "heavy_bytes": None,
-        "light_bytes": None,
-    }
-
-
-def test_the_hottest_partitions_come_first():
-    led = [partition(0, -50), partition(1, 300), partition(2, 20), partition(3, 900, ratio=None), partition(4, 300)]
-    assert [hot.partition for hot in _hot_partitions(led)] == [1, 4, 2, 0]

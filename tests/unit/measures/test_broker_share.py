@@ -28,7 +28,7 @@ EVEN = [load("a", 0, 0, 100), load("a", 1, 1, 100), load("a", 2, 2, 100)]
     ids=["broker", "partition"],
 )
 def test_measures_are_the_tables_columns_in_order(row, table):
-    added_by_the_job = {"cluster", "window_start", "run_id"}
+    added_by_the_job = {"cluster", "window_start", "run_id", "rack_aware_term"}
     assert [field.name for field in fields(row)] == [
         name for name in table.column_names if name not in added_by_the_job
     ]

@@ -216,8 +216,8 @@ PIECES = (
     Piece(
         "lent-delays",
         "delays of brokers taken from other producers",
-        tuple((owner, "lend_models", lambda found, _sent: dict(found)) for owner in (metrics, sessions)),
-        (metrics.lend_models, model.lend_model),
+        tuple((owner, "share_models", lambda found, _sent: dict(found)) for owner in (metrics, sessions)),
+        (metrics.share_models, model.lend_model),
     ),
     Piece(
         "metrics",
