@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBacke
 from pydantic import SecretStr
 
 from pipeline.alerting.delivery import deliver
-from pipeline.alerting.message import ID_DOMAIN
+from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
@@ -72,7 +72,7 @@ def deliver_text(subject: str, text: str) -> str:
     digest = hashlib.blake2b(f"{subject}\n{text}".encode(), digest_size=8).hexdigest()
     message_id = f"failure.{digest}@{ID_DOMAIN}"
     message["From"], message["To"] = config.mail.sender, ", ".join(config.mail.to)
-    message["Subject"], message["Message-ID"] = " ".join(subject.split()), f"<{message_id}>"
+    message["Subject"], message["Message-ID"] = format_subject(" ".join(subject.split())), f"<{message_id}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)
     delivery = deliver(

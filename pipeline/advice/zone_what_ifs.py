@@ -15,6 +15,7 @@ from pipeline.measures.zone_plans import (
     rate_brokers,
     spread_replicas,
 )
+from pipeline.model.number_text import format_name
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 MONTH_HOURS = 730
@@ -114,7 +115,7 @@ def describe_zones(brokers: Sequence[PlacementBroker], loads: ZoneLoads) -> list
     known = sorted({rack for rack in racks.values() if rack})
     said = []
     if len(known) == 1:
-        said.append(f"All brokers with a rack are in {known[0]}: nothing goes between zones of brokers.")
+        said.append(f"All brokers with a rack are in {format_name(known[0])}: nothing goes between zones of brokers.")
     without = [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]
     if without:
         said.append(f"Of {_join(without, 'broker')} no rack is known: what goes to them counts as within a zone.")
@@ -135,4 +136,4 @@ def describe_zones(brokers: Sequence[PlacementBroker], loads: ZoneLoads) -> list
 def _join(names: Sequence[str], noun: str) -> str:
     more = len(names) - _NAMED
     tail = [f"{more} more"] if more > 0 else []
-    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join([*names[:_NAMED], *tail])}"
+    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join([*map(format_name, names[:_NAMED]), *tail])}"

@@ -1,7 +1,7 @@
 """Content of a mail to the bytes that are queued, stored and sent.
 
 References:
-    RFC 5322 (Message-ID, References), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
+    RFC 5322 (Message-ID, References), RFC 2047 (encoded words), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
 """
 
 import hashlib
@@ -38,7 +38,19 @@ _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 def subject_line_of(content: Content) -> str:
     """The subject on one harmless line of bounded length."""
-    return format_name(content.subject_line, _SUBJECT_LIMIT)
+    return format_subject(content.subject_line)
+
+
+def format_subject(text: str) -> str:
+    r"""A text as the header `Subject` holds it: on one line of bounded length, and nothing in it is an encoded word.
+
+    The standard library decodes encoded words where a header is set, line breaks among them, and writes them out so: what
+    follows one would be headers and a body of their own (CVE-2024-6923).
+
+    >>> format_subject("=?utf-8?q?=0D=0ABcc:_x?=")
+    '=\\x3futf-8?q?=0D=0ABcc:_x?='
+    """
+    return format_name(text.replace("=?", r"=\x3f"), _SUBJECT_LIMIT)
 
 
 def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:

@@ -59,7 +59,7 @@ def _since(evidence: IncidentEvidence, counted: str = "") -> str:
     change = evidence.change
     said = f"{format_clock(change.since_ms)} ({format_span(evidence.window.end_ms - change.since_ms)}){counted}"
     if change.moved_from_ms is not None:
-        said += f"; {format_clock(change.moved_from_ms)} was told before, but windows came late"
+        said += f"; {format_clock(change.moved_from_ms)} was reported before; windows came late"
     return said
 
 
@@ -67,7 +67,7 @@ def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
     """Describes the end of an incident and its peak."""
     change = evidence.change
     if change.state == "withdrawn":
-        return (("Over", WITHDRAWN), ("Told", f"as since {_since(evidence)}"), ("Do", "nothing"))
+        return (("Over", WITHDRAWN), ("Reported", f"since {_since(evidence)}"), ("Do", "nothing"))
     facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)
@@ -125,7 +125,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
 
 
 def _in_short(text: str) -> str:
-    """What an action's text adds to the other lines, in whole sentences; all of it stands in the details.
+    """What an action's text adds to the other lines, in whole sentences; all of it stands in the report.
 
     >>> _in_short("Producers wait 20 ms for broker 1, 2 ms for the others. Its order is at risk. The highest broker would be at 1.1x.")
     'Its order is at risk.'

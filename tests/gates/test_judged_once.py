@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.steps import judge_windows
 from pipeline.storage.durability import find_version
 from pipeline.storage.locks import holding
-from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES
 from pipeline.tables.gold import VERDICTS
 from tests.engines import sail
@@ -32,7 +32,7 @@ def test_a_window_is_judged_once_while_nothing_changes(tmp_path):
     assert "are judged already, and nothing that they were judged from has changed since" in again.notes[0]
 
     anew = judge_windows(sail(), ingest_again(run))
-    assert f"gold.verdicts at version {after_first[VERDICTS.name] + 1}" in anew.written
+    assert f"gold.verdicts at version {after_first['gold.verdicts'] + 1}" in anew.written
 
 
 def is_waiting_for(lock):
@@ -48,12 +48,13 @@ def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path):
     write_status(config, (FIRST,))
     verdicts = table_path(config.warehouse, VERDICTS)
     run = threading.Thread(target=judge_windows, args=(sail(), run_over(config, FIRST)))
-    empty = find_version(verdicts)
+    ensure_tables(config.warehouse)
+    made = find_version(verdicts)
     with holding(config.local_folder, "judging-lab", wait=True):
         run.start()
         while not is_waiting_for(config.local_folder / ".judging-lab"):
             assert run.is_alive()
             run.join(0.01)
-        assert find_version(verdicts) == empty
+        assert find_version(verdicts) == made
     run.join()
-    assert find_version(verdicts) == empty + 1
+    assert find_version(verdicts) == made + 1

@@ -169,7 +169,9 @@ def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged,
 
 def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
     mails = [message_from_bytes(p.read_bytes(), policy=default) for p in backfilled["config"].outbox.glob("*.eml")]
-    late = {mail["Subject"].removeprefix("[partition health] ") for mail in mails if "is late" in mail["Subject"]}
+    late = {
+        mail["Subject"].strip().removeprefix("[partition health] ") for mail in mails if "is late" in mail["Subject"]
+    }
 
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
     assert {f"partition_health_ingest is late: {key}" for key in keys} <= late

@@ -35,7 +35,7 @@ def warehouse(tmp_path_factory, spark):
     rows = [
         blank
         | {"cluster": CLUSTER, "window_start": instant_of(window.start_ms), "rule": "broker_share"}
-        | {"subject": f"broker {broker}", "value": 1.0}
+        | {"subject": f"broker {broker}", "value": 1.0, "verdict": "fail"}
         for window in windows
         for broker in (1, 2)
     ]

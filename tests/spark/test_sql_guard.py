@@ -21,6 +21,9 @@ FROM a |> WHERE b > 1
 SHOW TABLES IN gold
 SHOW DATABASES
 DESCRIBE EXTENDED gold.verdicts
+DESCRIBE QUERY SELECT 1
+SELECT * FROM gold.verdicts VERSION AS OF 0
+SELECT * FROM a, LATERAL (SELECT b) WHERE c IN (SELECT d FROM e) AND EXISTS (WITH f AS (TABLE g) FROM f)
 EXPLAIN SELECT 1""".splitlines()
 
 CHANGES = """\
@@ -46,6 +49,9 @@ ADD JAR 'x'
 CACHE TABLE a
 VACUUM a
 RESTORE TABLE a TO VERSION AS OF 1
+EXPLAIN CREATE TABLE a (b int)
+EXPLAIN SELECT TRANSFORM(a) USING 'cat' FROM b
+SELECT * FROM IDENTIFIER('a') WITH ('path' = '/etc/hostname')
 SELECT * FROM table_changes_by_path('/tmp', 0)""".splitlines()
 
 
@@ -64,6 +70,29 @@ def test_a_query_is_let_through(spark, statement):
 def test_what_changes_anything_or_runs_a_program_is_refused(spark, statement):
     with pytest.raises(ConfigError, match="sql only queries the tables"):
         refuse_changes(spark, statement)
+
+
+OPTIONS = "WITH ('parquet.private.read.filter.predicate' = 'AAAA')"  # Parquet reads a Java object from it
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT * FROM a {OPTIONS}",
+        f"SELECT * FROM a {OPTIONS.replace('(', '/**/(')} b JOIN c",
+        f"WITH q AS (SELECT * FROM a {OPTIONS}) SELECT * FROM q",
+        f"SELECT (SELECT max(b) FROM a {OPTIONS}), 'UnresolvedRelation [a], [], false'",
+        f"SELECT * FROM `a], [], false` {OPTIONS}",
+        f"SELECT * FROM STREAM a {OPTIONS}",
+        f"SELECT 1 WHERE EXISTS (SELECT 1 FROM a JOIN LATERAL (SELECT * FROM b {OPTIONS}))",
+        f"(SELECT 1 UNION TABLE a) EXCEPT (FROM b {OPTIONS} |> WHERE c IN (SELECT 1))",
+        f"EXPLAIN SELECT * FROM a {OPTIONS}",
+        f"DESCRIBE QUERY SELECT * FROM a {OPTIONS}",
+    ],
+)
+def test_no_option_of_a_table_reaches_its_reader(spark, query):
+    with pytest.raises(ConfigError, match="no options of a table"):
+        refuse_changes(spark, query)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_every_name_of_the_table_is_read_and_little_else(source):
     start_ms = now_ms - now_ms % 60_000
     question = SampleQuestion(
         name="prometheus",
-        span=TimeWindow(start_ms, start_ms + 60_000),
+        span=TimeWindow(start_ms - 60_000, start_ms + 60_000),  # a minute may have begun just now
         window_ms=60_000,
         now_ms=now_ms,
         is_recorded=False,

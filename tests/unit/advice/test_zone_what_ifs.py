@@ -72,6 +72,15 @@ def test_racks_that_say_nothing_are_told(racks, sent, said):
     assert describe_zones(brokers_of(racks), loads_of(racks, sent)) == said
 
 
+def test_names_of_racks_and_zones_do_not_act_in_a_terminal():
+    """A producer says its own `client.rack`."""
+    racks = {0: "\x1b[31m\n"}
+    said = "".join(describe_zones(brokers_of(racks), loads_of(racks, {"\u202e\x1b[2J": 1.0})))
+    assert said.isprintable()
+    assert r"\x1b[31m\n" in said
+    assert r"\u202e\x1b[2J" in said
+
+
 def test_brokers_by_the_dozen_without_a_rack_are_counted():
     [said] = describe_zones(brokers_of({0: "a", 1: "b"} | dict.fromkeys(range(2, 20))), ZoneLoads())
     assert said.startswith("Of brokers 2, 3, 4, 5, 6, 13 more no rack is known")

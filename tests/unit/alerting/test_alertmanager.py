@@ -8,6 +8,7 @@ import tracemalloc
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
 from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, read_silences, render_alert
@@ -40,6 +41,9 @@ LABELS = alert_labels("demo", "broker_share", "broker 1")
         (("topic", "", False, True), True),  # a label that is missing is empty
         (("topic", ".+", True, True), False),
         (("cluster", "(", True, False), False),  # no expression: holds nothing back
+        (("cluster", "\ud800", True, False), False),
+        (("cluster", "a{99999999999}", True, True), False),
+        (("alertname", "((.|.)*)*x", True, True), False),  # in linear time, as Alertmanager's
     ],
 )
 def test_a_matcher_holds_as_alertmanagers_does(matcher, holds):
@@ -157,6 +161,36 @@ def test_an_endless_answer_is_read_to_a_bound(status, reason):
             tracemalloc.stop()
             server.shutdown()
             thread.join()
+
+
+SILENCE = {
+    "status": {"state": "active"},
+    "endsAt": "2026-11-21T09:00:00Z",
+    "createdBy": "x",
+    "comment": "x",
+    "matchers": [{"name": "cluster", "value": "demo", "isRegex": True}],
+}
+MATCHER = SILENCE["matchers"][0]
+NO_LISTS = [
+    "[" * 100_000,
+    json.dumps([SILENCE | {"matchers": [MATCHER | {"name": {}}]}]),
+    json.dumps([SILENCE | {"matchers": [MATCHER | {"value": 1}]}]),
+    json.dumps([SILENCE | {"matchers": "x"}]),
+    json.dumps([SILENCE | {"endsAt": 1}]),
+    json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59-23:00"}]),
+    json.dumps(["x"]),
+    "1",
+]
+
+
+@pytest.mark.parametrize("answer", NO_LISTS, ids=range(len(NO_LISTS)))
+def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypatch):
+    """Mails and webhooks go on."""
+    monkeypatch.setattr(
+        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), answer.encode())
+    )
+    with pytest.raises(DeliveryError, match="Alertmanager alertmanager"):
+        read_silences(AWAY)
 
 
 def test_the_incidents_of_a_message_are_read_from_the_keys_of_its_changes():

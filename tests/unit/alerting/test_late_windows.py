@@ -67,8 +67,8 @@ def test_the_next_mail_says_once_that_the_start_moved(tmp_path):
     told = mails(run)
     (name,) = {row["incident_id"] for row in incidents(run)}
     text = " ".join(told[f"{name}-resolved"].get_body(("plain",)).get_content().split())
-    assert f"{format_clock(T0_MS + 10 * MINUTE_MS)} was told before, but windows came late" in text
-    assert "was told before" not in told[f"{name}-new"].get_body(("plain",)).get_content()
+    assert f"{format_clock(T0_MS + 10 * MINUTE_MS)} was reported before; windows came late" in text
+    assert "was reported before" not in told[f"{name}-new"].get_body(("plain",)).get_content()
 
 
 def test_its_mute_goes_on_muting(tmp_path):

@@ -110,6 +110,9 @@ HOSTILE = [
     "\u202egnp.exe\u202c",
     "null\x00byte\x1b[31m",
     "\ud800unpaired",
+    "=?utf-8?q?=0D=0ABcc:_everyone@x.org=0D=0A=0D=0Abody?=",
+    "=?raw_unicode_escape?q?=5Cud800?=",
+    "=\u200b?utf-8?q?=0D=0ABcc:_everyone@x.org?=",
     "{{ 7*7 }}{% raw %}",
     "'; DROP TABLE gold.incidents; --",
     "`code`",
@@ -140,6 +143,9 @@ def test_hostile_names_stay_text(name):
     assert brief.tags == expected.tags
     assert [name for _, name, _ in brief.attributes] == [name for _, name, _ in expected.attributes]
     assert parse(message).keys() == parse(render(harmless)).keys()
+    assert parse(message)["Subject"] == message.subject_line
+    joined = message_from_bytes(attach_report(message.payload, b""), policy=default)
+    assert [joined[header] for header in ("Subject", "Bcc")] == [message.subject_line, None]
     assert len(message.subject_line) <= 200
     for shown in (message.subject_line, text_of(message), brief.text):
         hidden = {c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c != "\n"}

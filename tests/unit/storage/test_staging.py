@@ -103,13 +103,26 @@ def test_the_folder_of_a_run_that_was_killed_goes_with_the_next_run(tmp_path, ot
 
 @pytest.mark.parametrize(("seconds", "stays"), [(0, True), (TWO_DAYS_S, False)])
 def test_a_folder_without_a_lock_stays_while_it_may_be_a_run_that_begins(tmp_path, seconds, stays):
-    begun = tmp_path / FOLDER / "begun"
+    begun = tmp_path / FOLDER / ("be" * 16)
     begun.mkdir(parents=True)
     age(begun, seconds)
     with open_staging_folder(tmp_path):
         pass
     assert begun.exists() == stays
     assert not stays or list(begun.iterdir()) == []
+
+
+def test_what_no_run_made_stays(tmp_path):
+    """`_staging` may be a link to a larger disk that others use too."""
+    theirs = tmp_path / "disk/photos"
+    theirs.mkdir(parents=True)
+    (tmp_path / FOLDER).symlink_to(theirs.parent)
+    link = theirs.with_name("ab" * 16)
+    link.symlink_to(theirs)
+    age(theirs)
+    with open_staging_folder(tmp_path) as ours:
+        assert list_folders(tmp_path) == sorted([ours.name, theirs.name, link.name])
+    assert list_folders(tmp_path) == sorted([theirs.name, link.name])
 
 
 @pytest.mark.parametrize(("seconds", "stays"), [(0, True), (TWO_DAYS_S, False)])
