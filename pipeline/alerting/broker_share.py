@@ -94,7 +94,7 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
     moves = [f"{reassign} --execute", f"{reassign} --verify"] if plan.reassignment_json is not None else []
     back = " `rollback.json` is the assignment as it is now." if plan.rollback_json is not None else ""
     return MailSection(
-        title=f"How to do {plan.rank}.: {plan.title}",
+        title=f"How to {plan.title}",
         text=(f"With the files attached; repeat `--verify` until it reports all as complete.{back}",),
         code="\n".join([*moves, f"{elect} --path-to-json-file election.json"]),
     )
@@ -132,7 +132,7 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
     done, left = _newest(promises)
     said = [_describe(promise) for promise in done]
     if not is_open:
-        said += [f"Not carried out: {promise.title}; we said {_predicted(promise)}." for promise in left]
+        said += [f"Not carried out: {promise.title}; {_announced(promise)}." for promise in left]
     return (
         MailSection(title="What was promised, and what came of it", text=tuple(said[:MOST_PROMISES])) if said else None
     )
@@ -157,7 +157,7 @@ def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
 def _describe(promise: Promise) -> str:
     said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
     if promise.actual_ratio is not None:
-        said += f" We said {_predicted(promise) or 'nothing of what it brings'}"
+        said += f" {_announced(promise).capitalize()}"
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
             said += f", which is {_corrected(promise)} on the traffic as it is now"
@@ -167,6 +167,10 @@ def _describe(promise: Promise) -> str:
         )
     outcome = promise.outcome.replace("_", " ")
     return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
+
+
+def _announced(promise: Promise) -> str:
+    return f"we said {predicted}" if (predicted := _predicted(promise)) else "we predicted no share"
 
 
 def _predicted(one: Promise) -> str:

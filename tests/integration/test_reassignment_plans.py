@@ -159,7 +159,7 @@ def test_handing_over_leaders_verifies_and_brings_the_shares_where_it_said(clust
     assert leaders[0].moved_bytes == 0
     content = describe_broker_share(new_evidence(recommendations=tuple(leaders)))
     files = {file.name: file.text for file in content.attachments}
-    (how,) = (section for section in content.sections if section.title.startswith("How to do"))
+    (how,) = (section for section in content.sections if section.title.startswith("How to "))
 
     carry_out(cluster, tmp_path, files, how.code.splitlines())
 

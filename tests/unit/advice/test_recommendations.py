@@ -396,7 +396,7 @@ def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     ]
     assert [action.is_enough for action in found] == [True, False]
     content = describe_broker_share(new_evidence(recommendations=found))
-    (how,) = (section for section in content.sections if section.title.startswith("How to do"))
+    (how,) = (section for section in content.sections if section.title.startswith("How to "))
     assert "--execute" in how.code
     assert [file.name for file in content.attachments] == ["reassignment.json", "election.json", "rollback.json"]
     bare = describe_broker_share(new_evidence())
