@@ -67,11 +67,9 @@ def answer_keys(keys: DataFrame, questions: Questions) -> DataFrame:
     said = keys.where(F.col("answers").isNotNull()).select(
         _date().alias("window_date"), "key_id", F.posexplode("answers").alias("question", "answer")
     )
-    return (
-        said.where(F.col("answer") >= 0)
-        .groupBy("window_date", "key_id", "question")
-        .agg(F.min("answer").alias("chosen_partition"), F.max("answer").alias("greatest"))
-        .select("window_date", "key_id", *_name_questions(questions), "chosen_partition", "greatest")
+    asked = said.where(F.col("answer") >= 0).select("window_date", "key_id", *_name_questions(questions), "answer")
+    return asked.groupBy(*(name for name in asked.columns if name != "answer")).agg(  # a question may stand twice
+        F.min("answer").alias("chosen_partition"), F.max("answer").alias("greatest")
     )
 
 
