@@ -124,7 +124,8 @@ def test_data_docs_have_a_page_of_every_suite(ranged):
     """Oracle: the suites' files; each ran in one of the three DAGs, but those about strategies that nobody configured."""
     _, config = ranged
     pages = {path.stem for path in config.data_docs_index("demo").parent.glob("*_gate*.html")}
-    suites = {path.stem for path in SUITES.glob("*.json")} - {"key_answers_gate", "key_matrices_gate"}
-    assert {page.partition("-")[0] for page in pages if not page.startswith("suite.")} == suites
+    suites = {path.stem for path in SUITES.glob("*.json")}
+    ran_suites = suites - {"key_answers_gate", "key_matrices_gate"}
+    assert {page.partition("-")[0] for page in pages if not page.startswith("suite.")} == ran_suites
     assert {page.removeprefix("suite.") for page in pages if page.startswith("suite.")} == suites
-    assert "not run yet" not in config.data_docs_index("demo").read_text()
+    assert config.data_docs_index("demo").read_text().count("not run yet") == len(suites - ran_suites)
