@@ -38,6 +38,8 @@ SQL = "SELECT window_start, broker_id, share_ratio FROM gold.broker_share ORDER 
 PARTITIONS, REPLAYED_RECORDS = 12, 60_000
 LEAST_QUERIES, MOST_QUERIES = 10, 60
 PAPER = ROOT / "docs/evidence/performance.md"
+_NOT_PASSED_ON = {"PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ARGS"}
+"""What `make bench` was called with is not for the commands that it times."""
 CELLS = {"cpu_s": "{:.1f}", "wall_s": "{:.1f}", "memory_gib": "{:.2f}"}
 HEAD = (
     "| command | CPU-s before | now | ratio | seconds before | now | ratio | GiB before | now | bars |\n"
@@ -57,7 +59,7 @@ class Cost:
 def measure(command, checkout, exit_codes=(0,), **variables):
     """What a command costs, its descendants included: those that lose their parent come to this process."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | variables
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON} | variables
     before, started_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with PeakMemory() as memory, CpuTime() as processes:
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
