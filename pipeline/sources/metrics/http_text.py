@@ -103,6 +103,8 @@ class HttpReader:
         try:
             async with asyncio.timeout(self._access.timeout_s):
                 return await self._read_once(url, query, accept)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
         finally:
             self._waited_s[urlsplit(url).netloc] += clock() - began_s
 

@@ -44,6 +44,8 @@ def refusal(url, pauses=None, **access):
         (Answer(status=302, headers={"Location": "file:///etc/passwd"}), ["file://", "not a web address"]),
         (Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}), ["169.254.169.254", "refused"]),
         (Answer(status=302, headers={"Location": "/metrics"}), ["more than 3 redirects"]),
+        (Answer(status=302, headers={"Location": "mailto:a"}), ["no address"]),
+        (Answer(status=302, headers={"Location": "data:,x"}), ["no address"]),
     ],
     ids=lambda value: None if isinstance(value, Answer) else value[0],
 )
