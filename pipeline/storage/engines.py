@@ -56,6 +56,11 @@ def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
             yield session
 
 
+def is_sail_installed() -> bool:
+    """Whether the extra `sail` is there."""
+    return find_spec("pysail") is not None
+
+
 def start_sail() -> SparkSession:
     """A session of Sail in this process; started once, and never stopped before the process ends.
 
@@ -68,7 +73,7 @@ def start_sail() -> SparkSession:
 @cache
 def _start_sail(_pid: int) -> SparkSession:
     """One server and one session a process: those of a process that forked do not answer here."""
-    if find_spec("pysail") is None:
+    if not is_sail_installed():
         raise ConfigError(
             "spark.engine is sail, which is not installed: install partition-health[sail], or leave spark.engine out"
         )
