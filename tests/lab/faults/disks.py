@@ -22,22 +22,24 @@ _LARGE = "256m"
 
 def may_mount(folder: Path) -> bool:
     """Whether this process may mount file systems."""
-    with contextlib.suppress(subprocess.CalledProcessError, FileNotFoundError), _mounted(folder / "probe", "64k"):
+    with contextlib.suppress(subprocess.CalledProcessError, FileNotFoundError), mounted(folder / "probe", "64k"):
         return True
     return False
 
 
 @contextlib.contextmanager
-def _mounted(folder: Path, size: str) -> Iterator[None]:
+def mounted(folder: Path, size: str) -> Iterator[None]:
+    """A file system of its own in a folder."""
     folder.mkdir(exist_ok=True)
-    _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
+    run_tool("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
     try:
         yield
     finally:
-        _run("umount", folder)
+        run_tool("umount", folder)
 
 
-def _run(*command: object) -> None:
+def run_tool(*command: object) -> None:
+    """Runs `mount` or `umount`."""
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
 
 
@@ -59,13 +61,13 @@ def _try(bed: Bed, step: str, *, room: int | None, then: str) -> tuple[str, Outc
     """A run that fails for want of `room` pages, or of leave to write (None); then one that is left alone."""
     source, arrived = bed.folder / "before" / step, len(bed.post.list_arrived())
     shutil.rmtree(bed.work, ignore_errors=True)
-    with _mounted(bed.work, _LARGE):
+    with mounted(bed.work, _LARGE):
         shutil.copytree(source, bed.work, dirs_exist_ok=True)
         (bed.work / "output.txt").write_bytes(bytes(_PAGE_BYTES))  # what a child says needs room, too
         limit = "remount,ro" if room is None else f"remount,size={_used_bytes(bed.work) + room * _PAGE_BYTES}"
-        _run("mount", "-o", limit, bed.work)
+        run_tool("mount", "-o", limit, bed.work)
         code, answer = bed.start(bed.work, STEPS[STEPS.index(step) :], log=bed.folder).wait()
-        _run("mount", "-o", then, bed.work)
+        run_tool("mount", "-o", then, bed.work)
         outcome = bed.recover(arrived, faults=int(room is not None))
         is_ours, words = answer if code else (True, "")
         if not is_ours or "\n" in words:
