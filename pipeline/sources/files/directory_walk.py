@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from glob import glob
 from pathlib import Path
 from typing import TypeVar
 
@@ -173,7 +172,8 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
             matched = {path for path in walked if any(fnmatchcase(path.name, pattern) for pattern in patterns)}
             matched = set(refuse_odd_paths(root, matched, problems))
         else:
-            named = {root.parent / name for name in glob(root.name, root_dir=root.parent) if name.isprintable()}
+            beside = root.parent.iterdir() if os.path.isdir(root.parent) else ()  # noqa: PTH112
+            named = {path for path in beside if fnmatchcase(path.name, root.name) and path.name.isprintable()}
             matched = {root} if os.path.exists(root) else named  # noqa: PTH110
         files = sorted(path for path in matched if os.path.isfile(path))  # noqa: PTH113
         if not files:
