@@ -13,6 +13,7 @@ from expectations.health_gate import check_health, describe_health
 from expectations.measures_gate import check_measured
 from expectations.replay_gate import check_replayed
 from expectations.reports import GateReport
+from pipeline.environment import return_memory
 from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (
     forecast,
@@ -190,6 +191,7 @@ def take_steps(
                     doing = f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"
                     with progress.step(doing, count_tasks), SparkErrors():
                         reports.append(step(spark, run, partial(begin, run)))
+                    return_memory()
                 except PipelineError as error:
                     on_error(run, step, error)
                     errors.append(error)
