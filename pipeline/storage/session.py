@@ -89,6 +89,7 @@ def create_session(
     theirs = conf.get("spark.driver.extraJavaOptions", "")
     ours = _java_options(cache)
     if spark_config.master.startswith("local["):
+        conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys
         # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
         conf["spark.driver.extraClassPath"] = os.pathsep.join(
             (*jars, *filter(None, [conf.get("spark.driver.extraClassPath")]))
