@@ -18,6 +18,7 @@ from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traff
 from pipeline.jobs.ingest.windows import commit_windows, describe_kept, find_newest_window, list_expired_windows
 from pipeline.jobs.ingest.writing import write_metrics
 from pipeline.model.window import TimeWindow
+from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.metrics.metric_source import read_metrics
@@ -30,12 +31,13 @@ from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.bronze import WINDOW_STATUS
 
 
-def run(spark: SparkSession, run: RunContext) -> JobReport:
+def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> JobReport:
     """Ingests the run's windows of one cluster.
 
     Raises:
         NothingUsableError: if no source of the cluster held anything.
     """
+    begin("sources")
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
     reading = read_cluster(
         run.cluster_name,
@@ -57,6 +59,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     with open_staging_folder(run.warehouse) as folder:
         found = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+        begin("bronze_and_silver")
         expired = {} if run.force else list_expired_windows(run, found, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
         versions = _write_tables(run, found, expired) | merge_files(run, found)
