@@ -79,7 +79,6 @@ class Runs:
         self._engine, self._path = engine, write_configuration(folder, {"lab": lab}, window="PT1M", **off)
         self.warehouse = load_config(self._path).warehouse
         self.verdicts = {}
-        self.told = []  # incidents after each run, where they are of interest
 
     def run(self, start_ms, minutes, *, now_ms):
         span = TimeWindow(start_ms + minutes[0] * MINUTE_MS, start_ms + (minutes[-1] + 1) * MINUTE_MS)
@@ -230,11 +229,11 @@ def happened(spark, tmp_path_factory):
         disks = [str(broker.log_directory) for broker in cluster.brokers]
         on_disk = Runs(spark, folder / "on-disk", {"kind": "log_directories", "paths": disks})
         on_disk.run(start_ms, everything, now_ms=now_minute() + MINUTE_MS)
-        on_disk.told = catch_up(spark, folder / "caught-up", {"kind": "log_directories", "paths": disks}, start_ms)
+        told = catch_up(spark, folder / "caught-up", {"kind": "log_directories", "paths": disks}, start_ms)
         yield (
             start_ms,
             count_truth(cluster, traffic, leaders_by_epoch(cluster)),
-            {"prompt": prompt, "delayed": delayed, "late": late, "disks": on_disk},
+            {"prompt": prompt, "delayed": delayed, "late": late, "disks": on_disk, "told": told},
         )
 
 
@@ -388,7 +387,7 @@ def test_a_fair_share_is_that_of_the_capacity_that_stood(happened):
 def test_windows_that_come_late_move_the_start_of_an_incident_and_leave_its_id(happened):
     """First the broker was found away; then the window it was killed in came late, one before it, and one in which it was back."""
     _, _, runs = happened
-    first, killed, alive, well = runs["disks"].told
+    first, killed, alive, well = runs["told"]
     ((name, state, since, _), *_) = first
     assert (state, since) == ("new", AWAY)
     assert {one[0] for told in (first, killed, alive, well) for one in told} == {name}
