@@ -16,6 +16,7 @@ from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBr
 
 Partitions = tuple[PlacedPartition, ...]
 _MOST_STEPS = 200
+_MOST_RATED = 4_000_000  # partitions, over all steps and trials: half a minute
 _MOST_TRIED = 12  # partitions of the highest broker, and topics of its zone, that a step looks at: the largest
 _LEAST_GAIN = 1e-9
 
@@ -128,12 +129,13 @@ def even_rack_aware(
         return max(target_ratio, *ratios), above, sum_between_zones(placed, aware, racks).total
 
     now: Sequence[PlacedPartition] = tuple(partitions)
-    rated = rate(now)
+    rated, trials_left = rate(now), _MOST_RATED // max(1, len(now))
     for _ in range(_MOST_STEPS):
-        if rated[0] <= target_ratio:
+        if rated[0] <= target_ratio or trials_left <= 0:
             break
         loaded = loads.make_rack_aware(now, racks).with_loads(now)
         tried = [(rate(each), number, each) for number, each in enumerate(_list_steps(loaded, brokers, racks))]
+        trials_left -= len(tried)
         best, _, placed = min(tried, default=(rated, 0, now))
         if best[:2] >= (rated[0] - _LEAST_GAIN, rated[1] - _LEAST_GAIN):
             break

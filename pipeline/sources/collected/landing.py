@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.model.cluster import ONLY_REPLICA, ClusterHistory
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import Agreement
 from pipeline.sources.collected.copies import NO_COPIES, Copies, choose_copies
@@ -111,22 +111,16 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
 
 
 def list_disputes(hosts: Sequence[Host]) -> list[str]:
-    """Hosts that say they are one broker and hold the same log directory, or the same partitions."""
-    claims: dict[tuple[object, ...], set[str]] = defaultdict(set)
+    """Hosts that say they are one broker."""
+    claims: dict[int, set[str]] = defaultdict(set)
     for host in hosts:
         for directory in host.manifest.state.directories:
-            broker_id = directory.broker_id
-            if broker_id is None:
-                continue
-            if directory.directory_id is not None:
-                claims[broker_id, directory.directory_id].add(host.name)
-            for one in directory.partitions:
-                if one.kind is DirectoryKind.LIVE and not one.is_cluster_metadata:
-                    claims[broker_id, one.topic, one.partition].add(host.name)
-    disputed = sorted({(str(key[0]), ", ".join(sorted(names))) for key, names in claims.items() if len(names) > 1})
+            if directory.broker_id is not None:
+                claims[directory.broker_id].add(host.name)
     return [
-        f"{names} say they hold the same logs of broker {broker}: delete the folder that no collector writes"
-        for broker, names in disputed
+        f"{', '.join(sorted(names))} say they are broker {broker}: delete the folder that no collector writes"
+        for broker, names in sorted(claims.items())
+        if len(names) > 1
     ]
 
 

@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.zones import Zones
 from pipeline.tables.zones import ZONE_TRAFFIC
 from tests.lab.archive import unpack
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, decode_pair
 from tests.lab.fidelity.pairs.record import name_client
+from tests.lab.fidelity.pairs.tables import zones_of
 from tests.lab.rack_aware.judged import judge_capture
 from tests.lab.recording import say
 
@@ -32,9 +32,7 @@ HEAD = (
 def measure_capture(capture: Path, folder: Path) -> tuple[dict[str, Counter[Ends]], Counter[str]]:
     """Bytes by kind and zones, as `gold.zone_traffic` has them, and produced bytes by how their zone is known."""
     manifest = json.loads((capture / "manifest.json").read_text())
-    pair = decode_pair(manifest["pair"])
-    zones = Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
-    run = judge_capture(capture, folder, [manifest["topic"]], zones)
+    run = judge_capture(capture, folder, [manifest["topic"]], zones_of(decode_pair(manifest["pair"])))
     found: dict[str, Counter[Ends]] = {"produce": Counter(), "replication": Counter()}
     sources: Counter[str] = Counter()
     for row in run.rows(ZONE_TRAFFIC):

@@ -7,17 +7,30 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState
 from pipeline.model.log_tree import LogDirectory
-from pipeline.sources.collected.manifest import Manifest, read_manifest
+from pipeline.sources.collected.collector import collector_settings
+from pipeline.sources.collected.manifest import CollectedAs, Manifest, read_manifest
+from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
-from tests.unit.sources.collected.disks import FIRST_MS, collected, read_landing, rewrite
-from tests.unit.sources.collected.test_landing import make_three
+from tests.unit.sources.collected.disks import (
+    FIRST_MS,
+    HOUR_MS,
+    NOW_MS,
+    collected,
+    read_landing,
+    rewrite,
+    state_of,
+    tell,
+)
+from tests.unit.sources.collected.test_landing import make_three, own_partitions, say
 
 HOST, OTHER = "broker-3", "broker-1"
 
@@ -79,7 +92,7 @@ def test_a_host_is_no_other_broker_by_another_cluster_id(config, three, cluster_
     before = read_batches(config, three)
     directories = manifest_of(three, OTHER).state.directories
     take_parts(three, directories=[replace(one, cluster_id=cluster_id) for one in directories])
-    assert read_batches(config, three) == before or any("the same logs of broker 1" in one for one in list_named(three))
+    assert read_batches(config, three) == before or any("say they are broker 1" in one for one in list_named(three))
     assert list_named(three)
 
 
@@ -88,6 +101,31 @@ def test_a_log_directory_without_a_broker_holds_nothing_of_others(config, three)
     take_parts(three, directories=[LogDirectory(path="x")])
     assert read_batches(config, three) == before
     assert any("does not place on this host, left out: orders-0" in one for one in list_named(three))
+
+
+def test_two_hosts_that_say_they_are_one_broker_are_named_whatever_they_hold(three):
+    take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
+    assert "broker-1, broker-3 say they are broker 1: delete the folder that no collector writes" in list_named(three)
+
+
+def test_a_leader_gives_no_load_to_the_one_before(config, three):
+    moved = [(FIRST_MS - 2 * HOUR_MS, state_of(1, 0, (1, 3), 2)), (FIRST_MS - HOUR_MS, state_of(3, 1, (1, 3), 2))]
+    for host in ("broker-1", "broker-2", HOST):
+        tell(three, host, *own_partitions()[:2], *moved, since_ms=FIRST_MS - 2 * HOUR_MS)
+    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    rows = pq.read_table(part)
+    place = rows.column_names.index("leader_epoch")
+    pq.write_table(
+        rows.set_column(place, rows.schema.field(place), pa.repeat(pa.scalar(0), len(rows)).cast("int64")), part
+    )
+    say(three, HOST, part, size_bytes=part.stat().st_size)
+    reading = read_landing(three)
+    leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
+    settings = collector_settings(config, "demo", NOW_MS)
+    tasks = plan_collected_tasks(reading.collected, settings, CollectedAs.of(settings), leaders)
+    pieces = [piece.rows for task in tasks for piece in task.run() if piece.kind is Kind.BATCHES]
+    led = {(row["partition"], row["leader_id"]) for rows in pieces for row in rows.to_pylist()}
+    assert led == {(0, 1), (1, 2), (2, 3)}
 
 
 def test_where_a_broker_registered_its_log_directories_one_without_an_id_is_none_of_them(config, three):

@@ -208,7 +208,7 @@ def test_two_hosts_that_say_they_are_one_broker_are_named(config, landing, tmp_p
     run_collector(config, disks[0], landing, host="another")
     tell(landing, "another", *own_partitions())
     (doubt,) = read_landing(landing).collected.doubts
-    assert doubt.startswith("another, broker-1 say they hold the same logs of broker 1: delete the folder")
+    assert doubt.startswith("another, broker-1 say they are broker 1: delete the folder")
     assert read_offsets(config, landing) == ALL_OFFSETS
 
 
