@@ -25,7 +25,7 @@ from airflow.sdk import DAG, CronPartitionTimetable, task
 
 from dags.defaults import INGESTED, dag_settings, each_cluster, link_reports, turns
 from dags.phases import show_phases
-from pipeline.config.schedule import last_tick, plan_schedule
+from pipeline.config.schedule import plan_schedule, schedule_end_date
 from pipeline.config_file import load_config
 
 _CONFIG = load_config()
@@ -35,7 +35,7 @@ with DAG(
     schedule=CronPartitionTimetable(
         _SCHEDULE.cron, timezone="UTC", run_offset=_SCHEDULE.run_offset, key_format=_SCHEDULE.key_format
     ),
-    end_date=last_tick(_CONFIG),
+    end_date=schedule_end_date(_CONFIG),
     **dag_settings("ingest", __doc__),
 ) as dag:
 

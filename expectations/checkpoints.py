@@ -25,7 +25,7 @@ Settings = Mapping[str, Any]
 _ROWS = "rows of the windows checked"
 
 
-class RowsValidation(gx.ValidationDefinition):  # type: ignore[misc] # untyped
+class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] # untyped
     """A ValidationDefinition that takes its rows by its name: a Checkpoint gives the same batch parameters to all it has."""
 
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
@@ -58,10 +58,10 @@ def _data_source() -> Any:  # noqa: ANN401
 
 
 @cache
-def _validation_definition(suite_name: str) -> RowsValidation:
+def _validation_definition(suite_name: str) -> RowsValidationDefinition:
     """The ValidationDefinition of a suite's rows, of the suite's name as their Asset is."""
     batches = _data_source().get_asset(suite_name).get_batch_definition(_ROWS)
-    made = RowsValidation(name=suite_name, data=batches, suite=make_suite(suite_name))
+    made = RowsValidationDefinition(name=suite_name, data=batches, suite=make_suite(suite_name))
     get_context().validation_definitions.add(made)
     return made
 

@@ -29,7 +29,7 @@ from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
 
 from expectations.checkpoints import make_suite
-from expectations.reports import CheckResult, GateReport
+from expectations.reports import CheckResult, SuiteReport
 from expectations.suite_files import OF_STRATEGIES, list_suites, read_suite
 from pipeline.charts import palette
 from pipeline.model.number_text import format_between, format_cell, format_name
@@ -50,7 +50,7 @@ _COUNTS = {"unexpected_count", "unexpected_percent"}
 _log = logging.getLogger(__name__)
 
 
-def write_data_docs(run: RunContext, reports: Iterable[GateReport]) -> None:
+def write_data_docs(run: RunContext, reports: Iterable[SuiteReport]) -> None:
     """Writes the pages of suites that just ran, of suites that have none, and the index; a failure stops no run."""
     folder = run.config.data_docs_index(run.cluster_name).parent
     try:
@@ -90,7 +90,7 @@ def _render(document: RenderedDocumentContent, title: str, question: str) -> str
     return html
 
 
-def _render_result(run: RunContext, report: GateReport) -> str:
+def _render_result(run: RunContext, report: SuiteReport) -> str:
     """Renders what a suite found; `run_id` and `data_asset_name` are where Great Expectations looks for them."""
     result, windows = copy.copy(report.result), format_between(run.span.start_ms, run.span.end_ms)
     by_name = {check.name: check for check in report.checks}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from expectations.reports import GateReport, make_reports
+from expectations.reports import SuiteReport, make_reports
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow
 from pipeline.tables import Table
@@ -48,7 +48,7 @@ def run_gate(
     *,
     parameters: Mapping[str, Any] | None = None,
     actions: Sequence[ValidationAction] = (),
-) -> tuple[GateReport, ...]:
+) -> tuple[SuiteReport, ...]:
     """Runs a gate's Checkpoint: its suites, then its actions, Data Docs, and those of the configuration.
 
     `spark`: None for a gate without queries.

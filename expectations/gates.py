@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import Asked, Batches, run_gate
 from expectations.key_rows import list_key_batches
-from expectations.reports import GateReport, raise_for_data_gate
+from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
@@ -39,7 +39,7 @@ _FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)
 _MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 
 
-def check_ingested(spark: SparkSession, run: RunContext) -> tuple[GateReport, ...]:
+def check_ingested(spark: SparkSession, run: RunContext) -> tuple[SuiteReport, ...]:
     """The data gate of `ingest`: may the next step trust the run's windows? If so, they are marked.
 
     Raises:

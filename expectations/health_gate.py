@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from expectations.gate import run_gate
-from expectations.reports import GateReport
+from expectations.reports import SuiteReport
 from pipeline.model.verdict import Verdict
 from pipeline.tables.gold import VERDICTS
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 
-def check_health(run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None) -> GateReport:
+def check_health(
+    run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
+) -> SuiteReport:
     """The health gate over verdicts: every value with its limit, k and severity.
 
     `queue`: queues incidents and their messages in the outbox, as the Checkpoint's action `queue_incidents`.

@@ -19,7 +19,7 @@ from expectations.measure_rows import (
     join_topics,
     join_zones,
 )
-from expectations.reports import GateReport, raise_for_data_gate
+from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
@@ -45,7 +45,7 @@ _RULE_COLUMNS = {
 
 def check_measured(
     spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]
-) -> tuple[GateReport, ...]:
+) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, over the windows that were judged: do measures, verdicts and incidents follow from the traffic?
 
     Incidents are queued before, so that measures that do not add up silence none of them; the step fails after that.

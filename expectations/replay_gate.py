@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import Asked, Batches, run_gate, same_columns
 from expectations.gates import load_named
-from expectations.reports import GateReport, raise_for_data_gate
+from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -33,7 +33,7 @@ _TOPIC = "window_start, topic, topic_id"
 _SCENARIO = f"{_TOPIC}, candidate"
 
 
-def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> tuple[GateReport, ...]:
+def check_replayed(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> tuple[SuiteReport, ...]:
     """The data gate of `replay`, over the windows that were replayed.
 
     Raises:

@@ -38,7 +38,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateReport:
+class SuiteReport:
     """Result of a suite: one result per expectation, in the suite's order.
 
     `result`: Great Expectations' own.
@@ -69,7 +69,7 @@ class GateReport:
         return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
 
 
-def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
+def raise_for_data_gate(reports: Iterable[SuiteReport]) -> None:
     """Stops the run where a table is not to be trusted; after all suites, so that each had its turn.
 
     Raises:
@@ -80,7 +80,7 @@ def raise_for_data_gate(reports: Iterable[GateReport]) -> None:
         raise DataGateError("\n".join(failed))
 
 
-def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[GateReport, ...]:
+def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[SuiteReport, ...]:
     """A report for each suite of a Checkpoint.
 
     Raises:
@@ -92,11 +92,11 @@ def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tupl
     )
 
 
-def _make_report(suite: str, validated: Any, rows: pa.Table) -> GateReport:  # noqa: ANN401
+def _make_report(suite: str, validated: Any, rows: pa.Table) -> SuiteReport:  # noqa: ANN401
     by_name = {one.expectation_config.meta["check"]: one for one in validated.results}
     entries = read_suite(suite)["expectations"]
     checks = tuple(_check_result(suite, entry, by_name[entry["meta"]["check"]], rows) for entry in entries)
-    return GateReport(suite=suite, checks=checks, result=validated)
+    return SuiteReport(suite=suite, checks=checks, result=validated)
 
 
 def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Table) -> CheckResult:  # noqa: ANN401

@@ -12,7 +12,7 @@ from expectations import gates
 from expectations.health_gate import check_health, describe_health
 from expectations.measures_gate import check_measured
 from expectations.replay_gate import check_replayed
-from expectations.reports import GateReport
+from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
 from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (
@@ -135,7 +135,7 @@ STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
 def _report(
     run: RunContext,
     reports: Iterable[JobReport],
-    checked: Iterable[GateReport],
+    checked: Iterable[SuiteReport],
     *,
     is_healthy: bool = True,
     verdict: str = "",

@@ -61,7 +61,7 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
     )
 
 
-def last_tick(config: PipelineConfig) -> datetime | None:
+def schedule_end_date(config: PipelineConfig) -> datetime | None:
     """When scheduling ends: for recordings, after their last window; None where a cluster is live.
 
     Windows of a recording are backfilled; runs of today's windows would find nothing but old data.

@@ -31,7 +31,7 @@ EMPTY = {
 
 
 # window + grace: the run that fires first after midnight of 21 November, and its key
-TICKS = {
+FIRST_RUNS = {
     "PT1H+PT5M": ("2026-11-21T00:05:00+00:00", "2026-11-20T23:00:00Z"),
     "PT1H+PT0M30S": ("2026-11-21T00:01:00+00:00", "2026-11-20T23:00:00Z"),
     "PT1H+PT65M": ("2026-11-21T00:05:00+00:00", "2026-11-20T22:00:00Z"),
@@ -70,7 +70,7 @@ def described(tmp_path_factory):
     config = folder / "partition-health.yaml"
     config.write_text(yaml.safe_dump(EMPTY))
     home = AirflowHome(folder, config, {})
-    return home.run_script("describe_dags", *TICKS) | {"home": home}
+    return home.run_script("describe_dags", *FIRST_RUNS) | {"home": home}
 
 
 FEW = {

@@ -81,10 +81,10 @@ def main() -> None:
         for dag in bag.dags.values()
     }
     heavy = sorted(name for name in HEAVY if name in loaded or name in sys.modules)
-    from tests.dags.list_ticks import list_ticks  # noqa: PLC0415  # loads Airflow
+    from tests.dags.list_runs import list_runs  # noqa: PLC0415  # loads Airflow
 
-    ticks = [list_ticks(*argument.split("+")) for argument in sys.argv[1:]]
-    print(json.dumps({"dags": dags, "errors": bag.import_errors, "heavy": heavy, "ticks": ticks}))
+    scheduled = [list_runs(*argument.split("+")) for argument in sys.argv[1:]]
+    print(json.dumps({"dags": dags, "errors": bag.import_errors, "heavy": heavy, "scheduled": scheduled}))
 
 
 if __name__ == "__main__":

@@ -6,24 +6,24 @@ import pytest
 
 from pipeline.config.schedule import plan_schedule
 from pipeline.errors import ConfigError
-from tests.dags.conftest import TICKS
+from tests.dags.conftest import FIRST_RUNS
 
 
 @pytest.fixture(scope="module")
-def ticks(described):
-    return dict(zip(TICKS, described["ticks"], strict=True))
+def scheduled(described):
+    return dict(zip(FIRST_RUNS, described["scheduled"], strict=True))
 
 
-@pytest.mark.parametrize("case", TICKS)
-def test_a_run_fires_after_its_window_and_the_grace_time_and_is_keyed_by_the_window(ticks, case):
-    assert tuple(ticks[case]["runs"][0]) == TICKS[case]
+@pytest.mark.parametrize("case", FIRST_RUNS)
+def test_a_run_fires_after_its_window_and_the_grace_time_and_is_keyed_by_the_window(scheduled, case):
+    assert tuple(scheduled[case]["runs"][0]) == FIRST_RUNS[case]
 
 
-@pytest.mark.parametrize("case", TICKS)
-def test_every_window_gets_one_run_and_backfills_have_the_same_keys(ticks, case):
-    keys = [key for _, key in ticks[case]["runs"]]
+@pytest.mark.parametrize("case", FIRST_RUNS)
+def test_every_window_gets_one_run_and_backfills_have_the_same_keys(scheduled, case):
+    keys = [key for _, key in scheduled[case]["runs"]]
     assert len(set(keys)) == 3
-    backfilled = ticks[case]["backfill"]
+    backfilled = scheduled[case]["backfill"]
     assert len(set(backfilled)) == 3
     assert backfilled[0] == "2026-11-21T00:00:00Z"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from expectations.checkpoints import run_checkpoint
 from expectations.gate import select_named
-from expectations.reports import GateReport, make_reports
+from expectations.reports import SuiteReport, make_reports
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
@@ -78,7 +78,7 @@ def gate_run(folder: Path, *, name: str = "lab", **cluster: Any) -> RunContext:
     return plan_runs(config, span, run_id="test", now_ms=span.end_ms)[0]
 
 
-def run_suite(suite: str, rows: Any, parameters: dict[str, Any] | None = None) -> GateReport:
+def run_suite(suite: str, rows: Any, parameters: dict[str, Any] | None = None) -> SuiteReport:
     """Report of a suite over rows, as a gate runs it."""
     given = {suite: select_named(suite, rows)}
     (report,) = make_reports(run_checkpoint("test", given, parameters or {}), given)

@@ -12,7 +12,7 @@ from pipeline.model.window import parse_duration
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def list_ticks(window: str, grace: str) -> dict[str, object]:
+def list_runs(window: str, grace: str) -> dict[str, object]:
     schedule = plan_schedule(parse_duration(window), parse_duration(grace))
     timetable = CronPartitionTimetable(
         schedule.cron, timezone="UTC", run_offset=schedule.run_offset, key_format=schedule.key_format
