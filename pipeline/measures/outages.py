@@ -115,7 +115,7 @@ def find_outages(
     asked: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for broker_id, at_ms, is_away in observations:
         asked[broker_id].append((at_ms, is_away))
-    found = [
+    outages = [
         outage
         for broker_id, answers in sorted(asked.items())
         if any(is_away for _, is_away in answers)
@@ -131,11 +131,11 @@ def find_outages(
         outage = _outage_in(gap, spans, successors.get(gap.broker_id, []), seen)
         known = any(
             one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
-            for one in found
+            for one in outages
         )
         if outage is not None and not known:
-            found.append(outage)
-    return sorted(found, key=lambda one: (one.broker_id, one.since_ms))
+            outages.append(outage)
+    return sorted(outages, key=lambda one: (one.broker_id, one.since_ms))
 
 
 def _outage_in(

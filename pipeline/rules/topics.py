@@ -1,27 +1,71 @@
-"""Rules about topics: their replicas, their peaks, their segments."""
+"""Rules about topics (their replicas, their peaks, their segments) and about zones, as racks of brokers name them."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from pipeline.model.number_text import format_ratio
+from pipeline.measures.chance import chance_p_value
+from pipeline.model.number_text import format_name, format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_topic_by_rule
-from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_column, measure_topic_by_rule
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import TOPIC_HEALTH
+
+
+def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Part of the bytes that brokers of a zone carry over their part of the capacity; none where fewer than two have a rack."""
+    racks = {(milliseconds_of(row["window_start"]), row["broker_id"]): row["rack"] for row in given.rows(BROKERS, 0)}
+    zones: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in given.rows(BROKER_SHARE, 0):
+        start_ms = milliseconds_of(row["window_start"])
+        rack = racks.get((start_ms, row["broker_id"]))
+        if rack and row["share"] is not None:
+            zones[start_ms, rack].append(row)
+    counts: dict[int, int] = defaultdict(int)
+    for start_ms, _ in zones:
+        counts[start_ms] += 1
+    for (start_ms, rack), rows in sorted(zones.items()):
+        share, fair = (sum(row[name] for row in rows) for name in ("share", "expected_share"))
+        if counts[start_ms] > 1 and fair > 0:
+            units = rows[0]["effective_unit_count"]
+            yield RuleMeasure(
+                window_start_ms=start_ms,
+                rule=rule,
+                subject=f"zone {format_name(rack)}",
+                topic="",
+                value=share / fair,
+                p_value=chance_p_value(share / fair, fair, units) if units and fair < 1 else None,
+                is_enough=bool(units),
+                detail=f"carries {format_percent(share)} of the bytes with {format_percent(fair)} of the capacity",
+            )
+
+
+ZONE_RULES = (
+    Rule(
+        name="zone_share",
+        measure=_zone_share,
+        limit=1.3,
+        meaning="a zone carries more than its part of the capacity",
+        advice="`partition-health what-if --zones rack-aware --plan plan.json` says what leaders elsewhere bring; or give the zone brokers.",
+        doc="bytes of a zone's brokers over all bytes, by their part of the capacity; zones are racks of brokers, two at least",
+        format=format_ratio,
+        needs_all_records=True,
+    ),
+)
 
 
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for row in given.rows(TOPIC_HEALTH, 0):
         if row["peak_to_mean"] is None:
             continue
-        said = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
+        detail = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
         if row["chance_peak_to_mean"] is not None:
-            said += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
+            detail += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
         if row["best_peak_to_mean"] is not None and row["best_peak_to_mean"] > 1:
-            said += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
+            detail += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
         is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
-        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
+        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], detail, row["peak_p_value"], is_enough=is_enough)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -46,8 +90,8 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
                 overdue[start_ms, row["topic"]].append(row["size_bytes"])
     for row in given.rows(TOPIC_HEALTH, 0):
         sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
-        said = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
-        yield measure_topic_by_rule(rule, row, float(len(sizes)), said)
+        detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
+        yield measure_topic_by_rule(rule, row, float(len(sizes)), detail)
 
 
 TOPIC_RULES = (

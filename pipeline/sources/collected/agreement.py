@@ -47,7 +47,12 @@ class _Told:
 
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
-        timelines = _list_timelines(host)
+        state = host.manifest.state
+        timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
+        for key, timeline in state.history.partitions.items():
+            timelines["partition", *key] = timeline
+        timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
+        timelines = timelines | {("default",): state.default_configs}
         moments = [moment for timeline in timelines.values() for moment in timeline.moments_ms]
         since_ms = host.manifest.state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
@@ -61,7 +66,7 @@ class _Told:
 
 def agree_on_history(hosts: Sequence[Host]) -> Agreement:
     """Finds the history that counts, and the hosts that tell another one."""
-    told = [_Told.of(place, one) for place, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
+    told = [_Told.of(index, one) for index, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
     refused: dict[int, str] = {}
     doubts: list[str] = []
     believed: list[_Told] = []
@@ -89,15 +94,6 @@ def agree_on_history(hosts: Sequence[Host]) -> Agreement:
 def _name_pair(one: _Told, other: _Told) -> str:
     first, second = sorted((one.host.name, other.host.name))
     return f"{first} and {second} have different metadata logs"
-
-
-def _list_timelines(host: Host) -> _Timelines:
-    state = host.manifest.state
-    timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
-    for key, timeline in state.history.partitions.items():
-        timelines["partition", *key] = timeline
-    timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
-    return timelines | {("default",): state.default_configs}
 
 
 def _differ(one: _Told, other: _Told) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.model.cluster import ClusterHistory, LeaderTerm
+from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import TimeWindow, format_instant
@@ -25,15 +25,11 @@ _Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is read of each host.
+    """What is read of each host."""
 
-    Attributes:
-        of: By host, the partitions, and of each the starts of its windows; None for all.
-        lacks: Partition and what of it is counted from nowhere.
-    """
-
+    # by host, the partitions, and of each the starts of its windows; None for all
     of: tuple[Mapping[PartitionId, Windows | None], ...]
-    lacks: tuple[tuple[PartitionId, str], ...]
+    lacks: tuple[tuple[PartitionId, str], ...]  # partition and what of it is counted from nowhere
 
 
 NO_COPIES = Copies((), ())
@@ -44,25 +40,25 @@ def choose_copies(
 ) -> Copies:
     """Chooses by host the partitions to read, and their windows."""
     holders: dict[PartitionId, list[int]] = defaultdict(list)
-    for place, host in enumerate(hosts):
+    for index, host in enumerate(hosts):
         for progress in host.manifest.progress:
             if not topics or progress.topic in topics:
-                holders[progress.key].append(place)
-    shared = {place for places in holders.values() if len(places) > 1 for place in places}
-    ranges = {place: _read_ranges(hosts[place], span) for place in shared}
+                holders[progress.key].append(index)
+    shared = {index for places in holders.values() if len(places) > 1 for index in places}
+    ranges = {index: _read_ranges(hosts[index], span) for index in shared}
     chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
     lacks: list[tuple[PartitionId, str]] = []
     for key, places in holders.items():
-        ordered = sorted(places, key=lambda place: _rank(hosts[place], key, history, span), reverse=True)
+        ordered = sorted(places, key=lambda index: _rank(hosts[index], key, history, span), reverse=True)
         chosen[ordered[0]][key] = None
         limit = _NO_LIMIT
-        for before, place in pairwise(ordered):
+        for before, index in pairwise(ordered):
             limit = min(limit, _first_offset(hosts[before], key, ranges[before]))
-            windows, cut = _windows_below(limit, ranges[place].get(key, {}))
+            windows, cut = _windows_below(limit, ranges[index].get(key, {}))
             if windows:
-                chosen[place][key] = windows
+                chosen[index][key] = windows
             lacks += [
-                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[place].name} alone")
+                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[index].name} alone")
                 for start_ms, first in cut
             ]
     return Copies(tuple(chosen), tuple(lacks))
@@ -71,24 +67,21 @@ def choose_copies(
 def _rank(host: Host, key: PartitionId, history: ClusterHistory, span: TimeWindow) -> tuple[bool, int, bool, int]:
     topic, topic_id, partition = key
     directories = host.manifest.state.directories
-    brokers = {found.broker_id for found in directories}
+    brokers = {log.broker_id for log in directories}
     terms = [
         term
         for term in history.leader_terms(TopicPartition(topic, partition))
-        if _is_of(term, topic_id) and (term.since_ms is None or term.since_ms < span.end_ms)
+        if (not topic_id or term.topic_id is None or term.topic_id == topic_id)
+        and (term.since_ms is None or term.since_ms < span.end_ms)
     ]
-    led = max((place for place, term in enumerate(terms) if term.leader_id in brokers), default=-1)
+    led = max((index for index, term in enumerate(terms) if term.leader_id in brokers), default=-1)
     has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
     is_held = any(
-        found.kind is DirectoryKind.LIVE and (found.topic, found.topic_id or "", found.partition) == key
+        log.kind is DirectoryKind.LIVE and (log.topic, log.topic_id or "", log.partition) == key
         for directory in directories
-        for found in directory.partitions
+        for log in directory.partitions
     )
     return has_been_read, led, is_held, host.manifest.collected_at_ms
-
-
-def _is_of(term: LeaderTerm, topic_id: str) -> bool:
-    return not topic_id or term.topic_id is None or term.topic_id == topic_id
 
 
 def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:

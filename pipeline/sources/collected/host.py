@@ -34,7 +34,6 @@ class Host:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
         return self.folder.location.rpartition("/")[2]
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
@@ -78,11 +77,7 @@ def _check_parts(host: Host, span: TimeWindow) -> None:
 
 
 def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
-    """Reads the rows of a part.
-
-    Raises:
-        InputError: It is gone, damaged, or has other rows than the manifest says.
-    """
+    """Reads the rows of a part; `InputError` if it is gone, damaged, or has other rows than the manifest says."""
     content, path, kind = folder.read(part.path), f"{folder.location}/{part.path}", Kind(part.kind)
     if content is None:
         raise InputError("named by the manifest, but gone: run again, without its host", path=path)
@@ -90,7 +85,13 @@ def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = 
         _check_rows(pq.read_metadata(io.BytesIO(content)), part, path)
         texts = [field.name for field in SCHEMAS[kind] if field.type in {pa.string(), pa.binary()}]
         rows = pq.read_table(io.BytesIO(content), filters=filters, read_dictionary=texts)
-        _check_texts(rows, path)
+        # refuses a part whose texts, a few bytes in the file, would fill the memory
+        for column in rows.columns:
+            for chunk in column.chunks:
+                if pa.types.is_dictionary(chunk.type):
+                    lengths = pc.binary_length(chunk.dictionary.cast(pa.binary()))
+                    if (pc.sum(pc.take(lengths, chunk.indices).cast(pa.int64())).as_py() or 0) > _MOST_TEXT_BYTES:
+                        raise InputError(f"its texts take more than {_MOST_TEXT_BYTES >> 20} MiB: {_ADVICE}", path=path)
         rows = rows.cast(SCHEMAS[kind])
         if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
             raise InputError(f"arrays of some arrivals are not as long as their record counts: {_ADVICE}", path=path)
@@ -109,16 +110,6 @@ def _check_rows(metadata: pq.FileMetaData, part: Part, path: str) -> None:
     ):
         reason = f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
         raise InputError(f"{reason}: {_ADVICE}", path=path)
-
-
-def _check_texts(rows: pa.Table, path: str) -> None:
-    """Refuses a part whose texts, a few bytes in the file, would fill the memory."""
-    for column in rows.columns:
-        for chunk in column.chunks:
-            if pa.types.is_dictionary(chunk.type):
-                lengths = pc.binary_length(chunk.dictionary.cast(pa.binary()))
-                if (pc.sum(pc.take(lengths, chunk.indices).cast(pa.int64())).as_py() or 0) > _MOST_TEXT_BYTES:
-                    raise InputError(f"its texts take more than {_MOST_TEXT_BYTES >> 20} MiB: {_ADVICE}", path=path)
 
 
 def name_partitions(rows: pa.Table) -> pa.ChunkedArray:

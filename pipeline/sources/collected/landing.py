@@ -65,7 +65,7 @@ class _Placement:
 
 def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     state, manifest = host.manifest.state, host.manifest
-    own = [found for found in state.directories if placement.is_of_broker(found)]
+    own = [log for log in state.directories if placement.is_of_broker(log)]
     brokers = {directory.broker_id for directory in own}
     foreign: set[TopicPartition] = set()
 
@@ -79,7 +79,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
         on = {directory.broker_id}
         return tuple(one for one in directory.partitions if is_placed(one.topic_partition, one.topic_id, on))
 
-    directories = tuple(replace(found, partitions=keep(found)) for found in own)
+    directories = tuple(replace(log, partitions=keep(log)) for log in own)
     replicas = tuple(
         one
         for one in state.replicas
@@ -88,7 +88,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     progress = tuple(
         one for one in manifest.progress if is_placed(TopicPartition(one.topic, one.partition), one.topic_id, brokers)
     )
-    others = [found.path for found in state.directories if found not in own]
+    others = [log.path for log in state.directories if log not in own]
     for what, names in ((_OTHERS_DIRECTORIES, others), (_OTHERS_PARTITIONS, [str(key) for key in sorted(foreign)])):
         if names:
             problems.append(Problem(path=host.folder.location, reason=name_some(what, names)))
@@ -118,19 +118,12 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Hosts of a cluster.
+    """Hosts of a cluster."""
 
-    Attributes:
-        hosts: Those that count, without what the metadata does not place on them.
-        copies: What is read of each.
-        doubts: What the windows lack, or may lack.
-        choose: Chooses the copies among some of the hosts.
-    """
-
-    hosts: tuple[Host, ...] = ()
-    copies: Copies = NO_COPIES
-    doubts: tuple[str, ...] = ()
-    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES
+    hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
+    copies: Copies = NO_COPIES  # what is read of each
+    doubts: tuple[str, ...] = ()  # what the windows lack, or may lack
+    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES  # chooses the copies among some of the hosts
 
     def without(self, hosts: Collection[Host]) -> Landing:
         """The same without some hosts; others' copies count in their place."""
@@ -171,7 +164,12 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     """
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
-        begins = _list_beginnings(host)
+        # first offsets of the segments that are on the host's disks, by partition
+        tree = LogTree(directories=host.manifest.state.directories)
+        begins = {
+            (log.topic, log.topic_id or "", log.partition): {one.base_offset or 0 for one in log.segments}
+            for _, log in tree.iter_partitions()
+        }
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
@@ -182,15 +180,6 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
                     f"{progress.next_offset}, and its batches end at {last}"
                 )
     return overstated
-
-
-def _list_beginnings(host: Host) -> dict[tuple[str, str, int], set[int]]:
-    """First offsets of the segments that are on the host's disks, by partition."""
-    tree = LogTree(directories=host.manifest.state.directories)
-    return {
-        (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
-        for _, found in tree.iter_partitions()
-    }
 
 
 def _compare(summaries: Iterable[Mapping[str, Any]], span: TimeWindow) -> list[str]:

@@ -86,10 +86,13 @@ def scan_range(
     headers = HeaderScan(
         rows=rows, problems=limit_problems(read.path, problems), valid_bytes=stream_bytes, file_bytes=stream_bytes
     )
+    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
+    if state.stopped:
+        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
     return ScannedRange(
         scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),
         next_offset=min(state.next_offset, read.end_offset),
-        lost=_losses(state, read),
+        lost=tuple(lost),
         retry_count=state.retry_count,
     )
 
@@ -108,13 +111,6 @@ def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
     index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
     offset = int(scan.base_offset[min(index, len(scan) - 1)])
     return replace(problem, position=offset)
-
-
-def _losses(state: FetchState, read: FetchRead) -> tuple[str, ...]:
-    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
-    if state.stopped:
-        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
-    return tuple(lost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pipeline.jobs import ingest, replay, score_health
 from pipeline.runs import plan_runs
 from pipeline.storage.engines import running_engine
 from pipeline.storage.window_status import trust_windows
-from pipeline.tables.zones import ZONE_TRAFFIC
+from pipeline.tables.gold import ZONE_TRAFFIC
 from tests.lab.archive import unpack
 from tests.lab.fidelity.pairs.pair import decode_pair
 from tests.lab.fidelity.pairs.record import name_client
