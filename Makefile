@@ -67,7 +67,7 @@ scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, 
 fuzz: $(READY) ## mutated input for every parser and kernel; writes docs/evidence/reliability.md (ARGS="--seconds N")
 	@$(BIN)/python -m tests.lab.fuzz $(ARGS)
 
-worlds: $(READY) ## whole ingests with a hostile host and a hostile metrics server, drawn (ARGS="--count N --seed N")
+worlds: $(READY) ## whole runs with a hostile host and a hostile metrics server, drawn (ARGS="--count N --seed N --engine spark")
 	@$(BIN)/python -m tests.lab.worlds $(ARGS)
 
 years: $(READY) ## cost of a run after 10 and after 1,000 hourly windows; writes docs/evidence/reliability.md (half an hour)

@@ -24,6 +24,7 @@ from typing import Any
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
 from dags.defaults import JUDGED, REPLAYED, dag_settings, each_cluster, link_reports, turns
+from dags.phases import show_phases
 from pipeline.config_file import load_config
 
 _CONFIG = load_config()
@@ -64,6 +65,7 @@ with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("he
         return "\n".join(one["summary"] for one in found)
 
     judged = score_health.expand(turn=turns(_CONFIG))
+    show_phases(judged, "judge_windows")
     judged >> deliver_alerts() >> health_verdict(judged)
     judged >> hand_over().as_teardown()
     link_reports(dag)

@@ -24,6 +24,7 @@ from typing import Any
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
 from dags.defaults import INGESTED, dag_settings, each_cluster, link_reports, turns
+from dags.phases import show_phases
 from pipeline.config.schedule import last_tick, plan_schedule
 from pipeline.config_file import load_config
 
@@ -52,5 +53,7 @@ with DAG(
 
         outlet_events[INGESTED].extra = hand_over_clusters("ingest", dag_run, ti, params)
 
-    ingest.expand(turn=turns(_CONFIG)) >> hand_over().as_teardown()
+    ingested = ingest.expand(turn=turns(_CONFIG))
+    show_phases(ingested, "ingest_windows")
+    ingested >> hand_over().as_teardown()
     link_reports(dag)

@@ -20,6 +20,7 @@ from typing import Any
 from airflow.sdk import DAG, PartitionedAssetTimetable, task
 
 from dags.defaults import INGESTED, REPLAYED, dag_settings, each_cluster, link_reports, turns
+from dags.phases import show_phases
 from pipeline.config_file import load_config
 
 _CONFIG = load_config()
@@ -40,5 +41,7 @@ with DAG(schedule=PartitionedAssetTimetable(assets=INGESTED), **dag_settings("re
 
         outlet_events[REPLAYED].extra = hand_over_clusters("replay", dag_run, ti, params, needs_one=False)
 
-    replay.expand(turn=turns(_CONFIG)) >> hand_over().as_teardown()
+    replayed = replay.expand(turn=turns(_CONFIG))
+    show_phases(replayed, "replay_windows")
+    replayed >> hand_over().as_teardown()
     link_reports(dag)

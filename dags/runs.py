@@ -20,6 +20,7 @@ from pipeline.config.storage import Folder
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
+from pipeline.progress import PHASES, Begin
 from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
 HANDED_OVER = "handed_over"
-"""Key under which every task leaves what became of its cluster: its part of the event, or what went wrong. One key for both: to
-ask for what nobody left is an error line in Airflow's log."""
-EVENT, FAILURE = "event", "failure"
+"""Key under which every task leaves what became of its cluster: the phase of its step that it is at, then its part of the event or
+what went wrong. One key for all: to ask for what nobody left is an error line in Airflow's log."""
+UNKNOWN_FAILURE = "an unexpected error, a time limit, or killed: see its log"
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:
@@ -80,21 +81,31 @@ def take_step(
     if not runs:
         raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
     get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task
+    at = PHASES[name][0]
+
+    def begin(phase: str) -> None:
+        nonlocal at
+        at = phase
+        leave(ti, runs[0].cluster_name, phase=phase)
+
     try:
-        report = _take_step(name, runs, dag_run, ti, take_up=take_up)
+        begin(at)
+        report = _take_step(name, runs, dag_run, ti, begin, take_up=take_up)
     except PipelineError as error:
-        leave(ti, runs[0].cluster_name, FAILURE, f"{type(error).__name__}: {error}")
+        leave(ti, runs[0].cluster_name, phase=at, failure=f"{type(error).__name__}: {error}")
         raise
-    leave(ti, runs[0].cluster_name, EVENT, describe_event(report))
+    leave(ti, runs[0].cluster_name, event=describe_event(report))
     return report
 
 
-def leave(ti: Any, cluster: str, kind: str, value: object) -> None:
-    """Leaves what `hand_over_clusters` passes on of a cluster."""
-    ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value}})
+def leave(ti: Any, cluster: str, **said: object) -> None:
+    """Leaves what `hand_over_clusters` and `dags.phases` ask for of a cluster: `phase`, `failure` or `event`."""
+    ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value} for kind, value in said.items()})
 
 
-def _take_step(name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, *, take_up: bool) -> StepReport:
+def _take_step(
+    name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, begin: Begin, *, take_up: bool
+) -> StepReport:
     from pipeline import steps  # after the configuration: Spark comes with it
 
     errors: list[PipelineError] = []
@@ -104,8 +115,12 @@ def _take_step(name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, *
         if run in runs:  # windows taken up that cannot be ingested stop no other
             errors.append(error)
 
+    def on_phase(run: RunContext, phase: str) -> None:
+        if run in runs:
+            begin(phase)
+
     lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
-    done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error)
+    done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error, begin=on_phase)
     if errors:
         raise errors[0]
     ((report,),) = done.values()
@@ -133,18 +148,19 @@ def hand_over_clusters(
     """
     config = load_config()
     names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
-    left = ti.xcom_pull(task_ids=task_id, key=HANDED_OVER, map_indexes=range(len(names)))
-    done, failed = (_merge((one or {}).get(kind) for one in left) for kind in (EVENT, FAILURE))
-    missing = {
-        name: failed.get(name, "an unexpected error, a time limit, or killed: see its log")
-        for name in names
-        if name not in done
-    }
+    left = read_left(ti, task_id, len(names))
+    done, failed = (_merge(one.get(kind) for one in left) for kind in ("event", "failure"))
+    missing = {name: failed.get(name, UNKNOWN_FAILURE) for name in names if name not in done}
     if missing and len(config.clusters) > 1:
         mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
     if needs_one and not done:
         raise AirflowSkipException("no cluster came to its end")
     return done
+
+
+def read_left(ti: Any, task_id: str, count: int) -> list[dict[str, Any]]:
+    """What a mapped task has left of each of its clusters, by kind; nothing of one that ended before it knew which."""
+    return [one or {} for one in ti.xcom_pull(task_ids=task_id, key=HANDED_OVER, map_indexes=range(count))]
 
 
 def _merge(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:

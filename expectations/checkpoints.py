@@ -12,14 +12,17 @@ import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
 from great_expectations.checkpoint import CheckpointResult, ValidationAction
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.datasource.fluent.pandas_datasource import DataFrameAsset, PandasDatasource
 from great_expectations.exceptions import SuiteParameterError
 from great_expectations.exceptions.exceptions import ValidationActionRegistryRetrievalError
 
 from expectations.rows import MAX_ROWS, ROW, plain_row  # registers our classes: suites name them by type
-from expectations.suite_files import read_suite
+from expectations.suite_files import list_suites, read_suite
 from pipeline.errors import ConfigError, GateBrokenError
 
 Settings = Mapping[str, Any]
+_ROWS = "rows of the windows checked"
 
 
 class RowsValidation(gx.ValidationDefinition):  # type: ignore[misc] # untyped
@@ -46,14 +49,18 @@ def make_suite(name: str) -> Any:  # noqa: ANN401
 
 @cache
 def _data_source() -> Any:  # noqa: ANN401
-    return get_context().data_sources.add_pandas("partition_health")
+    """The Data Source, with an Asset and a Batch Definition for each suite: each added by itself would write the whole context anew."""
+    assets = [
+        DataFrameAsset(name=name, type="dataframe", batch_definitions=[BatchDefinition(name=_ROWS)])
+        for name in list_suites()
+    ]
+    return get_context().data_sources.add_or_update_pandas(PandasDatasource(name="partition_health", assets=assets))
 
 
 @cache
 def _validation_definition(suite_name: str) -> RowsValidation:
-    """Asset, Batch Definition and ValidationDefinition of a suite's rows, all of the suite's name."""
-    asset = _data_source().add_dataframe_asset(suite_name)
-    batches = asset.add_batch_definition_whole_dataframe("rows of the windows checked")
+    """The ValidationDefinition of a suite's rows, of the suite's name as their Asset is."""
+    batches = _data_source().get_asset(suite_name).get_batch_definition(_ROWS)
     made = RowsValidation(name=suite_name, data=batches, suite=make_suite(suite_name))
     get_context().validation_definitions.add(made)
     return made

@@ -11,7 +11,7 @@ References:
 import copy
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -30,7 +30,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 
 from expectations.checkpoints import make_suite
 from expectations.reports import CheckResult, GateReport
-from expectations.suite_files import SUITES, read_suite
+from expectations.suite_files import OF_STRATEGIES, list_suites, read_suite
 from pipeline.charts import palette
 from pipeline.model.number_text import format_between, format_cell, format_name
 from pipeline.model.window import instant_of
@@ -57,7 +57,7 @@ def write_data_docs(run: RunContext, reports: Iterable[GateReport]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for report in reports:
             _write(folder / f"{report.suite}.html", _render_result(run, report))
-        for name in _suites():
+        for name in _used_suites(run):
             _write(folder / f"suite.{name}.html", _render_suite(name))
         _write(folder / "index.html", _render_index(run, folder))
     except OSError as error:
@@ -71,8 +71,9 @@ def _write(path: Path, html: str) -> None:
     part.replace(path)
 
 
-def _suites() -> Iterator[str]:
-    return (path.stem for path in sorted(SUITES.glob("*.json")))
+def _used_suites(run: RunContext) -> list[str]:
+    """All suites but those about strategies where the configuration names none."""
+    return [name for name in list_suites() if name not in OF_STRATEGIES or run.config.keys.strategies]
 
 
 @cache
@@ -129,7 +130,7 @@ def _render_suite(name: str) -> str:
 def _render_index(run: RunContext, folder: Path) -> str:
     """Renders the list of all suites with the last result of each."""
     table = []
-    for name in _suites():
+    for name in _used_suites(run):
         page, question = folder / f"{name}.html", read_suite(name)["meta"]["question"]
         if page.exists():
             title = _TITLE.search(page.read_text(encoding="utf-8")[:_HEAD_BYTES])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from expectations.gate import Asked, Batches, same_columns
+from expectations.suite_files import OF_STRATEGIES
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 
@@ -31,7 +32,7 @@ def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Seque
     kept = [window for window in hashed if window.start_ms >= kept_from_ms]
     batches = {"key_hashes_gate": join_hashes(kept)}
     if run.config.keys.strategies:
-        batches |= {"key_answers_gate": join_answers(kept), "key_matrices_gate": join_cells(asked)}
+        batches |= zip(OF_STRATEGIES, (join_answers(kept), join_cells(asked)), strict=True)
     return batches
 
 

@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 SUITES = Path(__file__).parent / "suites"
+OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
+"""Suites that run only where `keys.strategies` of the configuration names any."""
+
+
+def list_suites() -> list[str]:
+    """Names of all suites."""
+    return sorted(path.stem for path in SUITES.glob("*.json"))
 
 
 @cache

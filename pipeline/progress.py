@@ -4,13 +4,26 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
 Count = Callable[[], tuple[int, int]]
+Begin = Callable[[str], None]
+"""Is given the name of the phase that begins."""
+
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "ingest_windows": ("sources", "bronze_and_silver", "gate"),
+    "replay_windows": ("keys", "sessions", "candidates", "gate"),
+    "judge_windows": ("measures", "advice", "verdicts", "report", "gate"),
+}
+"""The phases of each step of `pipeline.steps`, in their order. Bronze and silver are one: their tables are written at once."""
 
 _log = logging.getLogger(__name__)
+
+
+def ignore_phase(phase: str) -> None:
+    """A `Begin` that tells nobody."""
 
 
 class Progress:

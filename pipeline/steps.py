@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +13,7 @@ from expectations.health_gate import check_health, describe_health
 from expectations.measures_gate import check_measured
 from expectations.replay_gate import check_replayed
 from expectations.reports import GateReport
+from pipeline.environment import return_memory
 from pipeline.errors import PipelineError, RowsNotKeptError
 from pipeline.jobs import (
     forecast,
@@ -27,7 +29,7 @@ from pipeline.jobs import (
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.model.number_text import format_slug
 from pipeline.model.window import TimeWindow, spanning
-from pipeline.progress import Progress
+from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
 from pipeline.report.writing import list_missing, write_reports
 from pipeline.runs import JobReport, RunContext
@@ -57,64 +59,72 @@ class StepReport:
         return tuple(f"{name} at version {version}" for name, version in self.versions.items())
 
 
-Step = Callable[[SparkSession, RunContext], StepReport]
+Step = Callable[[SparkSession, RunContext, Begin], StepReport]
+"""Takes a step for a cluster, and says which of its `pipeline.progress.PHASES` begins."""
 
 
-def ingest_windows(spark: SparkSession, run: RunContext) -> StepReport:
+def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
     """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
-    report = ingest.run(spark, run)
+    report = ingest.run(spark, run, begin)
+    begin("gate")
     return _report(run, (report,), gates.check_ingested(spark, run))
 
 
-def replay_windows(spark: SparkSession, run: RunContext) -> StepReport:
+def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
     """Replays trusted windows through every candidate."""
     windows, unkept = run.split_by_rows(replay.pending_windows(run))
     if unkept and not windows:
         raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
-    report = replay.run(spark, run, windows)
+    report = replay.run(spark, run, windows, begin)
+    begin("gate")
     checked = check_replayed(spark, run, windows)
     return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
 
 
-def judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
+def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
     """Measures trusted windows, judges them, and queues messages about incidents.
 
     One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
     other's would make two incidents of one.
     """
     with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait=True):
-        return _judge_windows(spark, run)
+        return _judge_windows(spark, run, begin)
 
 
-def _judge_windows(spark: SparkSession, run: RunContext) -> StepReport:
+def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepReport:
     inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
     windows = tuple(inputs)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")
     if score_health.judged_windows(run, inputs) == {*windows}:
-        return _repeat_verdict(spark, run, windows)
-    reports = [score_health.run(spark, run, windows), forecast.run(run, windows)]
-    reports += [
-        measure_rules.run(run, windows),
-        recommend.run(run, windows, lambda window: WindowReplay(spark, run, window).replay),
-    ]
+        return _repeat_verdict(spark, run, windows, begin)
+    begin("measures")
+    reports = [score_health.run(spark, run, windows), forecast.run(run, windows), measure_rules.run(run, windows)]
+    begin("advice")
+    reports.append(recommend.run(run, windows, lambda window: WindowReplay(spark, run, window).replay))
+    begin("verdicts")
     verdicts = judge_health.run(run, windows)
     health = check_health(run, verdicts, lambda: reports.append(raise_incidents.run(run, verdicts, inputs)))
+    begin("report")
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
+    begin("gate")
     checked = check_measured(spark, run, windows, verdicts)  # last: measures that do not add up silence no incident
     held = score_health.digest_inputs(run, keep_sums.held_windows(run))
     reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
     return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
 
 
-def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> StepReport:
+def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin) -> StepReport:
     """The verdict on windows that another run judged from the same inputs; writes no table."""
     text = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
     _log.info("cluster %s: %s", run.cluster_name, text)
+    begin("verdicts")
     verdicts = judge_health.run(run, windows)
     health = check_health(run, verdicts)
     written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists() and not list_missing(run)
+    begin("report")
     reports = [JobReport(notes=(text, *(() if written else write_reports(run, windows))))]
+    begin("gate")
     checked = check_measured(spark, run, windows, verdicts)
     return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
 
@@ -147,6 +157,7 @@ def take_steps(
     steps: tuple[Step, ...],
     on_error: Callable[[RunContext, Step, PipelineError], None],
     *,
+    begin: Callable[[RunContext, str], None] = lambda run, phase: None,
     progress: Progress | None = None,
     session: SparkSession | None = None,
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
@@ -156,6 +167,7 @@ def take_steps(
 
     `steps`: some of `STEPS`, in order.
     `on_error`: called with every error when it occurs.
+    `begin`: called with each phase that begins, see `pipeline.progress.PHASES`.
     `progress`: where people see how far it is; stderr by default.
     `session`: one that outlasts the steps; else theirs ends with them.
 
@@ -178,7 +190,8 @@ def take_steps(
                 try:
                     doing = f"cluster {run.cluster_name}: {step.__name__.replace('_', ' ')}"
                     with progress.step(doing, count_tasks), SparkErrors():
-                        reports.append(step(spark, run))
+                        reports.append(step(spark, run, partial(begin, run)))
+                    return_memory()
                 except PipelineError as error:
                     on_error(run, step, error)
                     errors.append(error)

@@ -234,7 +234,8 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         rank=0,
         action=plan.kind,
         title=f"{_TITLES[plan.kind]} of {partitions}",
-        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}.",
+        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. The figure has no range: the load of "
+        "these partitions stays with them, and is as it was in this window.",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         predicted_ratio=ratio,

@@ -9,6 +9,7 @@ References:
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 
 _REASON_LIMIT = 300
 _MOST_BYTES = 16 << 20  # some 20,000 silences
+_MOST_EXPRESSIONS = 1_000  # RE2 takes up to a tenth of a second to read one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +44,18 @@ class Matcher:
         label = labels.get(self.name, "")
         if not self.is_regex:
             return (label == self.value) is self.is_equal
-        try:
-            found: bool = pc.match_substring_regex(pa.scalar(label), f"^(?:{self.value})$").as_py()
-        except (pa.ArrowInvalid, UnicodeError):
-            return False
-        return found is self.is_equal
+        found = _matches(self.value, label)
+        return found is not None and found is self.is_equal
+
+
+@lru_cache(maxsize=2 * _MOST_EXPRESSIONS)
+def _matches(expression: str, label: str) -> bool | None:
+    """Whether an anchored expression of RE2 matches; None where it is none."""
+    try:
+        found: bool = pc.match_substring_regex(pa.scalar(label), f"^(?:{expression})$").as_py()
+    except (pa.ArrowInvalid, UnicodeError):
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +130,15 @@ def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
     """Reads the active silences; raises as `post_alert` does."""
     silences = _ask(alertmanager, "GET", "silences")
     try:
-        return tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")
+        active = tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise DeliveryError(f"Alertmanager {alertmanager.name}: its list of silences is not that of API v2") from error
+    if (count := len({m.value for one in active for m in one.matchers if m.is_regex})) > _MOST_EXPRESSIONS:
+        raise DeliveryError(
+            f"Alertmanager {alertmanager.name}: its silences have {count:,} expressions, and {_MOST_EXPRESSIONS:,} are read: "
+            "they hold nothing back; end some, or use equality"
+        )
+    return active
 
 
 def _silence(one: Mapping[str, Any], alertmanager: Alertmanager) -> Silence:

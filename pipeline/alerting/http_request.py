@@ -18,7 +18,7 @@ def exchange_once(
         most_bytes: Of the body; of a longer one so many and one more are returned.
 
     Raises:
-        httpx.HTTPError: There was no whole answer in time.
+        httpx.HTTPError: There was no whole answer in time, or one that is no HTTP, such as a redirect to no address.
     """
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"
@@ -39,3 +39,5 @@ def exchange_once(
         return asyncio.run(send())
     except TimeoutError as error:
         raise httpx.ReadTimeout(f"no whole answer within {limit_s:g} s") from error
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict
 
+_Placed = tuple["Episode", "KnownIncident", list["KnownIncident"]]  # the id it keeps, and others that it overlaps
+_Fresh = tuple["Episode", list["KnownIncident"]]
 MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]
 """State, id, `since_ms` and the verdicts up to the window of the change."""
 
@@ -24,8 +26,13 @@ class KnownIncident:
     opened_ms: int
     until_ms: int  # window that ended it; of an open one the newest window judged by then
     is_open: bool
-    told_ms: int  # start that its newest message told
+    last: IncidentChange  # the newest one that is stored
     changes: tuple[IncidentChange, ...] = ()  # those that may be given anew
+
+    @property
+    def ends(self) -> list[IncidentChange]:
+        """The change that ended it; none of an open one."""
+        return [change for change in self.changes if not change.is_open]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +75,7 @@ def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange],
                 opened_ms=opened_ms,
                 until_ms=max(newest_ms, opened_ms) if end is None else end.window_start_ms,
                 is_open=end is None,
-                told_ms=last.told_ms,
+                last=last,
                 changes=tuple(changes),
             )
         )
@@ -112,12 +119,14 @@ def settle_ids(
 ) -> list[IncidentChange]:
     """Gives one subject's episodes the ids that people know, and ends ids that have none.
 
-    1. An episode keeps the newest known id that it overlaps. One that goes on never takes an id that is over: people
-       were told of its end. It gets a new id in its first failing window after that end; without such a window it is quiet.
+    1. An episode keeps the newest known id that it overlaps, an open one first. One that goes on never takes an id that is
+       over: people were told of its end. It gets a new id in its first failing window that lies in nothing they were told
+       of; without such a window it is quiet.
     2. Further known ids that an episode overlaps keep the changes they have; the last one says into which id they were merged.
     3. An open id that no episode overlaps is `withdrawn`, in the newest window that was judged.
     4. A known id that is over and that no episode overlaps keeps the changes it has.
-    5. A message that left stays a change, also where today's verdicts would not give it.
+    5. A message that left stays a change, also where today's verdicts would not give it; an end lies in no window before it.
+    6. No change is given before the first window that is folded again: an open id whose episode ended before it ends there.
 
     `episodes`, `known`: in time order. `seen`: the subject's verdicts. `first_ms`: the first window that is folded again.
     `new_id`: a new id by `since_ms`.
@@ -125,25 +134,11 @@ def settle_ids(
     Returns:
         Changes from `first_ms` on, with the start that was told where it has moved since.
     """
-    free, fresh, placed = list(known), [], []
-    for episode in reversed(episodes):
-        overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
-        if overlapping and (overlapping[-1].is_open or episode.end_ms < math.inf):
-            free.remove(overlapping[-1])
-            placed.append((episode, overlapping[-1], overlapping[:-1]))
-        else:
-            fresh.append((episode, overlapping))
-    for one in [one for one in free if one.is_open]:  # its opening has moved into a window that is new
-        moved = next((it for it in reversed(fresh) if not it[1] and it[0].end_ms >= one.opened_ms), None)
-        if moved is not None:
-            free.remove(one)
-            fresh.remove(moved)
-            placed.append((moved[0], one, []))
+    placed, fresh, free = _place(episodes, known)
     settled: list[IncidentChange] = []
     merged_into: dict[str, str] = {}
     for episode, overlapping in fresh:
-        after_ms = max((first_ms - 1, *(one.until_ms for one in overlapping)))
-        opened_ms = _find_opening(episode, after_ms, seen)
+        opened_ms = _find_opening(episode, overlapping, first_ms, seen)
         if opened_ms is not None:
             own_id = new_id(episode.since_ms)
             merged_into |= dict.fromkeys((one.incident_id for one in overlapping), own_id)
@@ -154,20 +149,56 @@ def settle_ids(
         is_later = left or episode.opened_ms < first_ms <= taken.opened_ms
         opened_ms = max(episode.opened_ms, taken.opened_ms) if is_later else episode.opened_ms
         named = _name(episode, taken.incident_id, opened_ms, seen, make_change)
+        if taken.opened_ms < first_ms:  # stored, and not given anew
+            named = [change for change in named if change.state != "new"]
+        if episode.end_ms < first_ms:  # told as going on, or as over later: it ends where changes are given anew
+            named = [replace(named[-1], window_start_ms=first_ms)] if taken.is_open else taken.ends
         settled += [*named, *_keep_told(taken, named, episode.since_ms)]
     for one in free:
-        settled += _keep(one, merged_into.get(one.incident_id), seen, make_change)
+        settled += _keep(one, merged_into.get(one.incident_id), first_ms, seen, make_change)
     past = {one.incident_id for one in known if not one.is_open and one.until_ms < first_ms}
     found_again = [one for one in settled if one.window_start_ms >= first_ms and one.incident_id not in past]
-    return _remember_starts(found_again, known)
+    return _remember_starts(_end_last(found_again), known)
 
 
-def _find_opening(episode: Episode, after_ms: int, seen: Sequence[Verdict]) -> int | None:
-    """The window in which an episode opens for people: its own, or the first failing one after the end they were told."""
-    if episode.opened_ms > after_ms:
-        return episode.opened_ms
-    failing = (v.window_start_ms for v in seen if after_ms < v.window_start_ms <= episode.end_ms and fails(v))
-    return next(failing, None)
+def _place(
+    episodes: Sequence[Episode], known: Sequence[KnownIncident]
+) -> tuple[list[_Placed], list[_Fresh], list[KnownIncident]]:
+    """Finds the id that each episode keeps, the episodes without one, and the ids that none keeps."""
+    free, fresh, placed = list(known), list[_Fresh](), list[_Placed]()
+    for episode in reversed(episodes):
+        overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
+        fitting = [one for one in reversed(overlapping) if one.is_open or episode.end_ms < math.inf]
+        if fitting:
+            kept = max(fitting, key=lambda one: one.is_open)
+            free.remove(kept)
+            placed.append((episode, kept, [one for one in overlapping if one is not kept]))
+        else:
+            fresh.append((episode, overlapping))
+    for one in [one for one in free if one.is_open]:  # its opening has moved into a window that is new
+        moved = next((it for it in reversed(fresh) if not it[1] and it[0].end_ms >= one.opened_ms), None)
+        if moved is not None:
+            free.remove(one)
+            fresh.remove(moved)
+            placed.append((moved[0], one, []))
+    return placed, fresh, free
+
+
+def _end_last(changes: Sequence[IncidentChange]) -> list[IncidentChange]:
+    """Moves an end that lies before a message which left to the window of that message."""
+    newest: dict[str, int] = {}
+    for one in changes:
+        newest[one.incident_id] = max(one.window_start_ms, newest.get(one.incident_id, 0))
+    return [one if one.is_open else replace(one, window_start_ms=newest[one.incident_id]) for one in changes]
+
+
+def _find_opening(
+    episode: Episode, overlapping: Sequence[KnownIncident], first_ms: int, seen: Sequence[Verdict]
+) -> int | None:
+    """The window in which an episode opens for people: the first failing one that lies in nothing they were told of."""
+    from_ms = max(first_ms, episode.opened_ms)
+    failing = (one.window_start_ms for one in seen if from_ms <= one.window_start_ms <= episode.end_ms and fails(one))
+    return next((at for at in failing if not any(one.since_ms <= at <= one.until_ms for one in overlapping)), None)
 
 
 def fails(verdict: Verdict) -> bool:
@@ -196,7 +227,7 @@ def _keep_told(known: KnownIncident, named: Sequence[IncidentChange], since_ms: 
 
 
 def _keep(
-    known: KnownIncident, merged_into: str | None, seen: Sequence[Verdict], make_change: MakeChange
+    known: KnownIncident, merged_into: str | None, first_ms: int, seen: Sequence[Verdict], make_change: MakeChange
 ) -> list[IncidentChange]:
     """The changes of an id that no episode took: as stored, with its end."""
     if not known.is_open:
@@ -205,15 +236,17 @@ def _keep(
         ]
     judged = [one.window_start_ms for one in seen if one.window_start_ms >= known.opened_ms and one.value is not None]
     if not judged:
-        return [*known.changes, replace(known.changes[-1], state="withdrawn", value=None)]
+        end_ms = max(first_ms, known.last.window_start_ms)
+        return [*known.changes, replace(known.last, window_start_ms=end_ms, state="withdrawn", value=None)]
     reach = [one for one in seen if one.window_start_ms <= judged[-1]]
-    return [*known.changes, make_change("withdrawn", known.incident_id, known.since_ms, reach)]
+    end = make_change("withdrawn", known.incident_id, known.since_ms, reach)
+    return [*known.changes, replace(end, window_start_ms=max(first_ms, judged[-1]))]
 
 
 def _remember_starts(changes: list[IncidentChange], known: Iterable[KnownIncident]) -> list[IncidentChange]:
     """Notes which start was told last; the first new change of an incident says it where that is another one."""
     stored = {(change.key, change.incident_id): change for one in known for change in one.changes}
-    before = {one.incident_id: one.told_ms for one in known}
+    before = {one.incident_id: one.last.told_ms for one in known}
     told = dict(before)
     for change in changes:
         if (change.key, change.incident_id) not in stored:

@@ -101,7 +101,6 @@ def fold_verdicts(
         return ()
     first_ms = min(verdict.window_start_ms for verdict in verdicts)
     past = _by_subject(verdict for verdict in history if verdict.window_start_ms < first_ms)
-    opened = {(incident.last.rule, incident.last.subject): incident for incident in open_incidents}
     known = list_known(open_incidents, stored, judged_until_ms)
     known_of: dict[_Subject, list[KnownIncident]] = {}
     for one in known:
@@ -110,13 +109,13 @@ def fold_verdicts(
     changes: list[IncidentChange] = []
     by_subject = _by_subject(verdicts)
     for subject in sorted({*by_subject, *known_of}):
-        earlier, own, incident = past.get(subject, []), known_of.get(subject, []), opened.get(subject)
-        # what people know may have begun before: without its beginning it would look like another incident
-        began = [one.since_ms for one in own if one.until_ms >= first_ms and incident is None]
+        earlier, own = past.get(subject, []), known_of.get(subject, [])
+        # an incident is walked from its beginning, also one that was open before: today's verdicts may not have it any more
+        began = [one.since_ms for one in own if one.is_open or one.until_ms >= first_ms]
         start_ms = min((first_ms, *began))
         seen = [verdict for verdict in earlier if verdict.window_start_ms < start_ms]
         rows = [*earlier[len(seen) :], *by_subject.get(subject, [])]
-        episodes = _find_episodes(seen, rows, incident, own, policy_of(subject[0]))
+        episodes = _find_episodes(seen, rows, own, policy_of(subject[0]))
 
         def new_id(since_ms: int, subject: _Subject = subject) -> str:
             incident_id = incident_id_of(cluster, *subject, since_ms, taken=in_use)
@@ -130,14 +129,12 @@ def fold_verdicts(
 def _find_episodes(
     seen: list[Verdict],
     rows: Sequence[Verdict],
-    incident: OpenIncident | None,
     known: Sequence[KnownIncident],
     policy: IncidentPolicy,
 ) -> list[Episode]:
     """Walks a subject's verdicts in time order, adding them to those seen; the ids of the changes are still open."""
-    episodes = []
-    if incident is not None:
-        episodes.append(Episode(opened_ms=incident.opened_ms, since_ms=incident.last.since_ms))
+    episodes: list[Episode] = []
+    incident: OpenIncident | None = None
     failing = [verdict.window_start_ms for verdict in rows if fails(verdict)]
     for verdict in rows:
         seen.append(verdict)

@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from pipeline.environment import share_memory, variable
+from pipeline.environment import collect_seldom, share_memory, variable
 from pipeline.errors import PipelineError
 from pipeline.model.number_text import escape_hidden
 
@@ -79,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         5 delivery failed.
     """
     share_memory()
+    collect_seldom()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if variable("_ARGCOMPLETE"):
         _complete()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Reads log directories, infers the producers' partitioner and settings, and replays their traffic through this current
 setup (a back-test against what was observed) and through every candidate. Stores nothing. PATH is a log directory or a tree that holds several
-brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges.
+brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges. It runs on Sail where the extra `sail`
+is installed, which starts in a second, else on Spark on this machine.
 """
 _MOST_SEEDS = 1_000
 _TOLD_EVERY_S = 10  # where stderr is no terminal

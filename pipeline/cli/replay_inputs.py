@@ -22,6 +22,7 @@ from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds import KINDS
 from pipeline.sources.metrics.metric_source import MetricSource
 from pipeline.sources.records.segment_summary import summarise_partition
+from pipeline.storage.engines import is_sail_installed
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
@@ -70,7 +71,7 @@ class ReplayInputs:
             "keys": {"secret": folder / "secret"},
             "candidates": self.candidates,
             "replay": {"seeds": self.seeds},
-            "spark": {"master": f"local[{count_cores()}]"},
+            "spark": {"engine": "sail"} if is_sail_installed() else {"master": f"local[{count_cores()}]"},
             "clusters": {
                 CLUSTER: {
                     "as_of": format_instant(self.as_of_ms),

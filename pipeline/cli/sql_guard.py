@@ -75,6 +75,8 @@ _CALLS = (
     *("reflect", "java_method", "try_reflect"),  # any static method of the JVM
     *("from_xml", "schema_of_xml"),  # their option `rowValidationXSDPath` opens a file
     *("from_protobuf", "to_protobuf"),  # and so does a descriptor's path
+    "xpath",  # reads the file, or asks the server, that a document's DTD names
+    *(f"xpath_{kind}" for kind in ("boolean", "double", "float", "int", "long", "number", "short", "string")),
     *("from_avro", "to_avro", "schema_of_avro"),  # whose reader takes options of its own; no table holds any
 )
 """Functions that a session does without; none has a use for our tables."""

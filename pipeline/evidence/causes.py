@@ -35,6 +35,16 @@ _MEANINGS = {
 _PLACING = frozenset({Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK, Cause.RACK_AWARE})
 """What follows from how producers place records."""
 _NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
+_IN_SHORT = {
+    Cause.LEADERS: "it leads more partitions than its part",
+    Cause.TOPIC_MIX: "it leads partitions of busier topics",
+    Cause.PARTITION_SKEW: "its partitions get more than others of their topics",
+    Cause.HEAVY_KEYS: "its partitions hold heavy keys",
+    Cause.HASH_LUCK: "by chance many keys hash to its partitions",
+    Cause.REMAINDER: "producers send more to its partitions, whatever the keys",
+    Cause.RACK_AWARE: "rack-aware producers keep to their own rack",
+}
+"""The first screen's words, for a reader who does not know the terms."""
 
 
 def _terms(causes: ShareCauses) -> dict[Cause, float]:
@@ -74,12 +84,9 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
     """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
     if evidence.causes is None:
         return ""
-    largest, meaning = _largest(evidence.causes, evidence)
-    if evidence.is_hash_luck:
-        largest = meaning = Cause.HASH_LUCK
+    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
     topic = f", most in topic {format_name(evidence.topics[0], NAME_LENGTH)}" if evidence.topics else ""
-    part = f" ({_NAMES.get(meaning, meaning)})" if meaning != largest else ""
-    return f"{largest}{topic}{part}"
+    return f"{_IN_SHORT[meaning]}{topic}"
 
 
 def advise_cause(evidence: BrokerShareEvidence) -> str:

@@ -53,6 +53,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,
         outages=load_outages(run.warehouse, run.cluster_name, windows, run.window_ms),
+        broker_zones=run.cluster.zones.brokers,
     )
     for name, rule in RULES.items():
         settings = run.cluster.rules[name]

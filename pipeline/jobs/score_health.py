@@ -48,6 +48,10 @@ _SESSIONS = (
 _SENT = """
     SELECT topic, topic_id, partition, leader_id, producer_id, producer_epoch, sum(size_bytes) AS size_bytes
     FROM rows GROUP BY 1, 2, 3, 4, 5, 6"""
+_KEYED = """
+    SELECT topic, topic_id, partition,
+        sum(CASE WHEN kind = 'no_key' THEN 0 ELSE size_bytes END) * 1.0 / sum(size_bytes) AS keyed_ratio
+    FROM rows WHERE kind <> 'unreadable' GROUP BY 1, 2, 3 HAVING sum(size_bytes) > 0"""
 _SLOTS = """
     SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
         AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
@@ -172,7 +176,8 @@ def load_window_zones(
 def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
     """Bytes of each partition of a window by its producers' zone."""
     state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
-    return list_zone_loads(load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ()))))
+    zones = load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ())))
+    return list_zone_loads(zones, pl.DataFrame(run.query(_KEYED, (window,), rows=KEY_TRAFFIC)))
 
 
 def with_rack_aware_term(shares: pa.Table, window: WindowZones) -> pa.Table:

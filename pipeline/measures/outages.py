@@ -19,7 +19,7 @@ class LedSpan(NamedTuple):
 
     place: tuple[str, str, int]  # topic, topic id or "", partition
     leader_epoch: int
-    leader_id: int
+    leader_id: int  # `UNKNOWN` where nobody was asked in time
     first_ms: int  # timestamp of the first batch, UTC milliseconds
     last_ms: int  # of the last one
 
@@ -33,6 +33,8 @@ class SampleGap(NamedTuple):
     back_ms: int | None  # its next sample
 
 
+UNKNOWN = -1
+"""Leader of an epoch that nobody was asked about."""
 LEAST_MISSED = 3
 """Scrapes in a row that fail now and then by themselves: fewer are no gap."""
 
@@ -45,7 +47,7 @@ class Outage:
     since_ms: int  # others lead its partitions from here on; `asked_ms` where leader epochs do not say
     # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
     asked_ms: int
-    last_ms: int  # ... and last
+    last_ms: int  # ... and last, or the last sample of others that came without one of it
     # the first sign of it after that: an answer that names it, a batch that it led, or a sample of it
     back_ms: int | None = None
     by_samples: bool = False  # nobody asked the cluster then: its metrics stayed away, and others took over
@@ -128,14 +130,28 @@ def find_outages(
     ]
     for gap in sorted(gaps):
         seen = [at_ms for at_ms, is_away in asked.get(gap.broker_id, ()) if not is_away]
-        outage = _outage_in(gap, spans, successors.get(gap.broker_id, []), seen)
-        known = any(
-            one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
+        taken_over = [*successors.get(gap.broker_id, []), *successors.get(UNKNOWN, [])]
+        outage = _outage_in(gap, spans, taken_over, seen)
+        known = [
+            one
             for one in outages
-        )
+            if one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
+        ]
         if outage is not None and not known:
             outages.append(outage)
+        elif outage is not None and len(known) == 1:  # samples and epochs say how long, where answers are few
+            outages.remove(known[0])
+            outages.append(_longer(known[0], outage))
     return sorted(outages, key=lambda one: (one.broker_id, one.since_ms))
+
+
+def _longer(asked: Outage, sampled: Outage) -> Outage:
+    """An outage that answers and samples tell of."""
+    last_ms = max(asked.last_ms, sampled.last_ms)
+    signs = [one.back_ms for one in (asked, sampled) if one.back_ms is not None and one.back_ms > last_ms]
+    return replace(
+        asked, since_ms=min(asked.since_ms, sampled.since_ms), last_ms=last_ms, back_ms=min(signs, default=None)
+    )
 
 
 def _outage_in(
@@ -199,6 +215,6 @@ def _first_of_successors(spans: Iterable[LedSpan]) -> dict[int, list[int]]:
     """By broker, the first batches of those that led partitions next."""
     successors: dict[int, list[int]] = defaultdict(list)
     for one, following in pairwise(sorted(spans)):
-        if one.place == following.place and one.leader_id != following.leader_id:
+        if one.place == following.place and following.leader_id not in {one.leader_id, UNKNOWN}:
             successors[one.leader_id].append(following.first_ms)
     return successors

@@ -16,20 +16,20 @@ from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBr
 
 Partitions = tuple[PlacedPartition, ...]
 _MOST_STEPS = 200
+_MOST_RATED = 4_000_000  # partitions, over all steps and trials: half a minute
 _MOST_TRIED = 12  # partitions of the highest broker, and topics of its zone, that a step looks at: the largest
 _LEAST_GAIN = 1e-9
 
 
 def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[PlacementBroker]) -> dict[int, float]:
     """Share ratio by broker that lives; 0 for all without traffic."""
-    live = [one for one in brokers if not one.is_fenced]
-    fair = expected_shares([one.capacity for one in live])
-    loads = Counter({one.broker_id: 0 for one in live})
+    parts = _fair_parts(brokers)
+    loads = Counter(dict.fromkeys(parts, 0))
     for partition in partitions:
         if partition.leader_id in loads:
             loads[partition.leader_id] += partition.load_bytes
     total = sum(loads.values()) or 1
-    return {one.broker_id: loads[one.broker_id] / total / float(part) for one, part in zip(live, fair, strict=True)}
+    return {broker_id: loads[broker_id] / total / part for broker_id, part in parts.items()}
 
 
 def diff_placements(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
@@ -46,26 +46,38 @@ def lead_near_producers(
 ) -> Partitions:
     """Gives each partition a leader in the zone that most of its bytes come from, the largest savings first.
 
-    Only to in-sync replicas: no byte is copied.
+    Only to in-sync replicas: no byte is copied. A change for which its receiver has no room waits until others have made some.
     """
-    racks = _racks_of(brokers)
-    most = max(target_ratio, *rate_brokers(partitions, brokers).values())
+    racks, parts = _racks_of(brokers), _fair_parts(brokers)
+    ratios = rate_brokers(partitions, brokers)
+    most = max(target_ratio, *ratios.values())
+    total = sum(one.load_bytes for one in partitions if one.leader_id in parts) or 1
     now = list(partitions)
-    choices = []
+    waiting = []
     for number, one in enumerate(partitions):
         sent = loads.sent.get((one.topic, one.partition), {})
         for receiver in sorted(set(one.in_sync) & racks.keys() - {one.leader_id}):
             saved = _between(replace(one, leader_id=receiver), loads, racks) - _between(one, loads, racks)
             if sent and saved < 0:
-                choices.append((saved, receiver, number))
-    done: set[int] = set()
-    for _, receiver, number in sorted(choices):
-        if number in done:
-            continue
-        tried = [*now[:number], replace(now[number], leader_id=receiver), *now[number + 1 :]]
-        if rate_brokers(tried, brokers)[receiver] <= most:
-            now = tried
-            done.add(number)
+                waiting.append((saved, receiver, number))
+    waiting.sort()
+    has_moved = True
+    while has_moved:
+        has_moved, left = False, []
+        for saved, receiver, number in waiting:
+            one = now[number]
+            if one.leader_id != partitions[number].leader_id:
+                continue  # moved already
+            part = one.load_bytes / total
+            if ratios[receiver] + part / parts[receiver] > most:
+                left.append((saved, receiver, number))
+                continue
+            ratios[receiver] += part / parts[receiver]
+            if one.leader_id in ratios:
+                ratios[one.leader_id] -= part / parts[one.leader_id]
+            now[number] = replace(one, leader_id=receiver)
+            has_moved = True
+        waiting = left
     return tuple(now)
 
 
@@ -117,12 +129,13 @@ def even_rack_aware(
         return max(target_ratio, *ratios), above, sum_between_zones(placed, aware, racks).total
 
     now: Sequence[PlacedPartition] = tuple(partitions)
-    rated = rate(now)
+    rated, trials_left = rate(now), _MOST_RATED // max(1, len(now))
     for _ in range(_MOST_STEPS):
-        if rated[0] <= target_ratio:
+        if rated[0] <= target_ratio or trials_left <= 0:
             break
         loaded = loads.make_rack_aware(now, racks).with_loads(now)
         tried = [(rate(each), number, each) for number, each in enumerate(_list_steps(loaded, brokers, racks))]
+        trials_left -= len(tried)
         best, _, placed = min(tried, default=(rated, 0, now))
         if best[:2] >= (rated[0] - _LEAST_GAIN, rated[1] - _LEAST_GAIN):
             break
@@ -156,6 +169,13 @@ def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]
         return partition
     others = [each for each in partition.in_sync if racks.get(each, rack) != rack]
     return replace(partition, leader_id=others[partition.partition % len(others)]) if others else partition
+
+
+def _fair_parts(brokers: Sequence[PlacementBroker]) -> dict[int, float]:
+    """Part of all bytes that each broker that lives should get."""
+    live = [one for one in brokers if not one.is_fenced]
+    fair = expected_shares([one.capacity for one in live])
+    return {one.broker_id: float(part) for one, part in zip(live, fair, strict=True)}
 
 
 def _racks_of(brokers: Sequence[PlacementBroker]) -> dict[int, str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pipeline.model.number_text import format_percent, format_ratio
 from pipeline.rules.brokers import BROKER_RULES
 from pipeline.rules.forecasts import FORECAST_RULES
-from pipeline.rules.topics import TOPIC_RULES, ZONE_RULES
+from pipeline.rules.topics import TOPIC_RULES
+from pipeline.rules.zones import ZONE_RULES
 
 BROKER_SHARE = "broker_share"
 SOURCE_ARRIVAL = "source_arrival"

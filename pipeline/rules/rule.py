@@ -1,7 +1,7 @@
 """Definition of a rule: a limit on one measure, with everything that measures, judges, words and documents it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
@@ -25,6 +25,7 @@ class RuleInput:
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
+    broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
     Raises:
         KeyError: if the table lacks the column, or one of those in `words`.
     """
-    for name in (column, *(field for _, field, _, _ in Formatter().parse(words) if field)):
+    for name in (column, *(named for _, named, _, _ in Formatter().parse(words) if named)):
         table.column(name)
 
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -20,12 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.engine import connect_mode, note_sail
 from pipeline.errors import ConfigError
+from pipeline.storage.own_port import take_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.config.pipeline_config import Spark
 
+_ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeout_ms", (1 << 31) - 1)]
+"""Options of a channel whose one connection stays; servers refuse a path as the name of a host."""
 _servers: list[Any] = []
 """Servers of Sail that run in this process: one that nobody holds stops."""
 
@@ -56,6 +60,11 @@ def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
             yield session
 
 
+def is_sail_installed() -> bool:
+    """Whether the extra `sail` is there."""
+    return find_spec("pysail") is not None
+
+
 def start_sail() -> SparkSession:
     """A session of Sail in this process; started once, and never stopped before the process ends.
 
@@ -68,7 +77,7 @@ def start_sail() -> SparkSession:
 @cache
 def _start_sail(_pid: int) -> SparkSession:
     """One server and one session a process: those of a process that forked do not answer here."""
-    if find_spec("pysail") is None:
+    if not is_sail_installed():
         raise ConfigError(
             "spark.engine is sail, which is not installed: install partition-health[sail], or leave spark.engine out"
         )
@@ -80,7 +89,7 @@ def _start_sail(_pid: int) -> SparkSession:
     server.start(background=True)
     _servers.append(server)
     _, port = server.listening_address
-    session = _connect(f"sc://127.0.0.1:{port}", {})
+    session = _connect(f"sc://127.0.0.1:{port}", {}, target=take_port(port) if sys.platform == "linux" else None)
     note_sail(session)
     return session
 
@@ -112,10 +121,17 @@ def _ensure_answers(address: str) -> None:
                 )
 
 
-def _connect(address: str, conf: dict[str, str]) -> SparkSession:
-    from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415 - an extra
+def _connect(address: str, conf: dict[str, str], *, target: str | None = None) -> SparkSession:
+    """A session on a server; `target`, where it is reached by another name."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - an extra
+    from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415 - likewise
 
-    session: Any = ConnectSession.builder.remote(address).create()
+    class Channel(DefaultChannelBuilder):
+        def toChannel(self) -> Any:  # noqa: ANN401, N802 - PySpark's name; gRPC has no types
+            return self._insecure_channel(target) if target else super().toChannel()
+
+    channel: Any = Channel(address, _ONLY_ONCE if target else None)
+    session: Any = ConnectSession.builder.channelBuilder(channel).create()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     for name, value in conf.items():
         session.conf.set(name, value)

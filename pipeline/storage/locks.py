@@ -1,11 +1,20 @@
-"""Locks on folders: one process at a time delivers, judges a cluster or fills a cache. They end with their process."""
+"""Locks on folders: one process at a time delivers, judges a cluster or fills a cache. They end with their process.
+
+Their files are for their owner alone: whoever may open a file can hold its lock.
+"""
 
 import contextlib
 import fcntl
+import logging
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.storage.durability import StorageErrors
+
+_log = logging.getLogger(__name__)
+_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
 @contextlib.contextmanager
@@ -15,18 +24,24 @@ def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
     Args:
         folder: Made where it is missing.
         name: Of the lock; safe as the end of a file's name.
-        wait: Whether to wait until it is free.
+        wait: Whether to wait until it is free; a warning says so.
 
     Raises:
         StorageError: The folder or the lock cannot be made, as on a file system that is read-only.
     """
     with StorageErrors(folder, "free space or repair the folder, then run again"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / f".{name}").open("w")
-    with lock as held:
+        path = folder / f".{name}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _MODE)
+        if os.fstat(descriptor).st_mode & 0o077:  # of an earlier version
+            os.fchmod(descriptor, _MODE)
+    with os.fdopen(descriptor, "wb") as held:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-            return
+            if not wait:
+                yield False
+                return
+            _log.warning("%s is held by another process: waiting until it ends", path)
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield True

@@ -17,7 +17,7 @@ _OBSERVED = ("window_start", "broker_id", "is_fenced", "observed_at")
 _SPANS = """
     SELECT topic, topic_id, partition, leader_epoch, leader_id,
         min(max_timestamp) AS first_at, max(max_timestamp) AS last_at
-    FROM batches WHERE {where} AND leader_id >= 0 AND leader_epoch >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier
+    FROM batches WHERE {where} AND leader_epoch >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier
     GROUP BY topic, topic_id, partition, leader_epoch, leader_id"""
 
 

@@ -97,6 +97,7 @@ def create_session(
         partial.replace(log4j)
     ours = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
     if spark_config.master.startswith("local["):
+        conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys
         # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
         conf["spark.driver.extraClassPath"] = os.pathsep.join(
             (*jars, *filter(None, [conf.get("spark.driver.extraClassPath")]))

@@ -61,7 +61,7 @@ RECORD_BATCHES = Table(
         *PARTITION_COLUMNS,
         bigint("base_offset", "Offset of the batch's first record."),
         bigint("last_offset", "Offset of its last record (kept through compaction)."),
-        bigint("leader_id", "Broker that led at the batch's leader epoch; -1 unknown."),
+        bigint("leader_id", "Who led at the batch's leader epoch, or when the window began if it had ended; -1 unknown."),
         bigint("leader_epoch", "`partitionLeaderEpoch`; -1 for legacy formats."),
         bigint("record_count", "Records in the batch, control records included.", "records"),
         bigint("size_bytes", "Whole batch on disk, header included, as compressed."),

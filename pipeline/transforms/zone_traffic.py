@@ -93,29 +93,42 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
     return _assume(sums, _weigh_zones(window))
 
 
-def list_zone_loads(window: WindowZones) -> ZoneLoads:
+def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
 
-    Of a session's bytes those without a key are as many as of its records; of bytes without a session all.
+    Args:
+        window: What is known of it.
+        keyed: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes
+            are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all
+            its records; of a partition that was not read they are that. Bytes without a session have no keys then.
     """
     known = _with_sessions(window.sent, window.sessions)
-    keyless = (pl.col("size_bytes") * pl.col("keyless_ratio").fill_null(1.0)).sum()
-    parts = _split_exactly(
-        window.led,
-        known.group_by(*_LED, "zone", "zone_source").agg(keyless.alias("keyless_bytes"), pl.col("size_bytes").sum()),
-    )
+    guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()
+    of_zone = known.group_by(*_LED, "zone", "zone_source").agg(guess.alias("keyed_bytes"), pl.col("size_bytes").sum())
+    parts = _with_keyed_bytes(_split_exactly(window.led, of_zone), keyed)
     weights = _weigh_zones(window)
     total = sum(weights.values())
     sent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    unkeyed: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    keyless: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for row in parts.iter_rows(named=True):
         place = row["topic"], row["partition"]
-        ratio = 1.0 if row["keyless_bytes"] is None else row["keyless_bytes"] / row["read_bytes"]
         spread = {row["zone"]: 1.0} if row["zone"] else {zone: weight / total for zone, weight in weights.items()}
         for zone, part in (spread or {"": 1.0}).items():
             sent[place][zone] += row["size_bytes"] * part
-            unkeyed[place][zone] += row["size_bytes"] * part * ratio
-    return ZoneLoads(sent, unkeyed)
+            keyless[place][zone] += (row["size_bytes"] - row["keyed_bytes"]) * part
+    return ZoneLoads(sent, keyless)
+
+
+def _with_keyed_bytes(parts: pl.DataFrame, keyed: pl.DataFrame) -> pl.DataFrame:
+    """Scales the guessed `keyed_bytes` of each part so that those of a partition add up to what was read there."""
+    size, place = pl.col("size_bytes"), [*_TOPIC, "partition"]
+    scale = size / pl.col("read_bytes").fill_null(1)  # bytes of all batches over those that were read
+    guess = pl.col("keyed_bytes").fill_null(0.0) * scale
+    parts = parts.join(keyed, on=place, how="left").with_columns(keyed_bytes=guess)
+    read = pl.col("keyed_ratio") * size.sum().over(place)
+    guessed = pl.col("keyed_bytes").sum().over(place)
+    by_guess = pl.when(guessed > 0).then(pl.col("keyed_bytes") / guessed * read).otherwise(pl.col("keyed_ratio") * size)
+    return parts.with_columns(keyed_bytes=pl.min_horizontal(by_guess.fill_null(pl.col("keyed_bytes")), size))
 
 
 def _weigh_zones(window: WindowZones) -> dict[str, float]:

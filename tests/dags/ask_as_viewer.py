@@ -71,6 +71,13 @@ def ask(bag, window, hostile, note):
             for verb, path in routes
             if verb in WRITING
         }
+        client.cookies.clear()
+        unknown = {
+            f"{verb} {path}": client.request(
+                verb, fill(path), json=bodies.get(path, {}) if verb in WRITING else None, follow_redirects=False
+            )
+            for verb, path in routes
+        }
         changed = sorted(name for name, rows in dump().items() if rows != before[name])
         read = {path: request("GET", fill(path)) for verb, path in routes if verb == "GET"}
         passwords = Path(os.environ["AIRFLOW_HOME"], "simple_auth_manager_passwords.json.generated")
@@ -81,6 +88,12 @@ def ask(bag, window, hostile, note):
         return {
             "written": {name: answer.status_code for name, answer in written.items()},
             "changed": changed,
+            "unknown": {name: answer.status_code for name, answer in unknown.items()},
+            "unknown_leaks": sorted(
+                name
+                for name, answer in unknown.items()
+                if any(word in answer.text for word in (*secrets, run_id, values["file_token"]))
+            ),
             "as_user": request("POST", f"/api/v2/dags/{PREFIX}health/dagRuns", {}, role="user").status_code,
             "as_task": [request("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
             "read": {path: answer.status_code for path, answer in read.items()},

@@ -5,7 +5,7 @@ Arguments: `dag_id=START/DURATION`, or `dag_id` for a run without parameters.
 
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 from dags.airflow_home import DAGS_FOLDER
 
@@ -45,16 +45,31 @@ def by_name(instances):
     return {ti.task_id if count[ti.task_id] == 1 else f"{ti.task_id}[{ti.rendered_map_index}]": ti for ti in instances}
 
 
+def read_boxes(tasks):
+    """What Airflow's grid shows of each group of tasks."""
+    from airflow.api_fastapi.core_api.services.ui.grid import agg_state  # noqa: PLC0415
+
+    states = defaultdict(Counter)
+    for name, ti in tasks.items():
+        group, dot, _ = name.rpartition(".")
+        if dot:
+            states[group][ti.state] += 1
+    return {group: str(agg_state(found)) for group, found in states.items()}
+
+
 def run(bag, dag_id: str, window: str | None = None) -> dict[str, object]:
     conf = {"window": window} if window else None
     bag.dags[dag_id].deadline = None  # see tests/lab/demo/__main__.py
     dag_run = bag.dags[dag_id].test(logical_date=None, run_conf=conf)
+    tasks = by_name(dag_run.get_task_instances())
     return {
         "state": dag_run.state,
-        "tasks": {name: [str(ti.state), ti.try_number] for name, ti in by_name(dag_run.get_task_instances()).items()},
+        "tasks": {name: [str(ti.state), ti.try_number] for name, ti in tasks.items() if "." not in name},
+        "phases": read_boxes(tasks),
         "links": {
             ti.task_id: ti.xcom_pull(task_ids=ti.task_id, key="_link_ReportLink", map_indexes=ti.map_index)
             for ti in dag_run.get_task_instances()
+            if "." not in ti.task_id
         },
         "run_id": dag_run.run_id,
         "events": read_events(dag_run.run_id),

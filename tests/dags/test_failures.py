@@ -8,6 +8,7 @@ def test_a_run_without_windows_fails_at_once_and_is_told_over_the_connection(ran
     _, (failed, *_) = ran
     tasks = {"ingest": ["failed", 1], "hand_over": ["skipped", 1]}
     assert (failed["state"], failed["tasks"]) == ("failed", tasks)
+    assert failed["phases"] == {"sources": "failed", "bronze_and_silver": "upstream_failed", "gate": "upstream_failed"}
     (mail,) = inbox.messages
     assert mail["Subject"].strip() == "[partition health] task partition_health_ingest.ingest failed: no window"
     assert mail["To"] == "platform@example.org"

@@ -1,25 +1,56 @@
 """Policy over all DAGs, present and future; oracle: the tables below and docs/ARCHITECTURE.md, "What runs"."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
+PHASES = {
+    "ingest": ("sources", "bronze_and_silver", "gate"),
+    "replay": ("keys", "sessions", "candidates", "gate"),
+    "score_health": ("measures", "advice", "verdicts", "report", "gate"),
+}
+
+
+def phases_of(work):
+    """The boxes of a task's phases, as they hang together."""
+    phases = PHASES[work]
+    failed = {f"{phase}.failed": [f"{phase}.passed"] for phase in phases}
+    return (
+        failed
+        | {f"{phase}.passed": [f"{after}.passed"] for phase, after in pairwise(phases)}
+        | {f"{phases[-1]}.passed": []}
+    )
+
+
+def ahead(work, *others):
+    """What comes after a task that has phases."""
+    return sorted([*others, *(f"{phase}.failed" for phase in PHASES[work])])
+
+
 GRAPH = {
-    "partition_health_ingest": {"ingest": ["hand_over"], "hand_over": []},
-    "partition_health_replay": {"replay": ["hand_over"], "hand_over": []},
+    "partition_health_ingest": {"ingest": ahead("ingest", "hand_over"), "hand_over": []} | phases_of("ingest"),
+    "partition_health_replay": {"replay": ahead("replay", "hand_over"), "hand_over": []} | phases_of("replay"),
     "partition_health_health": {
-        "score_health": ["deliver_alerts", "hand_over", "health_verdict"],
+        "score_health": ahead("score_health", "deliver_alerts", "hand_over", "health_verdict"),
         "hand_over": [],
         "deliver_alerts": ["health_verdict"],
         "health_verdict": [],
-    },
+    }
+    | phases_of("score_health"),
     "partition_health_maintenance": {"maintain": []},
 }
 TELLS_BY_ITSELF = {("partition_health_health", "health_verdict")}  # the incident's mail has left before it fails
 
 
 def tasks(described):
-    return [(dag_id, name, task) for dag_id, dag in described["dags"].items() for name, task in dag["tasks"].items()]
+    """All but the boxes of phases, which do no work."""
+    return [
+        (dag_id, name, task)
+        for dag_id, dag in described["dags"].items()
+        for name, task in dag["tasks"].items()
+        if "." not in name
+    ]
 
 
 def test_dag_files_load(described):
@@ -94,6 +125,7 @@ def test_health_goes_on_when_the_replay_failed(described):
 def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(described):
     rules = {name: task["trigger_rule"] for name, task in described["dags"]["partition_health_health"]["tasks"].items()}
     del rules["hand_over"]
+    rules = {name: rule for name, rule in rules.items() if "." not in name}
     assert rules == {"score_health": "all_success", "deliver_alerts": "all_done", "health_verdict": "none_failed"}
 
 
@@ -117,6 +149,16 @@ def test_every_task_about_windows_leads_to_its_report(described):
     assert {key for key, names in links.items() if names != ["Report"]} == {
         ("partition_health_maintenance", "maintain")
     }
+
+
+def test_boxes_of_phases_hold_no_writer_try_once_and_tell_nobody(described):
+    """The scheduler skips `failed` and marks `passed` itself while all goes well; the step's own task mails its failure."""
+    boxes = [task for dag in described["dags"].values() for name, task in dag["tasks"].items() if "." in name]
+    assert {(task["pool"], task["retries"]) for task in boxes if task["trigger_rule"] == "one_failed"} == {
+        ("default_pool", 0)
+    }
+    assert {task["trigger_rule"] for task in boxes} == {"one_failed", "none_failed"}
+    assert [task["notifiers"] for task in boxes] == [[]] * 2 * sum(map(len, PHASES.values()))
 
 
 def test_a_live_cluster_is_scheduled_without_end(described):

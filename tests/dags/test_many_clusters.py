@@ -51,6 +51,8 @@ def test_each_cluster_is_a_task_under_its_name_and_only_its_own_fails(ran):
         "ingest[well]": ["success", 1],
         "hand_over": ["success", 1],
     }
+    assert ingest["phases"] == {"sources": "failed", "bronze_and_silver": "upstream_failed", "gate": "failed"}
+    assert set(replay["phases"].values()) == {"success"}
     assert (ingest["state"], replay["state"]) == ("failed", "success")
     others = replay["tasks"] | health["tasks"]
     assert [name for name, (state, _) in others.items() if state != "success"] == ["health_verdict"]

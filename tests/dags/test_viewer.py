@@ -18,6 +18,15 @@ HARMLESS = {
 """Routes that change nothing of others."""
 
 
+OPEN = {"GET /api/v2/monitor/health"}
+
+
+def test_who_did_not_sign_in_changes_nothing_and_reads_what_airflow_shows_to_all(asked):
+    found, _ = asked
+    assert {name: status for name, status in found["unknown"].items() if status not in (401, 403, 404, 405)} == OPEN
+    assert found["unknown_leaks"] == []
+
+
 def test_a_viewer_triggers_clears_and_changes_nothing(asked):
     found, _ = asked
     assert {name: status for name, status in found["written"].items() if status not in (403, 405)} == HARMLESS

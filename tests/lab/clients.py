@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab import traffic
 from tests.lab.artifacts import BROKER, BROKER_VERSION, EXPORTER, class_path, client_artifacts, resolve_jars
-from tests.lab.node_folders import EXPORTER_RULES
+from tests.lab.node_folders import CLIENT_RULES
 from tests.lab.process import LabError, Process, free_ports, start_java, start_program
 from tests.lab.scraper import Target
 
@@ -60,9 +60,9 @@ def wait_for_outcomes(recording: Recording, timeout_s: float = 60) -> dict[str, 
     return acked
 
 
-def exporter_agent(port: int, version: ArtifactSet = EXPORTER) -> str:
+def exporter_agent(port: int, version: ArtifactSet = EXPORTER, rules: Path = CLIENT_RULES) -> str:
     """The option that makes a client's JVM serve its metrics."""
-    return f"-javaagent:{resolve_jars(version)[0]}=127.0.0.1:{port}:{EXPORTER_RULES / 'kafka-client.yml'}"
+    return f"-javaagent:{resolve_jars(version)[0]}=127.0.0.1:{port}:{rules}"
 
 
 def _read_outcomes(recording: Recording) -> dict[str, int]:

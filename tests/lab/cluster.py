@@ -25,7 +25,7 @@ from tests.lab.artifacts import (
     resolve_jars,
     tool_artifacts,
 )
-from tests.lab.node_folders import copy_formatted, draw_id, write_exporter_rules
+from tests.lab.node_folders import BROKER_RULES, copy_formatted, draw_id, write_exporter_rules
 from tests.lab.node_settings import broker_settings, controller_settings, format_properties
 from tests.lab.process import (
     FRUGAL,
@@ -108,6 +108,7 @@ class Cluster:
     heap_mb: int = 300
     options: tuple[str, ...] = LASTING
     exported: tuple[str, ...] = ()
+    exporter_rules: Path = BROKER_RULES
     classes: Path | None = None
     processes: list[Process] = field(default_factory=list)
 
@@ -180,6 +181,7 @@ def start_cluster(
     listeners: Mapping[str, int] | None = None,
     with_exporter: bool = False,
     exported: Sequence[str] = (),
+    exporter_rules: Path = BROKER_RULES,
     classes: Path | None = None,
     heap_mb: int = 300,
     is_brief: bool = False,
@@ -198,6 +200,7 @@ def start_cluster(
         listeners: ports of a lone broker's further listeners, by name.
         with_exporter: run each broker with the Prometheus agent.
         exported: beans it shows, such as `kafka.server:type=ReplicaManager,*`; all by default, some 480 KB a page.
+        exporter_rules: the agent's rule file.
         classes: a folder of classes that the nodes' settings name, such as a reporter.
         heap_mb: of each JVM.
         is_brief: JVMs of 256 MB with the first compiler only, for a test: half of the CPU of three brokers.
@@ -230,6 +233,7 @@ def start_cluster(
         heap_mb=256 if is_brief else heap_mb,
         options=FRUGAL if is_brief else LASTING,
         exported=tuple(exported),
+        exporter_rules=exporter_rules,
         classes=classes,
     )
     with ExitStack() as stack:

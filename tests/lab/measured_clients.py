@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import Cluster, start_cluster
+from tests.lab.node_folders import BROKER_RULES, CLIENT_RULES
 from tests.lab.process import PATIENCE_S, Process, free_ports, start_java, start_program, wait_until_ready
 from tests.lab.prometheus import Job, Prometheus, start_prometheus
 from tests.lab.scraper import Target, scraping
@@ -86,7 +87,10 @@ class Watched:
 
 @contextmanager
 def watch_producers(
-    folder: Path, web_config: Mapping[str, object] | None = None, login: tuple[str, str] | None = None
+    folder: Path,
+    web_config: Mapping[str, object] | None = None,
+    login: tuple[str, str] | None = None,
+    rules: tuple[Path, Path] | None = None,
 ) -> Iterator[Watched]:
     """One window with quiet edges, sent to three brokers by two Java producers and one of librdkafka.
 
@@ -94,10 +98,18 @@ def watch_producers(
         folder: an empty folder.
         web_config: of the Prometheus server.
         login: user and password it asks for.
+        rules: of the exporters of brokers and clients; by default the lab's, and of brokers what is read alone.
     """
     with ExitStack() as stack:
         cluster = stack.enter_context(
-            start_cluster(folder / "kafka", 3, with_exporter=True, exported=EXPORTED, is_brief=True)
+            start_cluster(
+                folder / "kafka",
+                3,
+                with_exporter=True,
+                exported=() if rules else EXPORTED,
+                exporter_rules=rules[0] if rules else BROKER_RULES,
+                is_brief=True,
+            )
         )
         topics = (*PERF_CLIENTS, RDKAFKA_TOPIC)
         ports = dict(zip(PERF_CLIENTS, free_ports(len(PERF_CLIENTS)), strict=True))
@@ -113,7 +125,8 @@ def watch_producers(
         watched = Watched(cluster, prometheus, folder)
         stack.callback(lambda: [process.stop() for process in watched.producers.values()])
         for topic, (client, exporter) in PERF_CLIENTS.items():
-            watched.producers[topic] = _start_perf_tool(watched, topic, client, exporter, ports[topic])
+            agent = exporter_agent(ports[topic], exporter_artifacts(exporter), rules[1] if rules else CLIENT_RULES)
+            watched.producers[topic] = _start_perf_tool(watched, topic, client, agent)
         watched.producers[RDKAFKA_TOPIC] = _start_rdkafka(watched)
         for process in watched.producers.values():
             wait_until_ready(process)
@@ -133,9 +146,9 @@ def watch_producers(
         yield watched
 
 
-def _start_perf_tool(watched: Watched, topic: str, client: str, exporter: str, port: int) -> Process:
+def _start_perf_tool(watched: Watched, topic: str, client: str, agent: str) -> Process:
     arguments = [
-        exporter_agent(port, exporter_artifacts(exporter)), QUIET, "-cp", class_path(client_artifacts(client)),
+        agent, QUIET, "-cp", class_path(client_artifacts(client)),
         str(PRODUCERS / "StartAt.java"), "-", PERF_TOOL,
         "--topic", topic, "--num-records", str(RATE_PER_S * SENDING_MS // 1000), "--record-size", str(RECORD_BYTES),
         "--throughput", str(RATE_PER_S), "--print-metrics",

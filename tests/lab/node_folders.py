@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.lab.cluster import Cluster
 
-EXPORTER_RULES = Path(__file__).parent / "exporter"
+BROKER_RULES, CLIENT_RULES = (Path(__file__).parent / f"exporter/kafka-{of}.yml" for of in ("broker", "client"))
 
 
 def draw_id() -> str:
@@ -20,7 +20,7 @@ def draw_id() -> str:
 
 
 def write_exporter_rules(cluster: Cluster) -> Path:
-    rules = EXPORTER_RULES / "kafka-broker.yml"
+    rules = cluster.exporter_rules
     if not cluster.exported:
         return rules
     fewer = cluster.root / "config" / rules.name

@@ -1,5 +1,7 @@
 """What `sql` lets through. Oracle: Spark's own parser and catalog, in a session of the project's."""
 
+import re
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -121,6 +123,8 @@ def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
         "schema_of_xml('<a>1</a>', map('rowValidationXSDPath', '{file}'))",
         "from_protobuf(cast('x' AS binary), 'M', '{file}')",
         "from_avro(cast('x' AS binary), '{file}')",
+        """xpath('<!DOCTYPE a SYSTEM "file://{file}"><a>&x;</a>', 'a')""",
+        """xpath_string('<!DOCTYPE a SYSTEM "file://{file}"><a>&x;</a>', 'a')""",
         "reflect('java.lang.System', 'getProperty', 'user.home')",
     ],
 )
@@ -138,6 +142,14 @@ def test_no_option_of_a_function_opens_a_file(spark, tmp_path, name, call):
     (line,) = said
     assert line.startswith("[REQUIRES_SINGLE_PART_NAMESPACE]" if "system" in name else "[UNRESOLVED_ROUTINE]")
     assert len(line.splitlines()) == 1
+
+
+def test_no_function_that_reads_xml_or_avro_or_calls_java_is_left(spark):
+    of_sql = spark.newSession()
+    restrict_session(of_sql)
+    left = [row[0] for row in of_sql.sql("SHOW FUNCTIONS").collect()]
+    assert len(left) > 300
+    assert [name for name in left if re.search("xml|xpath|avro|proto|reflect|java", name)] == ["to_xml"]
 
 
 XSD = """\

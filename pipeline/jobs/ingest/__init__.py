@@ -50,6 +50,7 @@ from pipeline.jobs.ingest.windows import (
     find_newest_window,
     list_expired_windows,
 )
+from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics
@@ -219,8 +220,9 @@ def write_arrivals(run: RunContext, given: IngestInput, expired: Expired) -> dic
     return run.replace_by_files("order arrivals", ordered, (ARRIVALS,), fresh)
 
 
-def run(spark: SparkSession, run: RunContext) -> JobReport:
+def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> JobReport:
     """Ingests the run's windows of one cluster; `NothingUsableError` if no source of the cluster held anything."""
+    begin("sources")
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
     reading = read_cluster(
         run.cluster_name,
@@ -242,6 +244,7 @@ def run(spark: SparkSession, run: RunContext) -> JobReport:
     with open_staging_folder(run.warehouse) as folder:
         given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+        begin("bronze_and_silver")
         expired = {} if run.force else list_expired_windows(run, given, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
         # writes all tables that belong to windows at once

@@ -13,7 +13,7 @@ from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_befo
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.errors import ConfigError
 from pipeline.jobs.raise_incidents.messages import queue_messages
-from pipeline.model.incident import ENDED, IncidentChange
+from pipeline.model.incident import ENDED, IncidentChange, OpenIncident
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
@@ -42,7 +42,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
     first_ms = windows[0].start_ms
     opened = open_before(load_open(run, first_ms), first_ms)
-    stored = load_since(run, first_ms)
+    stored = load_since(run, first_ms, opened)
     history = load_history(run, first_ms, [*(one.last for one in opened), *stored])
     changes = fold_verdicts(
         verdicts,
@@ -90,10 +90,10 @@ def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
     return values_of(IncidentChange, run.query(sql, (before,), changes=INCIDENTS))
 
 
-def load_since(run: RunContext, first_ms: int) -> list[IncidentChange]:
-    """Changes in a window and after it, and of their subjects since the first of these incidents began."""
+def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[IncidentChange]:
+    """Changes in a window and after it, and those since the first of these incidents, or of the open ones, began."""
     changes = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
-    began_ms = min((one.since_ms for one in changes), default=first_ms)
+    began_ms = min((one.since_ms for one in (*(one.last for one in opened), *changes)), default=first_ms)
     if began_ms >= first_ms:
         return changes
     return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *changes]

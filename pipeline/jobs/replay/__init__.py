@@ -14,6 +14,7 @@ from pipeline.engine import describe_work
 from pipeline.jobs.replay.compare import compare_candidates, pack_topics
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
+from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
 from pipeline.replay.sessions import find_sessions, refine_sessions
@@ -49,7 +50,9 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     return run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
 
 
-def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
+def run(
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin = ignore_phase
+) -> JobReport:
     """Replaces the rows of some windows, as `pending_windows` gives them, in the replay's tables.
 
     Raises:
@@ -57,6 +60,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     """
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
+    begin("keys")
     recording, readers = load_recording(run, windows), make_readers(run, windows)
     reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
     describe_work(f"{run.subject}: place keys under every candidate")
@@ -64,6 +68,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     families = {
         where: topic.verdict.verdict for where, topic in keyed.items() if topic.verdict.verdict in _FAMILY_NAMES
     }
+    begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
     sessions = find_sessions(spark, recording, families, **reading)
     metrics = fit_sessions(recording, sessions)
@@ -71,6 +76,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     sessions = name_zones(recording, sessions, metrics)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
+    begin("candidates")
     topics = list_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan)
     with open_staging_folder(run.warehouse) as folder:
         staging = Staging(spark, folder, run.subject)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, Timeline
+from pipeline.model.cluster import ClusterHistory, Timeline
 from pipeline.model.window import DAY_MS
 from pipeline.sources.collected.host import Host
 
@@ -47,13 +47,8 @@ class _Told:
 
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
-        state = host.manifest.state
-        timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
-        for key, timeline in state.history.partitions.items():
-            timelines["partition", *key] = timeline
-        timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
-        timelines = timelines | {("default",): state.default_configs}
-        moments = [moment for timeline in timelines.values() for moment in timeline.moments_ms]
+        timelines = _list_timelines(host)
+        moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
         since_ms = host.manifest.state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
         marks = frozenset((key, hash(_facts_of(one))) for key, one in timelines.items())
@@ -96,6 +91,17 @@ def _name_pair(one: _Told, other: _Told) -> str:
     return f"{first} and {second} have different metadata logs"
 
 
+def _list_timelines(host: Host) -> _Timelines:
+    state = host.manifest.state
+    timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
+    for key, timeline in state.history.partitions.items():
+        timelines["partition", *key] = timeline
+    timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
+    unread = sorted(state.unread, key=lambda one: (one.at_ms or 0, one.reason))
+    moments = tuple(one.at_ms or 0 for one in unread)
+    return timelines | {("default",): state.default_configs, ("unread",): Timeline(moments, tuple(unread))}
+
+
 def _differ(one: _Told, other: _Told) -> bool:
     """True where both cover a moment and differ there; the shorter one may end within its last millisecond."""
     since_ms, end_ms = max(one.since_ms, other.since_ms), min(one.end_ms, other.end_ms)
@@ -126,9 +132,16 @@ def _facts_of(timeline: Timeline[Any]) -> tuple[object, ...]:
 
 
 def _facts(value: object) -> object:
-    """What hosts must agree on: who leads and holds a partition, which brokers there are, the configs."""
-    if isinstance(value, PartitionState):
-        return value.topic_id, value.leader_id, value.leader_epoch, value.replicas, value.adding_replicas
-    if isinstance(value, Broker):
-        return value.broker_id, value.directory_ids
-    return tuple(sorted(value.items())) if isinstance(value, Mapping) and value else None
+    """All that a record of the metadata log says: honest hosts read one log."""
+    if isinstance(value, Mapping):
+        return tuple(sorted(value.items())) or None
+    return value
+
+
+def _iter_changes(timeline: Timeline[Any]) -> Iterator[int]:
+    """Moments at which something else is told than before: a repetition makes no history longer."""
+    before: object = None
+    for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):
+        if (facts := _facts(value)) != before:
+            yield moment
+        before = facts

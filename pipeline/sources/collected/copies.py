@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
-from pipeline.model.cluster import ClusterHistory
+from pipeline.model.cluster import ClusterHistory, LeaderTerm
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import TimeWindow, format_instant
@@ -25,11 +26,15 @@ _Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is read of each host."""
+    """What is read of each host.
 
-    # by host, the partitions, and of each the starts of its windows; None for all
+    Attributes:
+        of: By host, the partitions, and of each the starts of its windows; None for all.
+        lacks: Partition and what of it is counted from nowhere.
+    """
+
     of: tuple[Mapping[PartitionId, Windows | None], ...]
-    lacks: tuple[tuple[PartitionId, str], ...]  # partition and what of it is counted from nowhere
+    lacks: tuple[tuple[PartitionId, str], ...]
 
 
 NO_COPIES = Copies((), ())
@@ -46,14 +51,15 @@ def choose_copies(
                 holders[progress.key].append(index)
     shared = {index for places in holders.values() if len(places) > 1 for index in places}
     ranges = {index: _read_ranges(hosts[index], span) for index in shared}
+    disks = [_Disks.of(host) for host in hosts]
     chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
     lacks: list[tuple[PartitionId, str]] = []
     for key, places in holders.items():
-        ordered = sorted(places, key=lambda index: _rank(hosts[index], key, history, span), reverse=True)
+        ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)
         chosen[ordered[0]][key] = None
         limit = _NO_LIMIT
         for before, index in pairwise(ordered):
-            limit = min(limit, _first_offset(hosts[before], key, ranges[before]))
+            limit = min(limit, _first_offset(disks[before], key, ranges[before]))
             windows, cut = _windows_below(limit, ranges[index].get(key, {}))
             if windows:
                 chosen[index][key] = windows
@@ -64,24 +70,50 @@ def choose_copies(
     return Copies(tuple(chosen), tuple(lacks))
 
 
-def _rank(host: Host, key: PartitionId, history: ClusterHistory, span: TimeWindow) -> tuple[bool, int, bool, int]:
+@dataclass(frozen=True, slots=True)
+class _Disks:
+    """What a host's disks hold, by partition: looked up once for each log of the cluster."""
+
+    broker_ids: frozenset[int | None]
+    held: frozenset[PartitionId]
+    starts: Mapping[PartitionId, int]  # first offsets
+
+    @classmethod
+    def of(cls, host: Host) -> Self:
+        state = host.manifest.state
+        starts: dict[PartitionId, int] = {}
+        for one in state.replicas:
+            if one.log_start_offset is not None and not one.is_future:
+                key = one.topic, one.topic_id or "", one.partition
+                starts[key] = min(starts.get(key, _NO_LIMIT), one.log_start_offset)
+        return cls(
+            frozenset(found.broker_id for found in state.directories),
+            frozenset(
+                (found.topic, found.topic_id or "", found.partition)
+                for directory in state.directories
+                for found in directory.partitions
+                if found.kind is DirectoryKind.LIVE
+            ),
+            starts,
+        )
+
+
+def _rank(
+    host: Host, disks: _Disks, key: PartitionId, history: ClusterHistory, span: TimeWindow
+) -> tuple[bool, int, bool, int]:
     topic, topic_id, partition = key
-    directories = host.manifest.state.directories
-    brokers = {log.broker_id for log in directories}
     terms = [
         term
         for term in history.leader_terms(TopicPartition(topic, partition))
-        if (not topic_id or term.topic_id is None or term.topic_id == topic_id)
-        and (term.since_ms is None or term.since_ms < span.end_ms)
+        if _is_of(term, topic_id) and (term.since_ms is None or term.since_ms < span.end_ms)
     ]
-    led = max((index for index, term in enumerate(terms) if term.leader_id in brokers), default=-1)
+    led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
     has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
-    is_held = any(
-        log.kind is DirectoryKind.LIVE and (log.topic, log.topic_id or "", log.partition) == key
-        for directory in directories
-        for log in directory.partitions
-    )
-    return has_been_read, led, is_held, host.manifest.collected_at_ms
+    return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
+
+
+def _is_of(term: LeaderTerm, topic_id: str) -> bool:
+    return not topic_id or term.topic_id is None or term.topic_id == topic_id
 
 
 def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
@@ -94,16 +126,9 @@ def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
     return ranges
 
 
-def _first_offset(host: Host, key: PartitionId, ranges: _Ranges) -> int:
+def _first_offset(disks: _Disks, key: PartitionId, ranges: _Ranges) -> int:
     """The first offset that a host has of a partition: in the rows, or in the log as it was when it was read last."""
-    topic, topic_id, partition = key
-    starts = [
-        one.log_start_offset
-        for one in host.manifest.state.replicas
-        if (one.topic, one.topic_id or "", one.partition) == (topic, topic_id, partition) and not one.is_future
-    ]
-    known = [start for start in starts if start is not None]
-    return min([*known, *(first for first, _ in ranges.get(key, {}).values())], default=_NO_LIMIT)
+    return min([disks.starts.get(key, _NO_LIMIT), *(first for first, _ in ranges.get(key, {}).values())])
 
 
 def _windows_below(limit: int, ranges: Mapping[int, tuple[int, int]]) -> tuple[Windows, list[tuple[int, int]]]:

@@ -1,28 +1,23 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.manifest import Manifest, Part, read_manifest
+from pipeline.sources.collected.part_rows import read_rows
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.questions import name_some
-from pipeline.sources.records.pieces import SCHEMAS, Kind
+from pipeline.sources.records.pieces import Kind
 
 PartitionId = tuple[str, str, int]
 _ADVICE = "delete it, and the next run does without its host"
-_MOST_ROWS = 1 << 24
-"""Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
-_MOST_TEXT_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +29,7 @@ class Host:
 
     @property
     def name(self) -> str:
+        """Name of its folder."""
         return self.folder.location.rpartition("/")[2]
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
@@ -77,39 +73,20 @@ def _check_parts(host: Host, span: TimeWindow) -> None:
 
 
 def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
-    """Reads the rows of a part; `InputError` if it is gone, damaged, or has other rows than the manifest says."""
-    content, path, kind = folder.read(part.path), f"{folder.location}/{part.path}", Kind(part.kind)
+    """Reads the rows of a part.
+
+    Raises:
+        InputError: It is gone, damaged, or has other rows than the manifest says or a collector writes.
+    """
+    content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
         raise InputError("named by the manifest, but gone: run again, without its host", path=path)
     try:
-        _check_rows(pq.read_metadata(io.BytesIO(content)), part, path)
-        texts = [field.name for field in SCHEMAS[kind] if field.type in {pa.string(), pa.binary()}]
-        rows = pq.read_table(io.BytesIO(content), filters=filters, read_dictionary=texts)
-        # refuses a part whose texts, a few bytes in the file, would fill the memory
-        for column in rows.columns:
-            for chunk in column.chunks:
-                if pa.types.is_dictionary(chunk.type):
-                    lengths = pc.binary_length(chunk.dictionary.cast(pa.binary()))
-                    if (pc.sum(pc.take(lengths, chunk.indices).cast(pa.int64())).as_py() or 0) > _MOST_TEXT_BYTES:
-                        raise InputError(f"its texts take more than {_MOST_TEXT_BYTES >> 20} MiB: {_ADVICE}", path=path)
-        rows = rows.cast(SCHEMAS[kind])
-        if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
-            raise InputError(f"arrays of some arrivals are not as long as their record counts: {_ADVICE}", path=path)
-        return rows
+        return read_rows(content, part, filters)
+    except InputError as error:
+        raise InputError(f"{error.reason}: {_ADVICE}", path=path) from error
     except (OSError, ValueError, KeyError, MemoryError, pa.ArrowException) as error:
-        raise InputError(f"no {kind.value} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
-
-
-def _check_rows(metadata: pq.FileMetaData, part: Part, path: str) -> None:
-    """Refuses a part with more rows than a collector commits, or than its manifest says."""
-    row_count = metadata.num_rows
-    if (
-        row_count > _MOST_ROWS
-        or (part.kind != Kind.ARRIVALS.value and row_count != part.row_count)
-        or row_count > part.row_count
-    ):
-        reason = f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
-        raise InputError(f"{reason}: {_ADVICE}", path=path)
+        raise InputError(f"no {part.kind} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
 
 
 def name_partitions(rows: pa.Table) -> pa.ChunkedArray:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from pipeline.model.cluster import ONLY_REPLICA, ClusterHistory
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import Agreement
 from pipeline.sources.collected.copies import NO_COPIES, Copies, choose_copies
@@ -31,32 +32,44 @@ def keep_what_is_placed(
     """
     if history.state_source == ONLY_REPLICA:
         return list(hosts)
-    placement = _Placement(history, since_ms)
+    placement = _Placement(history, since_ms, find_cluster_id(hosts))
     return [_keep(host, placement, problems) for host in hosts]
 
 
+def find_cluster_id(hosts: Sequence[Host]) -> str | None:
+    """The cluster that most hosts' log directories are of; None where as many say another."""
+    ids = [{found.cluster_id for found in host.manifest.state.directories} - {None} for host in hosts]
+    (first, count), *others = (*Counter(one for said in ids for one in said).most_common(2), (None, 0))
+    return None if others and others[0][1] == count else first
+
+
 class _Placement:
-    def __init__(self, history: ClusterHistory, since_ms: int) -> None:
+    def __init__(self, history: ClusterHistory, since_ms: int, cluster_id: str | None) -> None:
         self._is_whole = history.known_since_ms is not None and history.known_since_ms <= since_ms
-        self._brokers = history.brokers
+        self._cluster_id = cluster_id
+        self._registered = {
+            broker_id: {one for broker in timeline.values if broker for one in broker.directory_ids}
+            for broker_id, timeline in history.brokers.items()
+        }
         self._replicas: dict[TopicPartition, list[tuple[str | None, frozenset[int]]]] = {}
         for key, timeline in history.partitions.items():
             states = [state for state in timeline.values if state is not None]
             self._replicas[key] = [(one.topic_id, frozenset((*one.replicas, *one.adding_replicas))) for one in states]
 
     def is_of_broker(self, directory: LogDirectory) -> bool:
-        """False where the broker registered its log directories, and this is none of them."""
-        timeline = self._brokers.get(-1 if directory.broker_id is None else directory.broker_id)
-        registered = {one for broker in (timeline.values if timeline else ()) if broker for one in broker.directory_ids}
-        return not registered or directory.directory_id is None or directory.directory_id in registered
+        """False where it is of another cluster, or its broker registered log directories and this is none of them."""
+        if self._cluster_id is not None and directory.cluster_id not in {None, self._cluster_id}:
+            return False
+        registered = self._registered.get(-1 if directory.broker_id is None else directory.broker_id)
+        return not registered or directory.directory_id in registered
 
     def allows(self, key: TopicPartition, topic_id: str | None, brokers: Collection[int | None]) -> bool:
         """Whether one of the brokers may hold the partition."""
         if key.topic == CLUSTER_METADATA_TOPIC:
-            return True
+            return key.partition == 0
         if key not in self._replicas:
             return not self._is_whole
-        return None in brokers or any(
+        return any(
             not replicas.isdisjoint(brokers)
             for known_id, replicas in self._replicas[key]
             if not topic_id or known_id is None or topic_id == known_id
@@ -65,7 +78,8 @@ class _Placement:
 
 def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     state, manifest = host.manifest.state, host.manifest
-    own = [log for log in state.directories if placement.is_of_broker(log)]
+    is_own = [placement.is_of_broker(log) for log in state.directories]
+    own = list(compress(state.directories, is_own))
     brokers = {directory.broker_id for directory in own}
     foreign: set[TopicPartition] = set()
 
@@ -88,7 +102,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     progress = tuple(
         one for one in manifest.progress if is_placed(TopicPartition(one.topic, one.partition), one.topic_id, brokers)
     )
-    others = [log.path for log in state.directories if log not in own]
+    others = [log.path for log, is_his in zip(state.directories, is_own, strict=True) if not is_his]
     for what, names in ((_OTHERS_DIRECTORIES, others), (_OTHERS_PARTITIONS, [str(key) for key in sorted(foreign)])):
         if names:
             problems.append(Problem(path=host.folder.location, reason=name_some(what, names)))
@@ -97,33 +111,34 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
 
 
 def list_disputes(hosts: Sequence[Host]) -> list[str]:
-    """Hosts that say they are one broker and hold the same log directory, or the same partitions."""
-    claims: dict[tuple[object, ...], set[str]] = defaultdict(set)
+    """Hosts that say they are one broker."""
+    claims: dict[int, set[str]] = defaultdict(set)
     for host in hosts:
         for directory in host.manifest.state.directories:
-            node = directory.broker_id, directory.cluster_id
-            if directory.broker_id is None:
-                continue
-            if directory.directory_id is not None:
-                claims[*node, directory.directory_id].add(host.name)
-            for one in directory.partitions:
-                if one.kind is DirectoryKind.LIVE and not one.is_cluster_metadata:
-                    claims[*node, one.topic, one.partition].add(host.name)
-    disputed = sorted({(str(key[0]), ", ".join(sorted(names))) for key, names in claims.items() if len(names) > 1})
+            if directory.broker_id is not None:
+                claims[directory.broker_id].add(host.name)
     return [
-        f"{names} say they hold the same logs of broker {broker}: delete the folder that no collector writes"
-        for broker, names in disputed
+        f"{', '.join(sorted(names))} say they are broker {broker}: delete the folder that no collector writes"
+        for broker, names in sorted(claims.items())
+        if len(names) > 1
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Hosts of a cluster."""
+    """Hosts of a cluster.
 
-    hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
-    copies: Copies = NO_COPIES  # what is read of each
-    doubts: tuple[str, ...] = ()  # what the windows lack, or may lack
-    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES  # chooses the copies among some of the hosts
+    Attributes:
+        hosts: Those that count, without what the metadata does not place on them.
+        copies: What is read of each.
+        doubts: What the windows lack, or may lack.
+        choose: Chooses the copies among some of the hosts.
+    """
+
+    hosts: tuple[Host, ...] = ()
+    copies: Copies = NO_COPIES
+    doubts: tuple[str, ...] = ()
+    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES
 
     def without(self, hosts: Collection[Host]) -> Landing:
         """The same without some hosts; others' copies count in their place."""
@@ -164,12 +179,7 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     """
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
-        # first offsets of the segments that are on the host's disks, by partition
-        tree = LogTree(directories=host.manifest.state.directories)
-        begins = {
-            (log.topic, log.topic_id or "", log.partition): {one.base_offset or 0 for one in log.segments}
-            for _, log in tree.iter_partitions()
-        }
+        begins = _list_beginnings(host)
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
@@ -180,6 +190,15 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
                     f"{progress.next_offset}, and its batches end at {last}"
                 )
     return overstated
+
+
+def _list_beginnings(host: Host) -> dict[tuple[str, str, int], set[int]]:
+    """First offsets of the segments that are on the host's disks, by partition."""
+    tree = LogTree(directories=host.manifest.state.directories)
+    return {
+        (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
+        for _, found in tree.iter_partitions()
+    }
 
 
 def _compare(summaries: Iterable[Mapping[str, Any]], span: TimeWindow) -> list[str]:

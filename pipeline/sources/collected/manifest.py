@@ -112,7 +112,7 @@ class HostState(_Stored):
     partitions: tuple[Timeline[PartitionState], ...] = ()
     topic_configs: dict[str, Timeline[Mapping[str, str]]] = {}
     default_configs: Timeline[Mapping[str, str]] = Timeline()
-    state_source: str = ""
+    state_source: Literal["", "cluster_metadata"] = ""
     known_since_ms: int | None = Field(None, ge=0, le=LATEST_MS)
     unread: tuple[UnreadState, ...] = ()
 
@@ -198,6 +198,12 @@ class Manifest(_Stored):
     state: HostState
     parts: tuple[Part, ...] = ()
     progress: tuple[LogProgress, ...] = ()
+
+    @model_validator(mode="after")
+    def _progress_is_one_a_log(self) -> Self:
+        if len({one.key for one in self.progress}) != len(self.progress):
+            raise ValueError("progress of a log twice")
+        return self
 
 
 def read_manifest(folder: StoredFolder) -> Manifest | None:

@@ -79,7 +79,7 @@ class CollectedTask:
             own = rows.filter(pc.equal(names, _name(key)))
             if own.num_rows:
                 epochs = own["leader_epoch"].to_numpy().astype("int32")
-                led = self.leaders.lead(LogName(*key), epochs)
+                led = self.leaders.lead(LogName(*key), epochs, _window_starts(own).to_numpy())
                 tables.append(own.set_column(index, rows.schema.field(index), pa.array(led, pa.int64())))
         return pa.concat_tables(tables)
 

@@ -13,6 +13,7 @@ from pipeline.codec.log.regular_files import read_small
 from pipeline.config.storage import NO_STORAGE, RemoteFolder, Storage, is_remote
 from pipeline.durable_files import replace_file
 from pipeline.errors import InputError, StorageError
+from pipeline.sources.files.directory_walk import is_below, walk_files
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -52,7 +53,7 @@ class StoredFolder:
 
     def _read_local(self, name: str, most_bytes: int) -> bytes:
         path = Path(self._path(name))
-        if path.exists() and self.leads_out(name):
+        if os.path.exists(path) and self.leads_out(name):  # noqa: PTH110 - Path's own raises for some links
             raise InputError("a link that leads out of its folder", path=path)
         try:
             return read_small(path, most_bytes)
@@ -65,8 +66,7 @@ class StoredFolder:
         """True where a file or folder of a file system is a link that leads out of this folder."""
         if is_remote(self.location):
             return False
-        real = os.path.realpath(self._path(name))
-        return not Path(real).is_relative_to(os.path.realpath(self.location))
+        return not is_below(Path(self._path(name)), os.path.realpath(self.location))
 
     def write(self, name: str, content: bytes) -> None:
         """Writes or replaces a file; it is durable when this returns."""
@@ -98,21 +98,20 @@ class StoredFolder:
 
     def _iter_local_files(self, name: str) -> Iterator[tuple[str, int, int]]:
         """Files, links left out where they lead out of this folder or nowhere."""
-        for folder, _, names in os.walk(self._path(name)):
-            below = os.path.relpath(folder, self.location)
-            for one in names:
-                relative = f"{below}/{one}"
-                path = Path(folder, one)
-                if path.is_file() and not self.leads_out(relative):
-                    status = path.stat()
-                    yield relative, status.st_mtime_ns // 1_000_000, status.st_size
+        if self.leads_out(name):
+            return
+        for path in walk_files(Path(self._path(name)), []):
+            relative = os.path.relpath(path, self.location)
+            if os.path.isfile(path) and not self.leads_out(relative):  # noqa: PTH113 - Path's own raises for some links
+                status = path.stat()
+                yield relative, status.st_mtime_ns // 1_000_000, status.st_size
 
     def folders(self) -> list[str]:
         """Lists the folders in this one; empty without it. A name that is not UTF-8 has lone surrogates."""
         try:
             if not is_remote(self.location):
                 with os.scandir(self.location) as entries:
-                    return sorted(entry.name for entry in entries if entry.is_dir())
+                    return sorted(entry.name for entry in entries if os.path.isdir(entry.path))  # noqa: PTH112
             from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
             infos = self._system.get_file_info(fs.FileSelector(self._path(""), allow_not_found=True))

@@ -2,8 +2,10 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
@@ -165,16 +167,36 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
     `problems` takes paths that lead to no file, and in folders odd names and links that lead out.
     """
     for root in paths:
-        if root.is_dir():
-            matched = {path for pattern in patterns for path in root.rglob(pattern)}
+        if os.path.isdir(root):  # noqa: PTH112 - Path's own asks raise where a link's target cannot be looked at
+            walked = walk_files(root, problems)
+            matched = {path for path in walked if any(fnmatchcase(path.name, pattern) for pattern in patterns)}
             matched = set(refuse_odd_paths(root, matched, problems))
         else:
-            named = root.parent.glob(root.name)
-            matched = {root} if root.exists() else {path for path in named if path.name.isprintable()}
-        files = sorted(path for path in matched if path.is_file())
+            beside = root.parent.iterdir() if os.path.isdir(root.parent) else ()  # noqa: PTH112
+            named = {path for path in beside if fnmatchcase(path.name, root.name) and path.name.isprintable()}
+            matched = {root} if os.path.exists(root) else named  # noqa: PTH110
+        files = sorted(path for path in matched if os.path.isfile(path))  # noqa: PTH113
         if not files:
             problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
         yield from files
+
+
+def walk_files(root: Path, problems: list[Problem], *, most_levels: int = sys.maxsize) -> Iterator[Path]:
+    """Everything below a folder that is no folder; links are not followed. `problems` takes folders that cannot be listed."""
+    ahead = [(root, most_levels)]
+    while ahead:
+        folder, levels = ahead.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            problems.append(Problem(path=str(folder), reason=f"cannot be listed: {error.strerror}"))
+            continue
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                yield Path(entry.path)
+            elif levels:
+                ahead.append((Path(entry.path), levels - 1))
 
 
 def refuse_odd_paths(root: Path, paths: Iterable[Path], problems: list[Problem]) -> Iterator[Path]:
@@ -183,10 +205,18 @@ def refuse_odd_paths(root: Path, paths: Iterable[Path], problems: list[Problem])
     for path in sorted(paths):
         if not str(path.relative_to(root)).isprintable():
             problems.append(Problem(path=str(path), reason=HIDDEN))
-        elif not Path(os.path.realpath(path)).is_relative_to(inside):
+        elif not is_below(path, inside):
             problems.append(Problem(path=str(path), reason=f"a link that leads out of {root}"))
         else:
             yield path
+
+
+def is_below(path: Path, inside: str) -> bool:
+    """Whether a path leads to something within a folder, which is named without links; no where that cannot be seen."""
+    try:
+        return Path(os.path.realpath(path)).is_relative_to(inside)
+    except OSError:  # of a link in a folder that may not be entered
+        return False
 
 
 def split_instant(stem: str) -> tuple[str, int | None]:

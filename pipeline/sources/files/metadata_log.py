@@ -16,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, PartitionDirectory
+from pipeline.model.window import LATEST_MS
 from pipeline.sources.files.log_directories import discover_logs
 
 _TORN = "torn"  # the last batch of a log that was copied while it was written: nothing before it is missing
@@ -74,7 +75,8 @@ def _read_snapshot_time(path: Path) -> int | None:
         return None  # the scan of the file says what is wrong with it
     if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
         return None
-    return int.from_bytes(record.value[2:10], "big", signed=True)
+    time_ms = int.from_bytes(record.value[2:10], "big", signed=True)
+    return time_ms if 0 <= time_ms <= LATEST_MS else None
 
 
 def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unread: list[UnreadState]) -> Path | None:
@@ -108,7 +110,9 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
     last_ms: int | None = None
     for row, is_usable, is_control in zip(scan.rows, scan.usable, scan.is_control, strict=True):
         position = int(row["position"])
-        if not is_usable:  # its own time is no better than its records
+        if (
+            not is_usable or not 0 <= int(row["max_timestamp_ms"]) <= LATEST_MS
+        ):  # its own time is no better than its records
             unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
             continue
         last_ms = int(row["max_timestamp_ms"])

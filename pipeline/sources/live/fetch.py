@@ -34,6 +34,8 @@ _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _SHORT_S = 1.0
 _WAIT_MS = 500
+_MOST_TIMEOUTS, _LEAST_BYTES_PER_S = 20, 1 << 20
+"""How long replies may go on to come: so many times `read_timeout`, and a second for each mebibyte they bring."""
 
 
 @dataclass
@@ -58,12 +60,18 @@ def iter_replies(
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
     limit_s = _SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds()
-    pauses = _pauses(time.monotonic() + limit_s)
+    began_s = time.monotonic()
+    pauses, read_bytes = _pauses(began_s + limit_s), 0
     while state.next_offset < read.end_offset:
         row, reason = _ask(connection, read, _request(read, state.next_offset, limit_bytes), leader_id)
         code = 0 if row is None else row.error_code
         if row is not None and code == 0 and row.records:
-            pauses = _pauses(time.monotonic() + limit_s)
+            now_s = time.monotonic()
+            read_bytes += len(row.records)
+            if now_s - began_s > _MOST_TIMEOUTS * limit_s + read_bytes / _LEAST_BYTES_PER_S:
+                state.stopped = f"broker {leader_id} sent {read_bytes:,} bytes in {now_s - began_s:.0f} s"
+                return
+            pauses = _pauses(now_s + limit_s)
             before = state.next_offset
             yield bytes(row.records)
             if state.next_offset == before:

@@ -8,7 +8,6 @@ import importlib
 import time
 from typing import Any
 
-import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from pipeline.errors import ConfigError, SourceUnreachableError
@@ -59,6 +58,8 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         return self._token
 
     def _ask(self) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - a tenth of a second that only a login by OAuth 2 needs
+
         url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
         form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         login = (self._settings.sasl_username or "", self._secrets.password or "")

@@ -1,7 +1,8 @@
 """Offset ranges, fetched from brokers and scanned: what one Spark task reads of a live cluster.
 
-A task connects once and reads its ranges one after another, so no more than one range's replies are in memory. Records
-are fetched and decoded once, for batches, keys and arrivals together.
+A task connects once and reads its ranges one after another, each in stretches of `RANGE_BYTES`, so no more than one stretch's
+replies are in memory, whatever a broker says of sizes. Records are fetched and decoded once, for batches, keys and arrivals
+together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from pipeline.model.log import Problem
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
-from pipeline.sources.live.plan import pack_fetches
+from pipeline.sources.live.plan import RANGE_BYTES, pack_fetches
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.settings import LiveSettings, Secrets
 from pipeline.sources.records.aborted_batches import match_markers, read_markers
@@ -35,13 +36,24 @@ from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan
 
+_MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
+"""A range may be so many times as large as its leader said, or have so many bytes where nobody said, before it is given up."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRange:
-    """A range's batches, and what of it could not be read."""
+    """A range's batches, and what of it could not be read.
+
+    Attributes:
+        next_offset: The first offset that was not read.
+        rest: What is still to be read, after as many bytes as were asked for at most.
+        size_bytes: Of the replies.
+    """
 
     scanned: ScannedSegment
     next_offset: int
+    rest: FetchRead | None
+    size_bytes: int
     lost: tuple[str, ...]  # what is missing, in words; empty where nothing is
     retry_count: int
 
@@ -53,8 +65,9 @@ def scan_range(
     *,
     given_up: set[int] | None = None,
     on_reply: Callable[[bytes, HeaderScan], None] | None = None,
+    most_bytes: int | None = None,
 ) -> ScannedRange:
-    """Fetches a range and reads its batches' headers, checksums verified.
+    """Fetches a range, or the first `most_bytes` of it, and reads its batches' headers, checksums verified.
 
     `on_reply` takes each reply and the scan of its batches that belong to the range; for `given_up` see `iter_replies`.
     """
@@ -82,17 +95,22 @@ def scan_range(
         own.rows["position"] += stream_bytes
         stream_bytes += scan.valid_bytes
         scans.append(own.rows)
+        if most_bytes is not None and stream_bytes >= most_bytes:
+            break
+    rest = None
+    if not state.stopped and state.next_offset < read.end_offset:
+        rest = replace(read, start_offset=state.next_offset, is_first=False)
+        read = replace(read, end_offset=state.next_offset, is_last=False)
     rows = np.concatenate(scans) if scans else np.empty(0, HEADER_ROW)
     headers = HeaderScan(
         rows=rows, problems=limit_problems(read.path, problems), valid_bytes=stream_bytes, file_bytes=stream_bytes
     )
-    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
-    if state.stopped:
-        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
     return ScannedRange(
         scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),
         next_offset=min(state.next_offset, read.end_offset),
-        lost=tuple(lost),
+        rest=rest,
+        size_bytes=stream_bytes,
+        lost=_losses(state, read),
         retry_count=state.retry_count,
     )
 
@@ -106,11 +124,22 @@ def time_range_batches(
     return time_batches(scanned, settings, is_aborted)
 
 
+def _keep_in(replies: list[tuple[bytes, HeaderScan]]) -> Callable[[bytes, HeaderScan], None]:
+    return lambda data, scan: replies.append((data, scan))
+
+
 def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
     """Names the offset in place of the position in a reply, which is another one every time."""
     index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
     offset = int(scan.base_offset[min(index, len(scan) - 1)])
     return replace(problem, position=offset)
+
+
+def _losses(state: FetchState, read: FetchRead) -> tuple[str, ...]:
+    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
+    if state.stopped:
+        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
+    return tuple(lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +171,33 @@ class RangeTask:
             connection.close()
 
     def _read(self, connection: ClusterConnection, read: FetchRead, given_up: set[int]) -> Iterator[Piece]:
-        replies: list[tuple[bytes, HeaderScan]] = []
-        keep = (lambda *reply: replies.append(reply)) if self._reads_records else None
-        scan = scan_range(connection, read, self.settings.as_of_ms, given_up=given_up, on_reply=keep)
+        most_bytes = (_MOST_TIMES * read.size_bytes or _MOST_BYTES_OF_UNKNOWN) + RANGE_BYTES
+        read_bytes, rest = 0, read
+        while True:
+            replies: list[tuple[bytes, HeaderScan]] = []
+            keep = _keep_in(replies) if self._reads_records else None
+            as_of_ms = self.settings.as_of_ms
+            scan = scan_range(connection, rest, as_of_ms, given_up=given_up, on_reply=keep, most_bytes=RANGE_BYTES)
+            read_bytes += scan.size_bytes
+            lost = list(scan.lost)
+            if scan.rest is not None and read_bytes > most_bytes:
+                said = (
+                    f"of {read.size_bytes:,} bytes that the leader named" if read.size_bytes else "of an unknown size"
+                )
+                unread = f"offsets {scan.next_offset} to {read.end_offset - 1} were not read"
+                lost.append(f"{unread}: {read_bytes:,} bytes have come {said}")
+            yield from self._pieces(rest, scan, lost, replies)
+            if scan.rest is None or read_bytes > most_bytes:
+                return
+            rest = scan.rest
+
+    def _pieces(
+        self, read: FetchRead, scan: ScannedRange, lost: Sequence[str], replies: Sequence[tuple[bytes, HeaderScan]]
+    ) -> Iterator[Piece]:
         scanned, base_offset = scan.scanned, read.start_offset
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, self.settings.window_ms, is_file=False))
-        lost = [shortfall_row(read, reason) for reason in scan.lost]
-        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(lost, schema=SUMMARY_SCHEMA))
+        rows = [shortfall_row(read, reason) for reason in lost]
+        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pipeline.config.http_access import HttpAccess
 
 MAX_REDIRECTS = 3
+MOST_TIMEOUTS = 20
+"""So many times `access.timeout_s` all answers of a server may take together."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _WINDOW_BITS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -58,6 +61,7 @@ class HttpReader:
         self._pause = pause
         self._client = access.async_client()
         self._runner = asyncio.Runner()
+        self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
 
     def __enter__(self) -> HttpReader:
         return self
@@ -69,6 +73,10 @@ class HttpReader:
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
         """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do."""
+        waited_s = self._waited_s[urlsplit(url).netloc]
+        if waited_s > MOST_TIMEOUTS * self._access.timeout_s:
+            reason = f"its answers took {waited_s:.0f} s together: the rest is not asked for; raise access.timeout_s"
+            raise InputError(f"{reason}, or see why the server is slow", path=shown(url))
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, self._access.attempts + 1):
             is_last = attempt == self._access.attempts
@@ -91,8 +99,15 @@ class HttpReader:
 
     async def _read_in_time(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
         """The text, or an answer that is worth another attempt; ends when the time is over, whatever the server sends."""
-        async with asyncio.timeout(self._access.timeout_s):
-            return await self._read_once(url, query, accept)
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        try:
+            async with asyncio.timeout(self._access.timeout_s):
+                return await self._read_once(url, query, accept)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
+        finally:
+            self._waited_s[urlsplit(url).netloc] += clock() - began_s
 
     async def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
         request = self._client.build_request("GET", url, params=query, headers={"Accept": accept})

@@ -42,6 +42,8 @@ class LeaderEpochs:
     # The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the log
     # that is read. None where replicas alone name the leader, which is then the only broker that can have led.
     newest: Mapping[tuple[str, int], int] | None = field(default_factory=dict)
+    # moments at which epochs began and the epochs, in order, by topic, topic id and partition; none that is not known
+    begun: Mapping[tuple[str, str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> LeaderEpochs:
@@ -50,6 +52,7 @@ class LeaderEpochs:
         An epoch that begins where the log ends has no batches: a broker that stops last notes one.
         """
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
+        begun: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
         current: dict[tuple[str, int], int] = {}
         newest: dict[tuple[str, int], int] = {}
         for key, term in history.iter_leader_terms():
@@ -58,20 +61,23 @@ class LeaderEpochs:
             if term.leader_epoch is None:
                 current[key] = term.leader_id
             else:
-                by_epoch.setdefault((key.topic, term.topic_id or "", key.partition), {})[term.leader_epoch] = (
-                    term.leader_id
-                )
+                log = key.topic, term.topic_id or "", key.partition
+                by_epoch.setdefault(log, {})[term.leader_epoch] = term.leader_id
+                if term.since_ms is not None:
+                    begun.setdefault(log, []).append((term.since_ms, term.leader_epoch))
         ids = Counter((topic, partition) for topic, _, partition in by_epoch)
         by_epoch |= {(t, "", p): terms for (t, _, p), terms in by_epoch.items() if ids[t, p] == 1}
+        begun |= {(t, "", p): terms for (t, _, p), terms in begun.items() if ids[t, p] == 1}
         ends: dict[tuple[str, int], int] = {}
         for replica in replicas:
             ends[replica.topic_partition] = max(ends.get(replica.topic_partition, 0), replica.log_end_offset or 0)
         for _, directory in tree.iter_partitions(kind=DirectoryKind.LIVE):
             place = directory.topic_partition
-            for begun in directory.leader_epochs:
-                if begun.start_offset < ends.get(place, 0):
-                    newest[place] = max(newest.get(place, 0), begun.epoch)
-        return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest)
+            for noted in directory.leader_epochs:
+                if noted.start_offset < ends.get(place, 0):
+                    newest[place] = max(newest.get(place, 0), noted.epoch)
+        moments = {log: tuple(sorted(terms)) for log, terms in begun.items()}
+        return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest, moments)
 
     def only(self, logs: Iterable[RecordLog | LogName]) -> LeaderEpochs:
         """The part about some logs: what a task needs."""
@@ -81,13 +87,21 @@ class LeaderEpochs:
             {place: self.by_epoch[place] for place in places if place in self.by_epoch},
             {key: self.current[key] for key in keys if key in self.current},
             None if self.newest is None else {key: self.newest[key] for key in keys if key in self.newest},
+            {place: self.begun[place] for place in places if place in self.begun},
         )
 
-    def lead(self, log: RecordLog | LogName, epochs: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Returns the leader at each epoch of a log; -1 where unknown.
+    def lead(
+        self, log: RecordLog | LogName, epochs: NDArray[np.int32], starts_ms: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Returns the leader of each batch of a log, from its epoch and its window's start; -1 where unknown.
 
-        Legacy batches bear no epoch: they are the leader's where only one broker is known to have led.
+        A batch whose epoch had ended when its window began, because a clock is ahead or a host says so, is that of whoever
+        led by then: no broker bears load in windows in which it did not lead. Legacy batches bear no epoch: they are the
+        leader's where only one broker is known to have led.
         """
+        moments, begun = np.array([(-(2**63), -1), *self.begun.get((log.topic, log.topic_id, log.partition), ())]).T
+        by_then = begun[np.searchsorted(moments, starts_ms, side="right") - 1]
+        epochs = np.where(epochs < 0, epochs, np.maximum(epochs, by_then)).astype(np.int32)
         known = self.by_epoch.get((log.topic, log.topic_id, log.partition), {})
         distinct, place = np.unique(epochs, return_inverse=True)
         if known:
@@ -118,9 +132,10 @@ def make_batch_rows(
     kept = scanned.is_countable & scanned.is_committed & (event_time_ms >= 0) & settings.is_wanted(event_time_ms)
     headers, is_mine = scanned.headers, np.zeros(len(kept), np.bool_)
     is_mine[part] = True
-    leader_id = leaders.lead(log, headers.rows["partition_leader_epoch"][kept])[is_mine[kept]]  # by the newest of all
+    starts_ms = event_time_ms - event_time_ms % settings.window_ms
+    epochs = headers.rows["partition_leader_epoch"][kept]
+    leader_id = leaders.lead(log, epochs, starts_ms[kept])[is_mine[kept]]  # by the newest of all
     kept &= is_mine
-    event_time_ms = event_time_ms[kept]
     rows = headers.rows[kept]
     direct = ("base_offset", "last_offset", "magic", "producer_id", "producer_epoch", "base_sequence", "record_count")
     shared = {
@@ -131,7 +146,7 @@ def make_batch_rows(
     }
     columns: dict[str, NDArray[Any]] = {
         **{name: rows[name] for name in (*direct, "size_bytes", "position")},
-        "window_start": event_time_ms - event_time_ms % settings.window_ms,
+        "window_start": starts_ms[kept],
         "leader_id": leader_id,
         "leader_epoch": rows["partition_leader_epoch"],
         "codec": CODECS[headers.codec[kept]],

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.engines import SAIL
 from tests.lab.faults.action import FAULT, PLACES, kill_around_action
 from tests.lab.faults.bed import JOBS, ROOT, Bed, Outcome
-from tests.lab.faults.disks import fill_disks, forbid_writing, may_mount
+from tests.lab.faults.disks import AT_A_COMMIT, fill_at_commits, fill_disks, forbid_writing, may_mount
 from tests.lab.faults.kills import kill_runs, kill_whole_runs
 from tests.lab.faults.power import cut_power
 from tests.lab.faults.rivals import jump_clocks, kill_side_by_side, run_side_by_side
@@ -66,6 +66,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
             "SIGKILL": lambda: kill_runs(bed, options.kills, seed),
             FAULT: lambda: kill_around_action(bed, max(1, options.kills // 7), seed),
             "disk full": lambda: fill_disks(bed, options.tries, seed),
+            AT_A_COMMIT: lambda: fill_at_commits(bed),
             "read-only warehouse": lambda: forbid_writing(bed),
             "power cut": lambda: cut_power(bed, options.tries, seed),
             "two runs at once, same windows": lambda: run_side_by_side(bed, few, seed, same=True),
@@ -78,7 +79,7 @@ def plant_faults(bed: Bed, options: argparse.Namespace, before: dict[str, str]) 
     for fault, tries in faults.items():
         if options.only not in fault:
             continue
-        if fault in {"disk full", "read-only warehouse"} and not may_mount(bed.folder):
+        if fault in {"disk full", AT_A_COMMIT, "read-only warehouse"} and not may_mount(bed.folder):
             sys.stdout.write(f"{fault}: left out, file systems may not be mounted here\n")
             continue
         for number, (what, outcome) in enumerate(tries(), start=1):

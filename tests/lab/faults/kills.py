@@ -1,9 +1,10 @@
-"""SIGKILL at drawn moments of drawn jobs, twelve in a row, then a run left alone."""
+"""SIGKILL at drawn moments of drawn jobs, many in a row, then a run left alone."""
 
 from __future__ import annotations
 
 import random
 import time
+from itertools import count as count_from
 from typing import TYPE_CHECKING
 
 import psutil
@@ -12,13 +13,18 @@ from tests.lab.faults.bed import JOBS, STEPS, kill_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.lab.faults.bed import Bed, Child, Outcome
 
 KILLS_OF_A_TRY = 12
+WHOLE_KILLS_OF_A_TRY = 16
 VICTIMS = {"JVM": "SparkSubmit", "Python worker": "spark_daemon"}
 """What the command line of each holds."""
+AIMS = ("ingest", "a mail", "replay", "health", "raise", "gate")
+"""What tries begin before, in turn."""
 _AT_A_MAIL_S = 0.02
+_AFTER_INCIDENTS_S = 0.5
 _LOOK_S = 0.001
 
 
@@ -43,8 +49,8 @@ def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, .
         (folder / "marks.txt").unlink(missing_ok=True)
         since_s, child = time.time(), bed.start(folder, steps, hours=hours)
         bed.wait_for_step(child, folder)
-        while aimed_at == "raise" and bed.find_job(folder, since_s) == "health" and not child.poll():
-            time.sleep(_LOOK_S)
+        if aimed_at == "raise":
+            wait_for_incidents(bed, child, folder, since_s)
         wait(child, rng.uniform(0.0, 0.5 if aimed_at == "raise" else 1.0) * bed.durations_s[step])
         if child.kill():
             jobs.append(bed.find_job(folder, since_s))
@@ -52,24 +58,27 @@ def kill_once(bed: Bed, aimed_at: str, rng: random.Random) -> tuple[tuple[str, .
 
 
 def kill_whole_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str, ...], Outcome]]:
-    """As `kill_runs`, of an engine with a JVM: all its processes, the JVM only or a worker only, some as a mail arrives."""
-    rng, killed, aims = random.Random(seed), 0, ("ingest", "a mail", "replay", "health", "a mail", "gate")
-    for number in range(count):
+    """As `kill_runs`, of an engine with a JVM, until so many runs died with it and its workers; some lose only a part besides."""
+    rng, killed = random.Random(seed), 0
+    for number in count_from(rng.randrange(len(AIMS))):
         if killed >= count:
             return
-        aimed_at = aims[number % len(aims)]
-        step = "health" if aimed_at == "a mail" else aimed_at
+        aimed_at = AIMS[number % len(AIMS)]
+        step = "health" if aimed_at in {"a mail", "raise"} else aimed_at
         folder, arrived = bed.restore(step), len(bed.post.list_arrived())
         jobs: list[str] = []
         wrong: list[str] = []
-        for hours in range(KILLS_OF_A_TRY):
+        for hours in range(WHOLE_KILLS_OF_A_TRY):
             (folder / "marks.txt").unlink(missing_ok=True)
             since_s, child = time.time(), bed.start(folder, STEPS[STEPS.index(step) :], hours=hours)
             bed.wait_for_step(child, folder)
-            victim = "run" if aimed_at == "a mail" else rng.choice(("run", "run", *VICTIMS))
+            victim = "run" if aimed_at in {"a mail", "raise"} else rng.choice(("run",) * 6 + (*VICTIMS,))
             if aimed_at == "a mail":
                 wait_for_mail(bed, child)
                 wait(child, rng.uniform(0.0, _AT_A_MAIL_S))
+            elif aimed_at == "raise":
+                wait_for_incidents(bed, child, folder, since_s)
+                wait(child, rng.uniform(0.0, _AFTER_INCIDENTS_S))
             else:
                 wait(child, rng.random() * bed.durations_s[step])
             job = bed.find_job(folder, since_s)
@@ -77,10 +86,10 @@ def kill_whole_runs(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[str
                 jobs.append(f"{victim} killed in {job}")
                 wrong += judge_end(child)
             elif child.kill():
+                killed += 1
                 jobs.append(f"as a mail arrives, {job}" if aimed_at == "a mail" else job)
             if child.code == 0:
                 break  # nothing is left to disturb
-        killed += len(jobs)
         if jobs:
             outcome = recover(bed, arrived, jobs)
             outcome.lost += wrong
@@ -104,6 +113,12 @@ def wait_for_mail(bed: Bed, child: Child) -> None:
     """Waits until one more mail has arrived, or it ends."""
     have = len(bed.post.list_arrived())
     while len(bed.post.list_arrived()) == have and not child.poll():
+        time.sleep(_LOOK_S)
+
+
+def wait_for_incidents(bed: Bed, child: Child, folder: Path, since_s: float) -> None:
+    """Waits until incidents are written, or it ends."""
+    while bed.find_job(folder, since_s) != "raise" and not child.poll():
         time.sleep(_LOOK_S)
 
 
@@ -133,7 +148,7 @@ def judge_end(child: Child) -> list[str]:
 def recover(bed: Bed, arrived: int, jobs: list[str]) -> Outcome:
     """A run left alone; a kill that hits a delivery may repeat one mail once."""
     hits = sum(job.endswith("deliver") and "killed" not in job for job in jobs)
-    outcome = bed.recover(arrived, faults=hits, hours=KILLS_OF_A_TRY)
+    outcome = bed.recover(arrived, faults=hits, hours=WHOLE_KILLS_OF_A_TRY)
     if outcome.repeats > hits:
         outcome.doubled.append(f"{outcome.repeats} repeats, and {hits} kills of deliveries")
     return outcome

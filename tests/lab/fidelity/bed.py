@@ -71,6 +71,7 @@ def start_bed(
     *,
     version: str = BROKER_VERSION,
     racks: Sequence[str] = (),
+    classes: Path | None = None,
 ) -> Iterator[Bed]:
     """Brokers 0, 1, … that clients reach through the proxy only, for as long as the block lasts.
 
@@ -80,6 +81,7 @@ def start_bed(
         settings: Broker settings beyond the lab's own.
         version: Of the brokers.
         racks: Of each of them; none by default.
+        classes: A folder of classes that the settings name.
     """
     advertised = free_ports(broker_count)
     broker_ports = free_ports(broker_count)
@@ -92,6 +94,7 @@ def start_bed(
             version=version,
             settings=settings,
             racks=racks,
+            classes=classes,
             client_ports=broker_ports,
             advertised_ports=advertised,
         ) as cluster,

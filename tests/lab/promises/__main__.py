@@ -1,6 +1,7 @@
 """`make promises`: advice carried out on real clusters.
 
-`stages` (default) changes one setting after another on stamped traffic, `walk` goes a stranger's way in real time.
+`stages` (default) changes one setting after another on stamped traffic, `walk` goes a stranger's way in real time, `zones`
+carries out the plans of `what-if --zones` on brokers in racks.
 """
 
 import argparse
@@ -9,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 from tests.lab.bench.figures import write_between
-from tests.lab.promises import stages, walk
+from tests.lab.promises import stages, walk, zones
 
 
 def main() -> int:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("stages", "walk"), default="stages")
+    parser.add_argument("what", nargs="?", choices=("stages", "walk", "zones"), default="stages")
     parser.add_argument("tries", nargs="*", help="of the walk: 1 slow broker, 2 leaders, 3 heavy key (default: all)")
     parser.add_argument("--engine", choices=("spark", "sail"), default="spark", help="of the walk")
     parser.add_argument("--write", type=Path, metavar="FILE", help="paper to write the result into")
@@ -24,11 +25,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="promises-") as named:
         folder = arguments.folder or Path(named)
         folder.mkdir(exist_ok=True)
-        text = walk.run(folder, arguments.tries, arguments.engine) if arguments.what == "walk" else stages.run(folder)
+        if arguments.what == "walk":
+            text = walk.run(folder, arguments.tries, arguments.engine)
+        else:
+            text = (zones if arguments.what == "zones" else stages).run(folder)
     print(text)
     if arguments.write:
         argument = "--write" if arguments.what == "stages" else f"{arguments.what} --write"
-        write_between(arguments.write, argument, f"```text\n{text}\n```", word="promises")
+        shown = text if arguments.what == "zones" else f"```text\n{text}\n```"
+        write_between(arguments.write, argument, shown, word="promises")
     return 1 if "MISSES" in text else 0
 
 

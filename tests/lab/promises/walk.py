@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
@@ -212,13 +213,15 @@ def _first_screen(mail: EmailMessage) -> Iterator[str]:
 
 
 def _first_action(way: Walk, mail: EmailMessage) -> dict[str, Any]:
+    """The row behind *Do first*: that of the mail's window, as it was promised to whoever reads it."""
     broker = next(word for word in mail["Subject"].split() if word.isdigit())
+    window_start = datetime.fromisoformat(mail["X-Partition-Health-Window"])
     text = " ".join("\n".join(_first_screen(mail)).split())
-    rows = [row for row in way.rows(RECOMMENDATIONS) if row["rank"] == 1 and row["subject"] == f"broker {broker}"]
-    told = [row for row in rows if row["title"].replace("`", "") in text]
-    if not told:
-        raise LabError(f"no advice of rank 1 about broker {broker} stands in the mail:\n{text}")
-    return max(told, key=lambda row: row["window_start"])
+    for row in way.rows(RECOMMENDATIONS):
+        about = (row["rank"], row["subject"], row["window_start"]) == (1, f"broker {broker}", window_start)
+        if about and row["title"].replace("`", "") in text:
+            return row
+    raise LabError(f"no advice of rank 1 about broker {broker} in the mail's window stands in the mail:\n{text}")
 
 
 def _wait_for_end(way: Walk, action: dict[str, Any]) -> bool:

@@ -1,52 +1,38 @@
-"""Bytes between zones of a recorded pair, by the pipeline, by the proxy and by the brokers' own logs: equal to the byte.
+"""Bytes between zones of recorded pairs, by the pipeline, by the proxy and by the brokers' own logs: equal to the byte.
 
-`python -m tests.lab.rack_aware.between ARCHIVE...` prints all three for each archive of `make draw ARGS=--zones`.
+`make draw ARGS="--zones --between"` compares all three for each recording of `make draw ARGS=--zones`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.replay_inputs import read_inputs
-from pipeline.config.pipeline_config import Spark
-from pipeline.jobs import ingest, replay, score_health
-from pipeline.runs import plan_runs
-from pipeline.storage.engines import running_engine
-from pipeline.storage.window_status import trust_windows
 from pipeline.tables.gold import ZONE_TRAFFIC
 from tests.lab.archive import unpack
-from tests.lab.fidelity.pairs.pair import decode_pair
+from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, decode_pair
 from tests.lab.fidelity.pairs.record import name_client
-from tests.lab.fidelity.pairs.tables import name_zones
+from tests.lab.fidelity.pairs.tables import zones_of
+from tests.lab.rack_aware.judged import judge_capture
+from tests.lab.recording import say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Ends = tuple[str, str]
+HEAD = (
+    "| recording | producers in | leaders on brokers | produced between zones, of all | replicated between zones | proxy and logs |",
+    "|---|---|---|---|---|---|",
+)
 
 
 def measure_capture(capture: Path, folder: Path) -> tuple[dict[str, Counter[Ends]], Counter[str]]:
     """Bytes by kind and zones, as `gold.zone_traffic` has them, and produced bytes by how their zone is known."""
     manifest = json.loads((capture / "manifest.json").read_text())
-    pair = decode_pair(manifest["pair"])
-    arguments = argparse.Namespace(
-        paths=[capture / "brokers"], metrics=[str(capture / "scrapes")], candidates=None, seeds=1,
-        window=None, topics=[manifest["topic"]],
-    )  # fmt: skip
-    inputs = read_inputs(arguments)
-    config = name_zones(inputs.configure(folder), pair).model_copy(update={"candidates": ()})
-    (run,) = plan_runs(config, inputs.span, run_id="zones", now_ms=inputs.as_of_ms)
-    with running_engine(Spark(engine="sail"), app_name="zones") as spark:
-        ingest.run(spark, run)
-        trust_windows(run.warehouse, run.cluster_name, run.windows)
-        replay.run(spark, run, run.windows)
-        score_health.run(spark, run, run.windows)
+    run = judge_capture(capture, folder, [manifest["topic"]], zones_of(decode_pair(manifest["pair"])))
     found: dict[str, Counter[Ends]] = {"produce": Counter(), "replication": Counter()}
     sources: Counter[str] = Counter()
     for row in run.rows(ZONE_TRAFFIC):
@@ -72,22 +58,36 @@ def count_by_others(manifest: Mapping[str, Any]) -> dict[str, Counter[Ends]]:
     return found
 
 
-def main() -> int:
-    """Compares each archive; 1 where one differs."""
-    differs = False
-    for archive in map(Path, sys.argv[1:]):
+def compare_recordings(archives: Sequence[Path]) -> tuple[str, bool]:
+    """A table with a row for each recording, and whether all counts of all of them are equal."""
+    rows, are_equal = [*HEAD], True
+    for archive in archives:
         with tempfile.TemporaryDirectory(prefix="zones-") as place:
             capture = unpack(archive, Path(place) / "capture")
-            ours, sources = measure_capture(capture, Path(place) / "tables")
-            theirs = count_by_others(json.loads((capture / "manifest.json").read_text()))
-        differs |= ours != theirs
-        print(archive.name, "equal" if ours == theirs else "DIFFERS", dict(sources))
-        for kind in ours:
-            print(f"  {kind}: {dict(sorted(ours[kind].items()))}")
-            if ours[kind] != theirs[kind]:
-                print(f"  others say: {dict(sorted(theirs[kind].items()))}")
-    return int(differs)
+            manifest = json.loads((capture / "manifest.json").read_text())
+            ours, theirs = measure_capture(capture, Path(place) / "tables")[0], count_by_others(manifest)
+        if ours != theirs:
+            say(f"{archive.name}: we count {ours}, the proxy and the logs {theirs}")
+            are_equal = False
+        rows.append(_format_row(archive, manifest, ours, is_equal=ours == theirs))
+        say(rows[-1])
+    return "\n".join(rows), are_equal
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _format_row(
+    archive: Path, manifest: Mapping[str, Any], ours: Mapping[str, Counter[Ends]], *, is_equal: bool
+) -> str:
+    pair, side = decode_pair(manifest["pair"]), manifest["side"]
+    is_aware = any("client.rack" in client.config for client in pair.clients(side))
+    name = archive.name.removesuffix(f"-{side}{ENDING}").removeprefix("zones-")
+    keyed = "; some records have keys" if any(series.keyed_percent for series in pair.traffic) else ""
+    where = [f"{', '.join(pair.zones)}{keyed}", ",".join(map(str, pair.leaders))] if side == BEFORE else ["", ""]
+    between = {kind: sum(size for (near, far), size in of.items() if near != far) for kind, of in ours.items()}
+    cells = [
+        f"{name}, {'rack-aware' if is_aware else 'plain'}",
+        *where,
+        f"{between['produce']:,} of {ours['produce'].total():,}",
+        f"{between['replication']:,}" if pair.replicas > 1 else "one replica",
+        "equal" if is_equal else "**differ**",
+    ]
+    return f"| {' | '.join(cells)} |"

@@ -1,16 +1,25 @@
-"""Draws worlds and runs the ingest of each.
+"""Draws worlds and runs each: ingest, gates, health, mails.
 
-``python -m tests.lab.worlds [--count N] [--seed N]``: each world has a seed of its own, which makes it again; one that does not hold is
-printed with it, and the exit code is 1.
+``python -m tests.lab.worlds [--count N] [--seed N] [--engine spark|connect]``: each world has a seed of its own, which makes it
+again; one that does not hold is printed with it, and the exit code is 1. The sound world, which they are compared with, is run on Sail.
 """
 
 import argparse
+import resource
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pipeline.config.pipeline_config import Spark
+from pipeline.storage.engines import running_engine
+from tests.engines import SAIL
+from tests.integration.test_connect_server import connect_server
+from tests.lab.faults.disks import may_mount
 from tests.lab.worlds.oracle import SoundWorld
+
+_CLASSIC = {"master": "local[2]", "driver_memory": "1g"}
 
 
 def main() -> int:
@@ -18,23 +27,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.worlds", description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first world; the next ones follow")
+    parser.add_argument("--engine", default="sail", choices=("sail", "spark", "connect"))
     options = parser.parse_args()
     wrong, longest_s, ends = 0, 0.0, {}
-    with TemporaryDirectory() as folder:
-        sound = SoundWorld(Path(folder))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="worlds-")))
+        sound = SoundWorld(folder, may_mount=may_mount(folder))
+        settings = {"sail": SAIL, "spark": _CLASSIC}.get(options.engine)
+        if settings is None:
+            (folder / "server").mkdir()
+            settings = {"remote": stack.enter_context(connect_server(folder / "server"))}
+        spark = stack.enter_context(running_engine(Spark(**settings), app_name="worlds"))
         for seed in range(options.seed, options.seed + options.count):
             began_s = time.monotonic()
-            found = sound.run_hostile(seed)
+            found = sound.run_hostile(seed, spark)
             longest_s = max(longest_s, time.monotonic() - began_s)
             ends[found.end] = ends.get(found.end, 0) + 1
-            if not (seed + 1 - options.seed) % 50:
-                sys.stderr.write(f"{seed + 1 - options.seed} worlds\n")
+            if not (seed + 1 - options.seed) % 10:
+                sys.stderr.write(f"{seed + 1 - options.seed} worlds, {wrong} do not hold\n")
             for reason in found.wrong:
                 wrong += 1
                 sys.stdout.write(f"seed {seed} ({', '.join(found.faults)}): {reason}\n")
                 sys.stdout.flush()
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     said = ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
-    sys.stdout.write(f"{options.count} worlds: {said}; {wrong} do not hold; the longest took {longest_s:.1f} s\n")
+    sys.stdout.write(
+        f"{options.count} worlds: {said}; {wrong} do not hold; the longest took {longest_s:.1f} s, this process {peak_mib} MiB\n"
+    )
     return 1 if wrong else 0
 
 

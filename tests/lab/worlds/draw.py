@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.lab.fuzz.mutations import mutate
-from tests.unit.sources.collected.disks import NOW_MS
+from tests.unit.sources.collected.disks import DAY_MS, HOUR_MS, NOW_MS
 from tests.unit.sources.collected.test_landing import ODD_HOSTS, claim_all, pack, unpack
 
 ODD_VALUES = (
@@ -178,6 +179,40 @@ _IN_ITS_WAY = (
     AssertionError,
     pa.ArrowException,
 )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is not as usual around a run.
+
+    Attributes:
+        clock_ms: By how much the machine's clock is off.
+        zone: The machine's time zone, as `TZ` says it.
+        shown_in: The zone whose times mails show.
+        is_read_only: Whether the warehouse cannot be written at first.
+    """
+
+    clock_ms: int
+    zone: str
+    shown_in: str
+    is_read_only: bool
+
+
+_CLOCKS_MS = (0, 0, 0, 0, -365 * DAY_MS, -3 * DAY_MS, -2 * HOUR_MS, -1, 1, 40 * DAY_MS, 5000 * 365 * DAY_MS)
+_REPEATED = "AAA-1BBB-2,M3.1.0,M11.3.3/3"  # on the worlds' night: what is shown as 02:00 to 03:00 comes twice
+_SKIPPED = "AAA-1BBB-2,M11.3.3/1,M12.5.0"  # 01:00 to 02:00 never comes
+_ZONES = ("UTC", "UTC", _REPEATED, _SKIPPED, "Pacific/Kiritimati", "America/St_Johns")
+_READ_ONLY = 0.08
+
+
+def draw_surroundings(chance: random.Random) -> Surroundings:
+    """Draws what is around a run."""
+    return Surroundings(
+        clock_ms=chance.choice(_CLOCKS_MS),
+        zone=chance.choice(_ZONES),
+        shown_in=chance.choice(("UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia")),
+        is_read_only=chance.random() < _READ_ONLY,
+    )
 
 
 def make_hostile(chance: random.Random, host: Path) -> list[str]:

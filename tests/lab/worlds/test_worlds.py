@@ -5,6 +5,7 @@
 
 import pytest
 
+from tests.engines import sail
 from tests.lab.worlds.oracle import SoundWorld
 
 FOUND = (2747,)
@@ -18,5 +19,5 @@ def sound(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", [*range(8), *FOUND])
 def test_whatever_one_host_and_one_server_do_the_others_are_judged_rightly_or_not_at_all(sound, seed):
-    found = sound.run_hostile(seed)
+    found = sound.run_hostile(seed, sail())
     assert found.wrong == [], found.faults

@@ -63,6 +63,7 @@ def test_an_election_is_enough_where_leaders_are_not_the_preferred_ones():
     assert [(r.action, r.predicted_ratio, r.is_enough) for r in found] == [("elect_preferred", 1.0, True)]
     assert json.loads(found[0].election_json) == {"partitions": [{"topic": "orders", "partition": 0}]}
     assert found[0].reassignment_json is None
+    assert "The figure has no range: the load of these partitions stays with them" in found[0].text
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,7 @@ def test_where_the_load_follows_the_broker_a_plan_promises_nothing_and_is_never_
     assert plan.broker_ratios == {}
     assert "is not predicted: the load follows the broker" in plan.text
     assert "would be at" not in plan.text
+    assert "no range" not in plan.text
     assert plan.election_json is not None  # who wants to may
 
 
@@ -384,6 +386,7 @@ def test_heavy_keys_are_to_be_split_and_the_present_ones_set_a_floor():
     assert (action.action, action.title, action.is_enough) == ("rekey", "re-key orders: split its heaviest key", False)
     assert "spread evenly put the highest broker at 1.25x" in action.text
     assert "below 2.40x the mean: one key holds 40 %" in action.text
+    assert "The figure has no range: it holds if the new keys spread evenly." in action.text
 
 
 def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():

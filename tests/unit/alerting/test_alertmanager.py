@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, read_silences, render_alert
+from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, post_alert, read_silences, render_alert
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
-from pipeline.errors import DeliveryError
+from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.jobs import deliver_alerts
 from pipeline.jobs.raise_incidents.messages import queue_messages
 from pipeline.model.incident import incident_of
@@ -24,6 +24,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.alerting.examples import T0_MS, new_evidence
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
+from tests.unit.sources.http_servers import Answer, serving
 
 AWAY = Alertmanager(url="http://127.0.0.1:1", timeout_s=5)
 LABELS = alert_labels("demo", "broker_share", "broker 1")
@@ -180,6 +181,7 @@ NO_LISTS = [
     json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59-23:00"}]),
     json.dumps(["x"]),
     "1",
+    json.dumps([SILENCE | {"matchers": [MATCHER | {"value": f"(\\pL?){{{n}}}"} for n in range(1001)]}]),
 ]
 
 
@@ -191,6 +193,17 @@ def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypa
     )
     with pytest.raises(DeliveryError, match="Alertmanager alertmanager"):
         read_silences(AWAY)
+
+
+@pytest.mark.parametrize("address", ["mailto:a", "data:,x", "http://xn--a/"])
+@pytest.mark.parametrize("ask", [read_silences, lambda server: post_alert(b"[{}]", server, now_ms=T0_MS)])
+def test_a_redirect_to_no_address_is_an_error_of_that_server(ask, address):
+    found = Answer(status=302, headers={"Location": address})
+    with (
+        serving({"/api/v2/silences": found, "/api/v2/alerts": found}) as site,
+        pytest.raises(UnusableServerError, match="Alertmanager alertmanager"),
+    ):
+        ask(Alertmanager(url=site.url, timeout_s=5))
 
 
 def test_the_incidents_of_a_message_are_read_from_the_keys_of_its_changes():

@@ -17,7 +17,7 @@ from tests.unit.alerting.rendered_mail import Reader, html_of, render, text_of
 ANSWERS_WHEN_NEW = [
     "Broker 1 carries 55.0 % of the bytes, 33.3 % would be fair (1.65x, limit 1.20x)",
     "Since 2026-11-21 09:04 UTC (3 minutes), in 3 of the last 4 windows",
-    "Why partition skew, most in topic orders",
+    "Why its partitions get more than others of their topics, most in topic orders",
     "Effect producers wait 23 ms for it, 2.1 ms for the others",
     "Do first set linger.ms=5 on producers of orders",
     "Predicted share then 35.0 % [34.0, 37.0], enough to resolve it",

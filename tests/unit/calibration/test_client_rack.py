@@ -9,6 +9,7 @@ from pipeline.calibration.partitioner.baseline import identify_baseline
 from pipeline.calibration.partitioner.client_rack import find_client_rack
 from pipeline.calibration.partitioner.clients import Bounds, SwitchRule, choose_client
 from pipeline.calibration.partitioner.settings import Setting
+from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from tests.simulated_sessions import make_scenario, record_session
 
@@ -98,6 +99,25 @@ def test_a_rack_that_leads_one_partition_needs_bytes():
     assert find_client_rack(few, batches.select(slice(0, 20)), led) == ""
     keyed = replace(traffic, key_index=np.zeros(len(traffic), np.int32), keys=np.zeros(1, np.int64))
     assert find_client_rack(keyed, batches, led) == ""
+
+
+@pytest.mark.parametrize(
+    ("family", "is_named"), [("java-compatible", True), ("librdkafka-consistent", False), (None, False)]
+)
+@pytest.mark.parametrize("rack", RACKS)
+def test_keys_of_java_s_hash_leave_a_rack_that_leads_one_partition(rack, family, is_named):
+    """Every third record has a key and lies anywhere. A key that is missing, hashed as an empty one, goes to partition 0."""
+    traffic, batches = record(leaders=(0, 1, 2), config={"client.rack": rack})
+    numbers = np.arange(len(traffic))
+    has_key = numbers % 3 == 0
+    mixed = replace(
+        traffic,
+        key_index=np.where(has_key, 0, NO_KEY).astype(np.int32),
+        keys=np.zeros(1, np.int64),
+        partition=np.where(has_key, numbers % 9 // 3, traffic.partition).astype(traffic.partition.dtype),
+    )
+    found = identify_baseline(mixed, batches, 3, racks=dict(enumerate(RACKS)), key_family=family)
+    assert (found.strategy == AWARE) == (is_named and rack != "a")
 
 
 def test_a_configured_rack_aware_producer_has_a_rack_or_any(aware):

@@ -1,6 +1,7 @@
 """`replay`: what the command's options become, and the text."""
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,12 @@ def test_a_candidate_that_cannot_be_is_named(tmp_path):
     )  # fmt: skip  # fields of a value, several a line
     with pytest.raises(ConfigError, match=r"candidates\.0\.brokers\.1\.delay"):
         inputs.configure(tmp_path)
+
+
+def test_it_runs_on_sail_where_that_is_installed(tmp_path):
+    span = TimeWindow(START_MS, START_MS + 60_000)
+    inputs = ReplayInputs((tmp_path,), (), DEFAULT_CANDIDATES, 1, (), span, 60_000, span.end_ms)
+    assert (inputs.configure(tmp_path).spark.engine == "sail") == (find_spec("pysail") is not None)
 
 
 def test_the_span_is_that_of_the_topics_records(tmp_path):

@@ -36,7 +36,7 @@ def config(tmp_path):
     ],
 )
 def test_a_cluster_that_fails_stops_no_other(config, raised, kind):
-    def fail_in_two(_spark, run):
+    def fail_in_two(_spark, run, _begin):
         if run.cluster_name == "two":
             raise raised
         return StepReport(verdict=run.cluster_name)

@@ -102,6 +102,7 @@ def taken_over(*, since=14, led_again=None):
     return [LedSpan(A, 7, 2, 0, 12), LedSpan(A, 8, 1, since, 60), *again]
 
 
+UNASKED = [LedSpan(A, 7, -1, 0, 12), LedSpan(A, 8, 1, 14, 60)]
 SAMPLED = {1: range(0, 70, 5), 2: [1, 11, 46, 51, 56, 61, 66]}
 """Broker 2's exporter answers nothing from 11 to 46, broker 1's does."""
 
@@ -118,7 +119,11 @@ SAMPLED = {1: range(0, 70, 5), 2: [1, 11, 46, 51, 56, 61, 66]}
         ({1: range(0, 70, 5), 2: range(1, 70, 5)}, taken_over(), (), []),  # leaders moved, the broker was there
         ({1: [0, 60], 2: [1, 61]}, taken_over(), (), []),  # nobody was scraped
         ({**SAMPLED, 2: [1, 11]}, taken_over(), (), [(14, 65, None)]),  # not back yet
-        (SAMPLED, taken_over(), ((25, True), (50, False)), [(14, 25, 50)]),  # known by an answer already
+        (SAMPLED, taken_over(), ((25, True), (50, False)), [(14, 45, 46)]),  # an answer says so, samples how long
+        (SAMPLED, UNASKED, (), [(14, 45, 46)]),  # nobody had been asked who led before
+        (SAMPLED, UNASKED, ((25, True),), [(14, 45, 46)]),
+        (SAMPLED, [*UNASKED, LedSpan(B, 9, 2, 20, 60)], (), []),  # another's partition moved: this one leads
+        (SAMPLED, [LedSpan(A, 7, 3, 0, 12), LedSpan(A, 8, -1, 14, 60)], (), []),  # who took over is not known either
     ],
 )
 def test_samples_that_stay_away_while_others_take_over_are_an_outage(sampled, spans, answers, found):

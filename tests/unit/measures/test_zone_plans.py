@@ -78,6 +78,15 @@ def test_leaders_go_to_the_zone_that_most_bytes_come_from_while_brokers_can_bear
     ]
 
 
+def test_leaders_that_must_change_places_do_so_when_there_is_room():
+    """The largest saving, of partition 0, waits until partition 1 has left broker 2."""
+    loads = loads_of({0: {"b": 50.0}, 1: {"a": 40.0}, 2: {"c": 10.0}, 3: {"c": 35.0}})
+    partitions = loads.with_loads([part(0, 1), part(1, 2), part(2, 2), part(3, 3)])
+    planned = lead_near_producers(partitions, BROKERS, loads, target_ratio=2.0)
+    assert [one.leader_id for one in planned] == [2, 1, 3, 3]
+    assert sum_between_zones(planned, loads, RACKS).produce == 0
+
+
 def test_a_replica_out_of_sync_is_not_made_leader():
     loads = loads_of({0: {"b": 90.0}})
     partitions = loads.with_loads([part(0, 1, in_sync=(1, 3))])

@@ -53,6 +53,8 @@ def serving(answers, *, certificate=None):
             self.wfile.write(answer.body[: len(answer.body) - answer.cut])
             self.close_connection = bool(answer.cut)
 
+        do_POST = do_GET  # noqa: N815 - http.server's name
+
         def log_message(self, *_):
             pass
 

@@ -1,7 +1,9 @@
 """Bytes between zones. Oracle: sums by hand of made-up traffic; whatever is drawn, sums reconcile to the byte."""
 
 import datetime as dt
+from itertools import cycle
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.config.sections import Zones
 from pipeline.model.window import HOUR_MS
 from pipeline.tables.gold import ZONE_TRAFFIC
-from pipeline.transforms.zone_traffic import MOST_ASSUMED_ZONES, WindowZones, measure_zone_traffic
+from pipeline.transforms.zone_traffic import MOST_ASSUMED_ZONES, WindowZones, list_zone_loads, measure_zone_traffic
 
 START = dt.datetime(2026, 11, 24, 6, tzinfo=dt.UTC)
 TEXT, NUMBER = pl.String, pl.Int64
@@ -30,13 +32,14 @@ STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUM
 RACKS = {1: "a", 2: "b", 3: "c"}
 
 
-def measure(led, *, sent=(), sessions=(), replicas=(), racks=RACKS, members=(), selector="", **zones):
-    """Rows as (kind, from, to, source, bytes); `led`: (partition, leader, bytes) of one topic."""
+def make_window(led, *, sent=(), sessions=(), keyless=10, replicas=(), racks=RACKS, members=(), selector="", **zones):
+    """`led`: (partition, leader, bytes) of one topic; `keyless`: of ten records of each session."""
     given = Zones(**zones)
-    window = WindowZones(
+    of_ten = cycle(np.atleast_1d(keyless).tolist())
+    return WindowZones(
         traffic=pl.DataFrame([("t", "", *row) for row in led], {**LED, "size_bytes": NUMBER}, orient="row"),
         sent=pl.DataFrame([("t", "", *row) for row in sent], SENT, orient="row"),
-        sessions=pl.DataFrame([("t", "", *row, 10, 10) for row in sessions], SESSIONS, orient="row"),
+        sessions=pl.DataFrame([("t", "", *row, 10, next(of_ten)) for row in sessions], SESSIONS, orient="row"),
         state=pl.DataFrame([("t", "", *row) for row in replicas], STATE, orient="row"),
         brokers=[
             {"broker_id": broker_id, "rack": rack, "configs": [("replica.selector.class", selector)]}
@@ -48,7 +51,11 @@ def measure(led, *, sent=(), sessions=(), replicas=(), racks=RACKS, members=(), 
         weights=given.weights,
         price_per_gb=given.price_per_gb,
     )
-    rows = measure_zone_traffic(window, START, HOUR_MS).to_pylist()
+
+
+def measure(led, **given):
+    """Rows as (kind, from, to, source, bytes)."""
+    rows = measure_zone_traffic(make_window(led, **given), START, HOUR_MS).to_pylist()
     assert all(row["size_bytes"] > 0 and row["window_start"] == START for row in rows)
     return rows
 
@@ -118,6 +125,42 @@ def test_a_broker_without_a_rack_and_one_that_is_renamed():
     }
     renamed = brief(measure([(0, 1, 100)], racks={1: "a"}, brokers={1: "zone-a"}))
     assert renamed == {("produce", "zone-a", "zone-a", "assumed"): 100}
+
+
+def load(led, keyed=(), **given):
+    """Bytes, and those without a key, by partition and zone; `keyed`: (partition, part of its bytes)."""
+    schema = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "keyed_ratio": pl.Float64}
+    ratios = pl.DataFrame([("t", "", *row) for row in keyed], schema, orient="row")
+    loads = list_zone_loads(make_window(led, **given), ratios)
+    return {
+        (partition, zone): (size, pytest.approx(loads.keyless["t", partition][zone]))
+        for (_, partition), of in loads.sent.items()
+        for zone, size in of.items()
+    }
+
+
+def test_keys_lie_where_they_were_read():
+    """Producer 7 in b has a heavy key in partition 0 alone, producer 8 in a has no keys."""
+    given = {
+        "sent": [(0, 1, 7, 0, 60), (0, 1, 8, 0, 40), (1, 2, 7, 0, 60), (1, 2, 8, 0, 40)],
+        "sessions": [(7, 0, "b", "client"), (8, 0, "a", "client")],
+        "keyless": [5, 10],
+    }
+    led = [(0, 1, 100), (1, 2, 100)]
+    assert load(led, [(0, 0.55), (1, 0.05)], **given) == {
+        (0, "b"): (60, 5),
+        (0, "a"): (40, 40),
+        (1, "b"): (60, 55),
+        (1, "a"): (40, 40),
+    }
+    # records were not read: as many of its bytes as of its records, in every partition
+    assert load(led, **given)[0, "b"] == (60, 30)
+    # more keyed bytes than that producer sent there: no more than all
+    assert load(led, [(0, 0.9)], **given)[0, "b"] == (60, 0)
+
+
+def test_keys_of_producers_that_nothing_tells():
+    assert load([(0, 1, 90)], [(0, 0.5)]) == {(0, zone): (30, 15) for zone in "abc"}
 
 
 MEMBER = {"topic": "t", "partition": 0, "client_id": "app", "client_host": "/10.1.0.3"}

@@ -10,6 +10,7 @@ recording, so that archives which are too large to be committed can be left out.
 ``--again FOLDER`` replays archives that were recorded before, both ways and not blind, and writes nothing but what it prints.
 ``--directions``, ``--ranges`` and ``--baseline`` read the first sights alone: the first lists the wrong directions in them, the
 second what ranges would need to hold nine figures of ten, the third holds shares against the forecast that nothing changes.
+``--zones --between`` compares bytes between zones with what a proxy and the brokers' logs say.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tests.lab.fidelity.record import describe_bed, warm_up
 from tests.lab.fidelity.settings import NEWEST
 from tests.lab.process import LabError
 from tests.lab.rack_aware import law as zones
+from tests.lab.rack_aware.between import compare_recordings
 from tests.lab.recording import say
 
 if TYPE_CHECKING:
@@ -72,6 +74,13 @@ def main() -> int:
         wanted = [sight for sight in sights if not arguments.ranges or sight.parent.name in arguments.ranges]
         print(format_changes(sights) if arguments.directions else format_ranges(wanted))
         return 0
+    if arguments.between:
+        archives = sorted(arguments.folder.glob(f"*/*{ENDING}"), key=lambda path: path.name.replace(BEFORE, ""))
+        text, are_equal = compare_recordings(archives)
+        print(text)
+        if arguments.write:
+            write_between(arguments.write, "--zones --between", text, word="draw")
+        return 0 if are_equal else 1
     if arguments.again:
         judge_again(arguments.again, arguments.seeds, arguments.only)
         return 0
@@ -108,6 +117,9 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help=f"of the parts (default: {FOLDER}, with --zones {ZONES})")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table of all parts into this paper")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="only judge a folder's archives, not blind")
+    parser.add_argument(
+        "--between", action="store_true", help="with --zones, only bytes between zones beside the proxy's and the logs'"
+    )
     parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
     parser.add_argument("--baseline", action="store_true", help="only shares beside the forecast that nothing changes")
     parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")

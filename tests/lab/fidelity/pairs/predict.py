@@ -97,6 +97,8 @@ DEFAULT_LINGER_MS = {OLD: "0", MIDDLE: "0", NEW: "5", NEWEST: "5"}
 def write_candidates(file: Path, client: Client) -> Path:
     """The candidates file that asks for one client, its own defaults spelled out: settings in use are kept elsewhere."""
     defaults = {"linger.ms": DEFAULT_LINGER_MS[client.version], "batch.size": "16384"}
+    if client.version == NEWEST:
+        defaults["partitioner.rack.aware"] = "false"
     config = {name: value for name, value in (defaults | client.config).items() if name != "client.rack"}
     named = {"name": CANDIDATE, "client": client.version, "config": config}
     file.write_text(yaml.safe_dump({"candidates": [named]}))

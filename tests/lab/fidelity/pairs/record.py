@@ -124,7 +124,7 @@ def record_side(stage: Stage, pairs: Sequence[Pair], side: str) -> list[Path]:
     meter, started = CpuMeter(stage.bed), time.monotonic()
     archives = []
     try:
-        played = _play(stage.bed, runs)
+        played = play(stage.bed, runs)
         requests = stage.root / "requests.tsv"
         stage.bed.proxy.write_requests(requests)
         measured = Measured(time.monotonic() - started, meter.foreign_cpu_s(), sum_batch_bytes(requests))
@@ -142,7 +142,7 @@ def record_side(stage: Stage, pairs: Sequence[Pair], side: str) -> list[Path]:
 def _keep(stage: Stage, run: Run, start_ms: int, measured: Measured) -> None:
     """Copies what lies on disk, and writes the manifest."""
     pair, bed = run.pair, stage.bed
-    _copy_logs(bed, run)
+    copy_logs(bed, {run.topic: pair.leaders}, run.capture, with_metadata=bool(pair.racks))
     (run.capture / "tools").mkdir()
     described_topic = bed.cluster.run_tool("kafka-topics", "--describe", "--topic", run.topic)
     (run.capture / "tools/topics-describe.txt").write_text(described_topic)
@@ -196,7 +196,7 @@ def name_client(pair: Pair, number: int) -> str:
     return f"{pair.name}-{number}" if pair.racks else f"load-{number}"
 
 
-def _play(bed: Bed, runs: Sequence[Run]) -> list[tuple[Run, int]]:
+def play(bed: Bed, runs: Sequence[Run]) -> list[tuple[Run, int]]:
     """Starts all clients, watches their exporters while they send, and ends them; those without a failure, and their start."""
     ports = iter(free_ports(sum(len(run.pair.traffic) for run in runs)))
     bed.plan_delays((), 0)
@@ -272,27 +272,36 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
     return start_client(f"load-{number}", client.version, arguments, place / "output.log")
 
 
-def _copy_logs(bed: Bed, run: Run) -> None:
-    """The topic's partitions, where they lie, once the brokers' checkpoints know all of their records."""
+def copy_logs(bed: Bed, leaders: Mapping[str, Sequence[int]], capture: Path, *, with_metadata: bool) -> None:
+    """Topics' partitions, where they are led, once the brokers' checkpoints know all of their records.
+
+    Args:
+        bed: Where they lie.
+        leaders: Of each partition, by topic.
+        capture: Where `brokers` goes.
+        with_metadata: The metadata log of broker 0 too: it has the brokers' racks.
+    """
     sleep_until(read_clock_ms() + 4 * CHECKPOINT_MS)
     for broker in bed.cluster.brokers:
-        target = run.capture / f"brokers/{broker.node_id}"
+        target = capture / f"brokers/{broker.node_id}"
         target.mkdir(parents=True)
         shutil.copy2(broker.log_directory / "meta.properties", target)
-        if run.pair.racks and broker.node_id == 0:  # brokers' racks
+        if with_metadata and broker.node_id == 0:
             shutil.copytree(broker.log_directory / METADATA, target / METADATA)
             for index in (target / METADATA).glob("*index"):
                 _cut_index(index)
         written = (broker.log_directory / CHECKPOINT).read_text().splitlines()
         version, _, *entries = written or ("0", "0")  # a broker that never had a partition has not written it
-        own = [entry for entry in entries if entry.rsplit(" ", 2)[0] == run.topic]
+        own = [entry for entry in entries if entry.rsplit(" ", 2)[0] in leaders]
         (target / CHECKPOINT).write_text("\n".join([version, str(len(own)), *own, ""]))
-        for partition, leader in enumerate(run.pair.leaders):
-            if leader == broker.node_id:
-                source = bed.log_directory(run.topic, partition, leader)
-                shutil.copytree(source, target / source.name)
-                for index in (target / source.name).glob("*index"):
-                    _cut_index(index)
+        led = [
+            (topic, number) for topic, of in leaders.items() for number, one in enumerate(of) if one == broker.node_id
+        ]
+        for topic, partition in led:
+            source = bed.log_directory(topic, partition, broker.node_id)
+            shutil.copytree(source, target / source.name)
+            for index in (target / source.name).glob("*index"):
+                _cut_index(index)
 
 
 def _cut_index(index: Path) -> None:

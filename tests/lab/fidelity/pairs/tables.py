@@ -171,8 +171,12 @@ def _without_rack(client: Client) -> Client:
     return replace(client, config={name: value for name, value in client.config.items() if name != "client.rack"})
 
 
+def zones_of(pair: Pair) -> Zones:
+    """The section `zones` with the zone of each producer, by its `client.id`."""
+    return Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
+
+
 def name_zones(config: PipelineConfig, pair: Pair) -> PipelineConfig:
     """The configuration with the zone of each producer, by its `client.id`."""
-    zones = Zones(clients={name_client(pair, number): zone for number, zone in enumerate(pair.zones)})
-    clusters = {name: cluster.model_copy(update={"zones": zones}) for name, cluster in config.clusters.items()}
+    clusters = {name: cluster.model_copy(update={"zones": zones_of(pair)}) for name, cluster in config.clusters.items()}
     return config.model_copy(update={"clusters": clusters})

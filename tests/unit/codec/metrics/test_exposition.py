@@ -148,3 +148,12 @@ def test_real_pages(capture_folder, folder):
         assert 0 < len(known.series) < len(expected)
         named = {form.metric.name for form in FORMS}
         assert all(series.name in named or series.name.startswith(KEPT_PREFIXES) for series in chosen.series)
+
+
+@pytest.mark.timeout(300, method="thread")  # the pattern's engine hears no signal
+@pytest.mark.parametrize("head", ["kafka_brokers", "kafka_brokers 1", 'kafka_brokers{a="b"', "kafka_brokers "])
+@pytest.mark.parametrize("filler", [" ", "1", '"', ",", "\\"])
+def test_a_line_of_two_megabytes_takes_no_longer_than_short_ones(head, filler):
+    """Hours where the pattern tries each way to share the blanks."""
+    page = ExpositionReader().read(f"{head}{filler * 2_000_000}!\n")
+    assert len(page.bad_lines) == 1

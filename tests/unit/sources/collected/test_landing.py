@@ -5,6 +5,7 @@ A cluster of three brokers, each collected on its own host; then one host's fold
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -207,7 +208,7 @@ def test_two_hosts_that_say_they_are_one_broker_are_named(config, landing, tmp_p
     run_collector(config, disks[0], landing, host="another")
     tell(landing, "another", *own_partitions())
     (doubt,) = read_landing(landing).collected.doubts
-    assert doubt.startswith("another, broker-1 say they hold the same logs of broker 1: delete the folder")
+    assert doubt.startswith("another, broker-1 say they are broker 1: delete the folder")
     assert read_offsets(config, landing) == ALL_OFFSETS
 
 
@@ -368,13 +369,37 @@ def multiply(part):
             writer.write_table(many)
 
 
-def lengthen(part):
+def lengthen(part, groups=1):
     """A name of a million characters in every row."""
+    rows, count = pq.read_table(part), 4_000 // groups
+    names = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), ["x" * 1_000_000])
+    many = rows.slice(0, 1).take(pa.array([0] * count))
+    many = many.set_column(many.column_names.index("topic"), "topic", names)
+    with pq.ParquetWriter(part, many.schema, compression="zstd", store_schema=False) as writer:
+        for _ in range(groups):
+            writer.write_table(many)
+
+
+def widen(part):
+    """Columns that no collector writes, of one value."""
     rows = pq.read_table(part)
-    names = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int32()), ["x" * 1_000_000])
-    many = rows.slice(0, 1).take(pa.array([0] * 4_000))
-    place = many.column_names.index("topic")
-    pq.write_table(many.set_column(place, "topic", names), part)
+    for number in range(300):
+        rows = rows.append_column(f"x{number}", pa.repeat(pa.scalar(7, pa.int64()), len(rows)))
+    pq.write_table(rows, part)
+
+
+def put_value(name, value, kind="batches"):
+    """Writes one value into a column of all rows of some part of a kind."""
+
+    def act(part):
+        part = next(part.parent.glob(f"*{kind}*"))
+        rows = pq.read_table(part)
+        place = rows.column_names.index(name)
+        values = pa.array([value] * len(rows), rows.schema.field(name).type)
+        pq.write_table(rows.set_column(place, name, values), part)
+        return part
+
+    return act
 
 
 @pytest.mark.parametrize(
@@ -384,16 +409,31 @@ def lengthen(part):
         (multiply, {}, "its manifest says"),
         (multiply, {"row_count": 20_000_000}, "a collector writes at most"),
         (lengthen, {"row_count": 4_000}, "its texts take more than"),
+        (partial(lengthen, groups=8), {"row_count": 4_000}, "its texts take more than"),
+        (widen, {}, "other columns than a collector writes"),
+        (put_value("base_offset", -1), {}, "base_offset is not within 0 to"),
+        (put_value("last_offset", None), {}, "last_offset is missing in some rows"),
+        (put_value("size_bytes", 2**62), {}, "size_bytes is not within -1 to"),
+        (put_value("last_offset", None, "summaries"), {}, "last_offset is missing in some rows"),
+        (put_value("first_offset", -1000, "summaries"), {}, "first_offset is not within 0 to"),
+        (put_value("max_timestamp_ms", None, "summaries"), {}, "max_timestamp_ms is missing in some rows"),
+        (put_value("batch_count", 2**63 - 1, "summaries"), {}, "batch_count is not within -1 to"),
+        (put_value("window_start_ms", 2**62, "summaries"), {}, "window_start_ms is not within 0 to"),
+        (put_value("row_kind", "held", "summaries"), {}, "rows of a kind that no collector writes"),
+        (put_value("minute_start_ms", 2**62, "arrivals"), {}, "minute_start_ms is not within 0 to"),
+        (put_value("timestamp_type", None, "arrivals"), {}, "timestamp_type is missing in some rows"),
+        (put_value("record_count", None, "keys"), {}, "record_count is missing in some rows"),
     ],
-    ids=["zeros", "more rows than said", "more rows than collected at once", "long texts"],
 )
 def test_a_rotten_part_stops_no_other_and_is_named_once(config, tmp_path, act, said, reason):
     landing = StoredFolder(str(tmp_path / "landing"))
     make_three(config, landing, tmp_path)
     (part,) = (tmp_path / "landing/broker-3/parts").glob("*batches*")
-    act(part)
+    changed = act(part)
+    part = changed if isinstance(changed, Path) else part
     say(landing, "broker-3", part, size_bytes=part.stat().st_size, **said)
-    assert read_offsets(config, landing) == {0: ALL_OFFSETS[0], 1: ALL_OFFSETS[1]}
+    without = {2} if "batches" in part.name else set()
+    assert read_offsets(config, landing) == {key: ALL_OFFSETS[key] for key in {0, 1, 2} - without}
     reading = read_landing(landing)
     found = read_summaries(config, landing, reading)
     (problem,) = [row for row in found if row["row_kind"] == "problem"]

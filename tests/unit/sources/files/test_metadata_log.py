@@ -8,7 +8,7 @@ import pytest
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import StateSubject
 from pipeline.model.log import Record
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.cluster_reading import iter_availability, read_cluster
 from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_states
 from pipeline.sources.files.cluster_state import read_cluster_history
@@ -89,6 +89,14 @@ def test_a_batch_that_is_damaged_takes_away_everything_since_the_one_before(tmp_
     history, _ = read_cluster_history(discover_logs([folder]))
     ((at_ms, subjects, _),) = history.unread
     assert (at_ms, subjects) == (5, {*StateSubject})
+
+
+@pytest.mark.parametrize("at_ms", [-1, LATEST_MS + 1, (1 << 63) - 1])
+def test_a_batch_at_a_time_that_no_calendar_holds_is_none(tmp_path, at_ms):
+    folder = write_log(tmp_path, (5, REGISTER), (at_ms, TOPIC))
+    history, _ = read_cluster_history(discover_logs([folder]))
+    ((since_ms, subjects, _),) = history.unread
+    assert (since_ms, subjects) == (5, {*StateSubject})
 
 
 def test_the_torn_end_of_a_log_that_is_written_takes_nothing_away(tmp_path):

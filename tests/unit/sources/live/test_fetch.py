@@ -1,15 +1,24 @@
 """How a range is fetched where a broker refuses an offset. Oracle: the replies as written here, what Kafka's codes mean."""
 
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
+from pipeline.model.log import Record
+from pipeline.model.window import TimeWindow
 from pipeline.sources.live.fetch import BY_NAME_VERSION, FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.range_scan import RangeTask
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.scan_settings import ScanSettings
+from tests.batches import START_MS, make_batch
 
 OUT_OF_RANGE, NOT_ENOUGH_REPLICAS = 1, 19
+HOUR = TimeWindow(START_MS - START_MS % 3_600_000, START_MS - START_MS % 3_600_000 + 3_600_000)
 READ = FetchRead(
     topic="t", topic_id="", partition=0, leader_id=1, start_offset=10, end_offset=30, is_first=True, is_last=True,
     size_bytes=1000,
@@ -59,3 +68,43 @@ def test_a_broker_that_refuses_ends_the_reading():
     found, state = read(Broker(0, NOT_ENOUGH_REPLICAS))
     assert (found, state.lost) == ([], [])
     assert state.stopped.startswith("the broker refuses: ")
+
+
+class EndlessLog(Broker):
+    """Names no end: each request is answered with one more batch of a mebibyte."""
+
+    batch = make_batch([Record(offset=0, timestamp_ms=START_MS, key=b"k", value=bytes(1 << 20))])
+
+    def send(self, request, leader_id):
+        offset = request.topics[0].partitions[0].fetch_offset
+        row = SimpleNamespace(partition_index=0, error_code=0, records=offset.to_bytes(8, "big") + self.batch[8:])
+        topic = SimpleNamespace(topic="t", partitions=[row])
+        return SimpleNamespace(error_code=0, version=BY_NAME_VERSION, responses=[topic])
+
+
+def test_a_log_without_an_end_is_read_in_stretches_and_given_up():
+    settings = ScanSettings(as_of_ms=START_MS + 1, span=HOUR, window_ms=HOUR.duration_ms, max_distinct_keys=10)
+    endless = replace(READ, end_offset=1 << 62, size_bytes=40 << 20)
+    pieces = list(
+        RangeTask((endless,), settings, LeaderEpochs({}, {}), None, None)._read(EndlessLog(0), endless, set())
+    )
+    batches = [piece.rows.num_rows for piece in pieces if piece.kind is Kind.BATCHES]
+    assert (max(batches), len(batches)) == (
+        128,
+        3,
+    )  # a stretch is of 128 MiB; 4 times 40 MiB are granted, and a stretch
+    reasons = [row["reason"] for piece in pieces if piece.kind is Kind.SUMMARIES for row in piece.rows.to_pylist()]
+    (said,) = [reason for reason in reasons if reason and "bytes that the leader named" in reason]
+    assert said.startswith("offsets ")
+    assert f"to {(1 << 62) - 1} were not read" in said
+
+
+def test_a_broker_that_drips_is_given_up(monkeypatch):
+    """Each answer comes within `read_timeout`, and brings ten bytes."""
+    clock = iter(range(0, 10_000, 4))
+    monkeypatch.setattr("pipeline.sources.live.fetch.time.monotonic", lambda: next(clock))
+    state = FetchState(0)
+    for _ in iter_replies(Broker(0), replace(READ, start_offset=0, end_offset=1 << 62), state, set()):
+        state.next_offset += 10
+    assert state.stopped.startswith("broker 1 sent ")
+    assert state.stopped.endswith(" bytes in 104 s")

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.config.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources.metrics.http_text import HttpReader, shown
+from pipeline.sources.metrics.http_text import MOST_TIMEOUTS, HttpReader, shown
 from tests.lab.process import free_ports
 from tests.unit.sources.http_servers import Answer, answering, make_certificate, serving
 
@@ -44,6 +44,8 @@ def refusal(url, pauses=None, **access):
         (Answer(status=302, headers={"Location": "file:///etc/passwd"}), ["file://", "not a web address"]),
         (Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}), ["169.254.169.254", "refused"]),
         (Answer(status=302, headers={"Location": "/metrics"}), ["more than 3 redirects"]),
+        (Answer(status=302, headers={"Location": "mailto:a"}), ["no address"]),
+        (Answer(status=302, headers={"Location": "data:,x"}), ["no address"]),
     ],
     ids=lambda value: None if isinstance(value, Answer) else value[0],
 )
@@ -180,6 +182,20 @@ def test_an_answer_has_one_deadline_however_it_drips(first, dripped):
     assert said == (
         f"{url}/metrics: no whole answer within 0.3 s: is the server there, or does it need a larger access.timeout_s?"
     )
+
+
+def test_a_server_that_is_always_slow_is_asked_no_more_and_others_are():
+    with answering(forever=(b"",)) as slow, serving({"/metrics": Answer(PAGE)}) as fine:
+        access = HttpAccess(timeout_s=0.1, attempts=1)
+        with HttpReader(access, lambda _: None) as http:
+            said = []
+            for page in range(MOST_TIMEOUTS + 2):
+                with pytest.raises(InputError) as error:
+                    http.read(f"{slow}/metrics?page={page}")
+                said.append(str(error.value))
+            assert "no whole answer within 0.1 s" in said[0]
+            assert "its answers took 2 s together: the rest is not asked for" in said[-1]
+            assert http.read(f"{fine.url}/metrics").text == PAGE
 
 
 def squeeze(data, bits):

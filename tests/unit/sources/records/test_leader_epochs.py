@@ -35,11 +35,13 @@ def history(*states, source=CLUSTER_METADATA):
     )
 
 
-def lead(leaders, epochs, topic_id="id"):
+def lead(leaders, epochs, topic_id="id", starts_ms=()):
     log = SimpleNamespace(topic="t", topic_id=topic_id, partition=0)
     narrowed = leaders.only([log])
-    assert narrowed.lead(log, np.array(epochs, np.int32)).tolist() == leaders.lead(log, np.array(epochs)).tolist()
-    return narrowed.lead(log, np.array(epochs, np.int32)).tolist()
+    starts = np.array(starts_ms or [-1] * len(epochs), np.int64)
+    found = narrowed.lead(log, np.array(epochs, np.int32), starts).tolist()
+    assert found == leaders.lead(log, np.array(epochs), starts).tolist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,12 @@ def lead(leaders, epochs, topic_id="id"):
 )
 def test_a_batch_counts_for_who_led_at_its_epoch_or_for_nobody(states, epochs, leaders):
     assert lead(LeaderEpochs.of(history(*states), LogTree(), ()), epochs) == leaders
+
+
+def test_a_batch_whose_epoch_had_ended_when_its_window_began_is_of_the_leader_by_then():
+    states = [state(1, 0), state(2, 1), state(NO_LEADER, 2), state(1, 3)]  # from 0, 1, 2 and 3 ms on
+    leaders = LeaderEpochs.of(history(*states), LogTree(), ())
+    assert lead(leaders, [0, 0, 0, 0, 1, 3, -1], starts_ms=[0, 1, 2, 3, 0, 0, 3]) == [1, 2, 2, 1, 2, 1, NO_LEADER]
 
 
 def test_a_log_without_a_topic_id_is_the_only_topic_of_its_name():

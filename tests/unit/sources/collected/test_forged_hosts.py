@@ -1,0 +1,207 @@
+"""A host's folder that somebody wrote who knows the cluster's metadata: what it forges is left out or named.
+
+Of three honest hosts the third one's folder is changed. Oracle: what the first two brought is as it was before.
+"""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState
+from pipeline.model.log_tree import LogDirectory
+from pipeline.sources.collected.collector import collector_settings
+from pipeline.sources.collected.manifest import CollectedAs, Manifest, read_manifest
+from pipeline.sources.collected.reading import plan_collected_tasks
+from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.records.batch_rows import LeaderEpochs
+from pipeline.sources.records.pieces import Kind
+from tests.unit.sources.collected.disks import (
+    FIRST_MS,
+    HOUR_MS,
+    NOW_MS,
+    collected,
+    read_landing,
+    rewrite,
+    state_of,
+    tell,
+)
+from tests.unit.sources.collected.test_landing import make_three, own_partitions, say
+
+HOST, OTHER = "broker-3", "broker-1"
+
+
+@pytest.fixture
+def three(config, tmp_path):
+    landing = StoredFolder(str(tmp_path / "landing"))
+    make_three(config, landing, tmp_path)
+    return landing
+
+
+def manifest_of(landing, host):
+    return read_manifest(StoredFolder(f"{landing.location}/{host}"))
+
+
+def read_batches(config, landing):
+    """Offsets and sizes of the batches that a run takes up of the first two partitions."""
+    rows = [row for piece in collected(config, landing) if piece.kind is Kind.BATCHES for row in piece.rows.to_pylist()]
+    found = [(row["partition"], row["base_offset"], row["size_bytes"]) for row in rows]
+    return sorted(one for one in found if one[0] < 2)
+
+
+def list_named(landing):
+    """What a reading says of the hosts."""
+    reading = read_landing(landing)
+    of_host = [one.reason for one in reading.problems["collected"] if one.path == f"{landing.location}/{HOST}"]
+    return (*reading.collected.doubts, *of_host)
+
+
+def take_parts(landing, *, later_ms=1, shift=0, directories=()):
+    """Puts records of the other host into the folder, with batches three times as large, and says so in its manifest."""
+    theirs, folder = manifest_of(landing, OTHER), Path(landing.location)
+    parts = []
+    for part in theirs.parts:
+        path = folder / HOST / f"parts/taken-{Path(part.path).name}"
+        shutil.copy2(folder / OTHER / part.path, path)
+        rows = pq.read_table(path)
+        for name in {"base_offset", "first_offset", "last_offset", "size_bytes"} & {*rows.column_names}:
+            place = rows.column_names.index(name)
+            values = pc.multiply(rows[name], 3) if name == "size_bytes" else pc.add(rows[name], shift)
+            rows = rows.set_column(place, rows.schema.field(place), values)
+        pq.write_table(rows, path)
+        parts.append(part.model_copy(update={"path": f"parts/{path.name}", "size_bytes": path.stat().st_size}))
+
+    def change(manifest):
+        state = manifest.state.model_copy(update={"directories": (*manifest.state.directories, *directories)})
+        return {
+            "state": state,
+            "parts": (*manifest.parts, *parts),
+            "progress": (*manifest.progress, *theirs.progress),
+            "collected_at_ms": manifest.collected_at_ms + later_ms,
+        }
+
+    rewrite(landing, HOST, change)
+
+
+@pytest.mark.parametrize("cluster_id", ["another", None], ids=["another cluster", "no cluster"])
+def test_a_host_is_no_other_broker_by_another_cluster_id(config, three, cluster_id):
+    before = read_batches(config, three)
+    directories = manifest_of(three, OTHER).state.directories
+    take_parts(three, directories=[replace(one, cluster_id=cluster_id) for one in directories])
+    assert read_batches(config, three) == before or any("say they are broker 1" in one for one in list_named(three))
+    assert list_named(three)
+
+
+def test_a_log_directory_without_a_broker_holds_nothing_of_others(config, three):
+    before = read_batches(config, three)
+    take_parts(three, directories=[LogDirectory(path="x")])
+    assert read_batches(config, three) == before
+    assert any("does not place on this host, left out: orders-0" in one for one in list_named(three))
+
+
+def test_two_hosts_that_say_they_are_one_broker_are_named_whatever_they_hold(three):
+    take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
+    assert "broker-1, broker-3 say they are broker 1: delete the folder that no collector writes" in list_named(three)
+
+
+def test_a_leader_gives_no_load_to_the_one_before(config, three):
+    moved = [(FIRST_MS - 2 * HOUR_MS, state_of(1, 0, (1, 3), 2)), (FIRST_MS - HOUR_MS, state_of(3, 1, (1, 3), 2))]
+    for host in ("broker-1", "broker-2", HOST):
+        tell(three, host, *own_partitions()[:2], *moved, since_ms=FIRST_MS - 2 * HOUR_MS)
+    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    rows = pq.read_table(part)
+    place = rows.column_names.index("leader_epoch")
+    pq.write_table(
+        rows.set_column(place, rows.schema.field(place), pa.repeat(pa.scalar(0), len(rows)).cast("int64")), part
+    )
+    say(three, HOST, part, size_bytes=part.stat().st_size)
+    reading = read_landing(three)
+    leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
+    settings = collector_settings(config, "demo", NOW_MS)
+    tasks = plan_collected_tasks(reading.collected, settings, CollectedAs.of(settings), leaders)
+    pieces = [piece.rows for task in tasks for piece in task.run() if piece.kind is Kind.BATCHES]
+    led = {(row["partition"], row["leader_id"]) for rows in pieces for row in rows.to_pylist()}
+    assert led == {(0, 1), (1, 2), (2, 3)}
+
+
+def test_where_a_broker_registered_its_log_directories_one_without_an_id_is_none_of_them(config, three):
+    def register(state):
+        brokers = {
+            key: Timeline(one.moments_ms, tuple(replace(value, directory_ids=(f"d{key}",)) for value in one.values))
+            for key, one in state.brokers.items()
+        }
+        return {"state": state.model_copy(update={"brokers": brokers})}
+
+    for host in ("broker-1", "broker-2", HOST):
+        rewrite(three, host, lambda manifest: register(manifest.state))
+    before = read_batches(config, three)
+    assert list_named(three) == ()
+    take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
+    assert read_batches(config, three) == before
+    assert any("not this broker's by the metadata, left out: x" in one for one in list_named(three))
+
+
+def test_records_below_offset_zero_are_refused(config, three):
+    before = read_batches(config, three)
+    take_parts(three, shift=-1000, directories=manifest_of(three, OTHER).state.directories)
+    assert read_batches(config, three) == before
+
+
+def fence(state):
+    brokers = {
+        key: Timeline(one.moments_ms, tuple(replace(value, is_fenced=True, rack="other") for value in one.values))
+        for key, one in state.brokers.items()
+    }
+    return {"brokers": brokers}
+
+
+def empty_in_sync_sets(state):
+    return {
+        "partitions": tuple(
+            Timeline(one.moments_ms, tuple(replace(value, isr=()) for value in one.values)) for one in state.partitions
+        )
+    }
+
+
+def say_unread(_):
+    return {"unread": (UnreadState(FIRST_MS, frozenset(StateSubject), "a record of a later version"),)}
+
+
+@pytest.mark.parametrize("forge", [fence, empty_in_sync_sets, say_unread])
+def test_all_that_a_metadata_log_says_is_what_most_hosts_say(three, forge):
+    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update=forge(manifest.state))})
+    assert any("its metadata log is not what 2 of 2 other hosts have" in one for one in list_named(three))
+    history = read_landing(three).history
+    assert not any(broker.is_fenced for broker in history.state_at(FIRST_MS).brokers.values())
+    assert history.unread == ()
+
+
+def test_a_change_that_changes_nothing_makes_no_history_longer(three):
+    def repeat(state):
+        timeline = state.brokers[3]
+        (moment,), (value,) = timeline.moments_ms, timeline.values
+        brokers = state.brokers | {3: Timeline((moment, moment + 1), (value, value))}
+        return {"state": state.model_copy(update={"brokers": brokers})}
+
+    rewrite(three, HOST, lambda manifest: repeat(manifest.state))
+    assert len(read_landing(three).history.brokers[3].values) == 1
+
+
+def test_a_manifest_cannot_say_that_there_is_no_metadata(three):
+    text = manifest_of(three, HOST).model_dump_json().replace('"cluster_metadata"', f'"{ONLY_REPLICA}"')
+    with pytest.raises(ValueError, match="state_source"):
+        Manifest.model_validate_json(text)
+
+
+def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
+    (own,) = manifest_of(three, HOST).progress
+    many = [own.model_copy(update={"topic": "__cluster_metadata", "topic_id": "", "partition": n}) for n in range(50)]
+    rewrite(three, HOST, lambda _: {"progress": (own, *many)})
+    (host,) = [one for one in read_landing(three).collected.hosts if one.name == HOST]
+    assert [one.key for one in host.manifest.progress] == [own.key, ("__cluster_metadata", "", 0)]
+    rewrite(three, HOST, lambda _: {"progress": (own, own)})
+    assert HOST not in {one.name for one in read_landing(three).collected.hosts}
