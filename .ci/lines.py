@@ -12,7 +12,7 @@ from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
 MOST_LINES = 63_500
-LEAST_LOGIC_PERCENT = 40.0
+LEAST_LOGIC_PERCENT = 40.3
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
