@@ -226,6 +226,12 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
         "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
     }[plan.kind]
+    stays = (
+        "The figure has no range: keys keep the load of these partitions on them, as it was in this window."
+        if all(move.topic in hot.keyed for move in plan.moves)
+        else "The figure has no range: it holds as far as producers of records without keys spread them as they did in "
+        "this window."
+    )
     is_election = plan.kind == "elect_preferred"
     moves = plan.moves
     return Recommendation(
@@ -234,8 +240,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         rank=0,
         action=plan.kind,
         title=f"{_TITLES[plan.kind]} of {partitions}",
-        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. The figure has no range: the load of "
-        "these partitions stays with them, and is as it was in this window.",
+        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         predicted_ratio=ratio,

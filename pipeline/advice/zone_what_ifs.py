@@ -118,7 +118,9 @@ def describe_zones(brokers: Sequence[PlacementBroker], loads: ZoneLoads) -> list
         said.append(f"All brokers with a rack are in {format_name(known[0])}: nothing goes between zones of brokers.")
     without = [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]
     if without:
-        said.append(f"Of {_join(without, 'broker')} no rack is known: what goes to them counts as within a zone.")
+        said.append(
+            f"Of {_join(without, 'broker')} no rack is known: what goes to {'it' if len(without) == 1 else 'them'} counts as within a zone."
+        )
     sent: Counter[str] = Counter()
     for by_zone in loads.sent.values():
         sent.update(by_zone)

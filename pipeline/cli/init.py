@@ -16,7 +16,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.storage import is_remote
 from pipeline.config_file import config_path, load_config
 from pipeline.errors import ConfigError, HealthGateError
-from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
+from pipeline.model.window import TimeWindow, format_instant, milliseconds_of, parse_duration
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.source import Source, sources_of
 
@@ -39,6 +39,7 @@ _CLIENT_OPTIONS = {
     "ssl.key.location": "PEM file of its key, where that is a file of its own",
 }
 _SICK_EXIT_CODE = 2
+_POINTS = 12  # of a window: fewer do not show that a broker's metrics stayed away
 _LOOK_BACK = 24  # windows in which traffic is looked for
 _VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
 
@@ -147,6 +148,8 @@ def format_config(
         lines += ["        # client: {security.protocol: SASL_SSL, sasl.mechanism: SCRAM-SHA-512, …}"]
     if prometheus:
         lines += ["      - kind: prometheus", f"        url: {_quote(prometheus)}"]
+        if step_s := _step_of(window):
+            lines += [f"        step: PT{step_s}S   # a dozen points a window; best is what Prometheus scrapes by"]
     else:
         lines += ['      # - {kind: prometheus, url: "http://prometheus:9090"}   # latencies, producers, disks']
     lines += [
@@ -155,6 +158,12 @@ def format_config(
         "#   smtp: {host: mail.example.org, port: 587, user: alerts, password_variable: SMTP_PASSWORD}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _step_of(window: str) -> int | None:
+    """Seconds between the points of a window that is too short for the default; None where that gives it a dozen."""
+    seconds = parse_duration(window).total_seconds()
+    return max(5, int(seconds / _POINTS)) if seconds < _POINTS * 30 else None
 
 
 def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path

@@ -86,13 +86,9 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     if cause := name_cause(evidence):
         facts.append(("Why", cause))
     if (latency := evidence.latency) is not None:
-        facts.append(
-            (
-                "Effect",
-                f"producers wait {format_ms(latency.request_latency_avg_ms)} for it, "
-                f"{format_ms(latency.peers_avg_ms)} for the others",
-            )
-        )
+        own_ms, peers_ms = latency.request_latency_avg_ms, latency.peers_avg_ms
+        waits = f"{format_ms(own_ms)} for it, {format_ms(peers_ms)} for the others"
+        facts.append(("Effect", f"{'' if own_ms > peers_ms else 'none yet: '}producers wait {waits}"))
     if evidence.recommendations:
         facts += _describe_first(evidence.recommendations, fair)
     elif advice := advise_cause(evidence):
@@ -110,7 +106,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
     if first.predicted_ratio is None:
         facts.append(("Predicted", "no figure: it depends on what you find"))
     else:
-        enough = "enough to resolve it" if first.is_enough else "not enough alone"
+        enough = "enough to resolve it" if first.is_enough else _fall_short(first)
         copies = ""
         if first.moved_bytes or first.election_json is not None:
             copies = f"; copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
@@ -119,9 +115,17 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
     other = next((one for one in others if one.predicted_ratio is not None), None)
     if other is not None:
         title = other.title.replace("`", "")
-        enough = "enough" if other.is_enough else "not enough alone"
+        enough = "enough" if other.is_enough else _fall_short(other)
         facts.append(("Do else", f"{title} (then {format_predicted(other, fair, with_range=False)}, {enough})"))
     return facts
+
+
+def _fall_short(row: Recommendation) -> str:
+    """Why an action does not end the incident: the broker stays above, or another one comes to be."""
+    peak, own = row.predicted_peak_ratio, row.predicted_ratio
+    if peak is None or own is None or peak < own + _EVEN:
+        return "not enough alone"
+    return f"not enough: another broker is then at {format_ratio(peak)}"
 
 
 def _in_short(text: str) -> str:

@@ -189,7 +189,8 @@ BROKER_RULES = (
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
         doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. For a live cluster they begin "
         "when others led its partitions, by leader epochs, and end with the last answer that it is away; in the window of that answer "
-        "they last to the window's end or the broker's first sign. Without such an answer there is no outage",
+        "they last to the window's end or the broker's first sign. Without such an answer there is an outage only where its metrics "
+        "stay away while others take over",
         format="{:,.0f} s".format,
     ),
     Rule(

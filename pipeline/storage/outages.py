@@ -64,7 +64,11 @@ def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: in
         if row["broker_id"] is not None:
             of_window = counts[milliseconds_of(row["window_start"])]
             of_window[row["broker_id"]] = max(of_window[row["broker_id"]], row["sample_count"])
-    fewer = [at_ms for at_ms, of in counts.items() if max(of.values()) - min(of.values()) >= LEAST_MISSED]
+    fewer = [
+        at_ms
+        for at_ms, of in counts.items()
+        if max(of.values()) - min(of.values()) >= LEAST_MISSED or not min(of.values())
+    ]
     if not fewer:
         return []
     starts_ms = sorted({max(0, at_ms + step * window_ms) for at_ms in fewer for step in (-1, 0, 1)})

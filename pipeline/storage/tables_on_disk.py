@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, Field, Schema
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import ArrayType, MapType, PrimitiveType
 
 from pipeline.config.storage import Folder, RemoteFolder, open_in_arrow
-from pipeline.errors import TableMismatchError
+from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.storage.durability import StorageErrors, has_table, keep_table, open_table, sync_commits, take_table
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -20,6 +20,7 @@ from pipeline.tables.keys import EXPIRING
 
 _PRIVATE = (*EXPIRING, ALERT_OUTBOX)
 """Tables made for one user: what can be reversed into keys, and mails, which have mode 600 as files too."""
+_ATTEMPTS = 20
 _log = logging.getLogger(__name__)
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
 _LOG_PROPERTIES = {
@@ -98,7 +99,8 @@ def _ensure(warehouse: Folder, table: Table) -> bool:
 
 
 def _ensure_at(path: Folder, table: Table) -> bool:
-    if not has_table(path):
+    is_made = not has_table(path)
+    if is_made:
         if isinstance(path, Path):
             path.mkdir(parents=True, exist_ok=True)
             if table in _PRIVATE:
@@ -108,19 +110,19 @@ def _ensure_at(path: Folder, table: Table) -> bool:
         except DeltaError:
             if not has_table(path):  # else another process made it just now
                 raise
-        else:
-            on_disk = open_table(path)
-            _add_checks(on_disk, table)
-            sync_commits(path, after=-1, to=on_disk.version())
-            return True
-    on_disk = take_table(path)
-    before = on_disk.version()
-    is_changed = _extend(on_disk, table) | _add_checks(on_disk, table)
-    if is_changed:
-        on_disk.update_incremental()
-        sync_commits(path, after=before, to=on_disk.version())
-    keep_table(path, on_disk)
-    return is_changed
+    for _ in range(_ATTEMPTS):
+        on_disk = take_table(path)
+        before = -1 if is_made else on_disk.version()
+        try:
+            is_changed = _extend(on_disk, table) | _add_checks(on_disk, table)
+        except CommitFailedError:  # another process changed it just now
+            continue
+        if is_made or is_changed:
+            on_disk.update_incremental()
+            sync_commits(path, after=before, to=on_disk.version())
+        keep_table(path, on_disk)
+        return is_made or is_changed
+    raise StorageConflictError(f"{table.name}: other writers changed it first {_ATTEMPTS} times")
 
 
 def _create(path: Folder, table: Table) -> None:
@@ -148,6 +150,8 @@ def _add_checks(on_disk: DeltaTable, table: Table) -> bool:
     if missing:
         try:
             on_disk.alter.add_constraint(missing)
+        except CommitFailedError:
+            raise
         except DeltaError as error:
             _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
             return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
+POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")
+"""Columns of the key of `bronze.metric_samples`."""
+REPEATED = "points of a series are given more than once: the largest value of each counts"
 INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
 _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))
 
@@ -33,8 +37,8 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
         Problems are rows of `SAMPLE_SCHEMA`; counts have the columns source, instance, start_ms, row_count,
         instant_count, first_ms and last_ms.
     """
-    is_sample = pc.equal(samples["row_kind"], "sample")
-    sums = with_labels(samples.filter(is_sample))
+    given = samples.filter(pc.equal(samples["row_kind"], "sample"))
+    sums = with_labels(keep_one(given))
     at = pl.col("observed_at_ms")
     counts = sums.group_by(*INSTANCE, (at - at % settings.window_ms).alias("start_ms")).agg(
         pl.len().cast(pl.Int64).alias("row_count"),
@@ -51,7 +55,29 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
             BROKER_REQUEST_TIMES.name: brokers.summarise_request_times(),
         }
     tables = {name: _plain(frame.to_arrow()) for name, frame in summaries.items()}
-    return {**tables, PROBLEMS: samples.filter(pc.equal(samples["row_kind"], "problem"))}
+    problems = samples.filter(pc.equal(samples["row_kind"], "problem"))
+    return {**tables, PROBLEMS: pa.concat_tables([problems, _name_repeated(given)])}
+
+
+def keep_one(samples: pa.Table) -> pa.Table:
+    """Samples without those that give a point of a series again: the largest value counts."""
+    points = pl.DataFrame(samples.select([*POINT, "value", "exposed_name"])).with_row_index("place")
+    if not points.select(POINT).is_duplicated().any():
+        return samples
+    kept = points.sort("value", "exposed_name", nulls_last=False).unique(POINT, keep="last", maintain_order=True)
+    return samples.take(kept["place"].sort().to_arrow())
+
+
+def _name_repeated(given: pa.Table) -> pa.Table:
+    """A problem for each instance that gives points of a series again: rows of `SAMPLE_SCHEMA`."""
+    points = pl.DataFrame(given.select([*POINT, "path"]))
+    repeated = points.filter(points.select(POINT).is_duplicated())
+    found = repeated.group_by(*INSTANCE).agg(pl.col("observed_at_ms").min(), pl.col("path").min()).sort(*INSTANCE)
+    rows = [
+        {**row, "row_kind": "problem", "reason": REPEATED, "severity": "suspect", "first_bytes_hex": ""}
+        for row in found.to_dicts()
+    ]
+    return pa.Table.from_pylist(rows, schema=given.schema)
 
 
 def _plain(rows: pa.Table) -> pa.Table:
@@ -68,11 +94,18 @@ def with_labels(samples: pa.Table) -> pl.DataFrame:
     return pl.DataFrame(pa.table([*plain.columns, *columns.values()], names=[*plain.column_names, *columns]))
 
 
-def select_samples(samples: DataFrame, span: TimeWindow, window_ms: int) -> DataFrame:
-    """Rows of `bronze.metric_samples` without cluster: the samples (of `SAMPLE_SCHEMA`) within the span."""
+def select_samples(samples: DataFrame, span: TimeWindow, window_ms: int, *, has_repeated: bool = False) -> DataFrame:
+    """Rows of `bronze.metric_samples` without cluster: the samples (of `SAMPLE_SCHEMA`) within the span.
+
+    `has_repeated`: some points are given again, of which one is kept, as by `keep_one`.
+    """
     at = F.col("observed_at_ms")
     wanted = (F.col("row_kind") == "sample") & (at >= span.start_ms) & (at < span.end_ms)
-    return samples.where(wanted).select(
+    taken = samples.where(wanted)
+    if has_repeated:
+        best = Window.partitionBy(*POINT).orderBy(F.desc_nulls_last("value"), F.desc("exposed_name"))
+        taken = taken.withColumn("place", F.row_number().over(best)).where(F.col("place") == 1)
+    return taken.select(
         F.timestamp_millis(at - at % window_ms).alias("window_start"),
         F.timestamp_millis(at).alias("observed_at"),
         *("source", "instance", "name", "exposed_name", "labels_text", "labels", "value"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.client_rack import find_client_rack
+from pipeline.calibration.partitioner.client_rack import find_client_rack, is_free_of_keys
 from pipeline.calibration.partitioner.clients import (
     Bounds,
     ClientChoice,
@@ -31,8 +31,6 @@ from pipeline.calibration.partitioner.settings import (
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
-from pipeline.partitioners.registry import find_strategy
-from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.producer_configs import JAVA, find_config
 from pipeline.simulator.scenario.racks import ANY_RACK
 
@@ -148,23 +146,9 @@ def _read_racks(
             strategy = evidence.choice.strategy if evidence.choice.strategy == IGNORES_KEYS else RACK_AWARE
             choice = replace(aware, strategy=strategy)
             return replace(evidence, choice=choice, reason=f"{evidence.reason}; {where}", client_rack=client_rack)
-        if count == 1 and _is_free_of_keys(traffic, racks, client_rack, key_family):
+        if count == 1 and is_free_of_keys(traffic, racks, client_rack, key_family):
             return replace(evidence, choice=aware, confidence=_ONE_PARTITION, reason=where, client_rack=client_rack)
     return _read_data(traffic, batches, partition_count, key_family)
-
-
-def _is_free_of_keys(
-    traffic: SessionTraffic, racks: Mapping[int, str], client_rack: str, key_family: str | None
-) -> bool:
-    """Whether keys say nothing against a rack that leads one partition: there are none, or they are hashed as Java does.
-
-    Clients that hash a key that is missing put it where an empty one goes.
-    """
-    if not traffic.is_keyed.any():
-        return True
-    [own] = (partition for partition, rack in racks.items() if rack == client_rack)
-    hashed = find_strategy(RACK_AWARE)
-    return hashed.name in list_strategies(key_family) and choose_partition(hashed, b"", len(racks)) != own
 
 
 def _read_data(

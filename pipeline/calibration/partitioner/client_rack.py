@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pipeline.calibration.partitioner.clients import list_strategies
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+from pipeline.partitioners.clients.java import RACK_AWARE
+from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.strategy import choose_partition
 
 _MOST_CHANCE = 1e-6  # that a partitioner which knows no racks keeps to one
 _LEAST_BATCH_BYTES = 16_384  # of `batch.size`, where batches are smaller than that
@@ -31,3 +35,17 @@ def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Ma
         run_bytes = 2 * max(_LEAST_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
         draws = int(traffic.body_bytes[keyless].sum(dtype="int64")) // run_bytes
     return rack if draws * math.log(len(racks) / led[rack]) > -math.log(_MOST_CHANCE) else ""
+
+
+def is_free_of_keys(
+    traffic: SessionTraffic, racks: Mapping[int, str], client_rack: str, key_family: str | None
+) -> bool:
+    """Whether keys say nothing against a rack that leads one partition: there are none, or they are hashed as Java does.
+
+    Clients that hash a key that is missing put it where an empty one goes.
+    """
+    if not traffic.is_keyed.any():
+        return True
+    [own] = (partition for partition, rack in racks.items() if rack == client_rack)
+    hashed = find_strategy(RACK_AWARE)
+    return hashed.name in list_strategies(key_family) and choose_partition(hashed, b"", len(racks)) != own

@@ -30,7 +30,7 @@ from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES,
 from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.silver import PRODUCER_NODES
 from pipeline.transforms.producer_nodes import finish_nodes
-from pipeline.transforms.samples import select_samples
+from pipeline.transforms.samples import REPEATED, select_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -110,7 +110,9 @@ def write_metrics(run: RunContext, given: IngestInput, expired: dict[str, set[Ti
         tables = [METRIC_SAMPLES, PRODUCER_NODES]
         tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
         return {table.name: clear(run, table, fresh) for table in tables}
-    selected = within(select_samples(samples.frame(), run.span, run.window_ms), fresh)
+    reasons = {problem.reason for name in names for problem in given.problems.get(name, ())}
+    frame = select_samples(samples.frame(), run.span, run.window_ms, has_repeated=REPEATED in reasons)
+    selected = within(frame, fresh)
     versions = {METRIC_SAMPLES.name: run.replace_frame(given.staging.spark, METRIC_SAMPLES, selected, fresh)}
     versions |= _write_nodes(run, given, names, fresh)
     if reports_brokers(run.cluster):  # a row for each broker, and each of its topics and requests

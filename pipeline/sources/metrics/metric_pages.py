@@ -23,10 +23,12 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.directory_walk import list_files, refuse_odd_paths, split_instant, walk_files
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
+
+_MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
 
 
 class PageReader(Protocol):
@@ -59,8 +61,8 @@ def discover_pages(
     pages: list[MetricPage] = []
     problems: list[Problem] = []
     for path in refuse_odd_paths(root, _files_of_instances(root, problems), problems):
-        if path.stem.isdecimal():
-            instance, at_ms = path.parent.name, int(path.stem)
+        if path.stem.isdecimal() and (at_ms := int(path.stem[:_MOST_DIGITS])) <= LATEST_MS:
+            instance = path.parent.name
             pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))
         else:
             problems.append(Problem(path=str(path), reason="the file name is not an instant: expected <epoch ms>.prom"))
@@ -145,6 +147,9 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
+    except (ValueError, OverflowError) as error:  # such as a number beyond 64 bits, or half a character
+        reason = f"holds what no table can: {type(error).__name__}"
+        yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem(path=page.path, reason=reason)])
 
 
 def list_exposed_names(pages: Iterable[MetricPage]) -> set[str]:
@@ -192,6 +197,8 @@ def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.Re
         problems = [Problem(path=page.path, reason="no metric in it")]
     series = [sample.series for sample in parsed.samples]
     instants_ms = np.array([sample.observed_at_ms for sample in parsed.samples], np.int64)
+    if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
+        raise ValueError("an instant that no calendar holds")
     values = np.array([sample.value for sample in parsed.samples], np.float64)
     return _rows(page, series, np.arange(len(series)), instants_ms, values, problems=problems)
 

@@ -30,6 +30,8 @@ BENCHES = (
         "collected",
         "clusters",
         "storage",
+        "grid",
+        "gates",
     ),
 )
 

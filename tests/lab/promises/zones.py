@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RACKS = ("a", "a", "b", "c")  # of brokers 0 to 3
-SECONDS = 75
+SECONDS = 60
 PUSHED = "interval.ms=5000,metrics=org.apache.kafka.producer."
 PRICE = 0.02
 AWARE = "partitioner.rack.aware"

@@ -63,7 +63,12 @@ def test_an_election_is_enough_where_leaders_are_not_the_preferred_ones():
     assert [(r.action, r.predicted_ratio, r.is_enough) for r in found] == [("elect_preferred", 1.0, True)]
     assert json.loads(found[0].election_json) == {"partitions": [{"topic": "orders", "partition": 0}]}
     assert found[0].reassignment_json is None
-    assert "The figure has no range: the load of these partitions stays with them" in found[0].text
+    assert "it holds as far as producers of records without keys spread them as they did" in found[0].text
+    keyed = replace(HOT, keyed=frozenset({"orders"}))
+    (found,) = recommend(
+        keyed, [partition(0, (0, 1), 1), partition(1, (1, 2), 1), partition(2, (2, 0), 2)], BROKERS, ()
+    )
+    assert "no range: keys keep the load of these partitions on them" in found.text
 
 
 @pytest.mark.parametrize(

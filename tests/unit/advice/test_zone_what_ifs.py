@@ -55,7 +55,7 @@ def test_without_racks_there_is_an_error_that_says_what_to_do():
     [
         ({1: "a", 2: "b"}, {"a": 1.0}, []),
         ({1: "a", 2: "a"}, {"a": 1.0}, ["All brokers with a rack are in a: nothing goes between zones of brokers."]),
-        ({1: "a", 2: "b", 3: None}, {}, ["Of broker 3 no rack is known: what goes to them counts as within a zone."]),
+        ({1: "a", 2: "b", 3: None}, {}, ["Of broker 3 no rack is known: what goes to it counts as within a zone."]),
         (
             {1: "a", 2: "b"},
             {"d": 1.0},

@@ -6,7 +6,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
-from pipeline.evidence.incident import ShareCauses
+from pipeline.evidence.incident import ProduceLatency, ShareCauses
 from tests.unit.alerting.examples import (
     new_evidence,
     new_recommendation,
@@ -79,6 +79,14 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
     facts = dict(describe_brief(new_evidence(recommendations=(plan, other))).facts)
     assert facts["Predicted"].endswith("enough to resolve it; copies nothing")
     assert facts["Do else"] == "upgrade (then 35.0 %, not enough alone)"
+
+
+def test_it_says_why_a_low_share_is_not_enough_and_where_nobody_waits():
+    even = new_recommendation(is_enough=False, predicted_peak_ratio=1.31)
+    fast = ProduceLatency(request_latency_avg_ms=7.8, ratio_to_peers=0.11, request_latency_max_ms=9.0)
+    facts = dict(describe_brief(new_evidence(recommendations=(even,), latency=fast)).facts)
+    assert facts["Predicted"] == "share then 35.0 % [34.0, 37.0], not enough: another broker is then at 1.31x"
+    assert facts["Effect"] == "none yet: producers wait 7.8 ms for it, 71 ms for the others"
     moved = new_recommendation(moved_bytes=39_500_000)
     assert dict(describe_brief(new_evidence(recommendations=(moved,))).facts)["Predicted"].endswith("; copies 39.5 MB")
 

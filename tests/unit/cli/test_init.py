@@ -42,6 +42,13 @@ def test_prometheus_and_client_settings(tmp_path):
     assert live.client.security_protocol == "SASL_SSL"
     assert prometheus.url == "http://prometheus:9090"
     assert config.window.total_seconds() == 300
+    assert prometheus.step.total_seconds() == 25
+
+
+@pytest.mark.parametrize(("window", "seconds"), [("PT1M", 5), ("PT15M", 30), ("PT1H", 30)])
+def test_a_short_window_has_a_dozen_points_of_each_metric(tmp_path, window, seconds):
+    _, prometheus = written(tmp_path, prometheus="http://prometheus:9090", window=window).clusters["kafka"].sources
+    assert prometheus.step.total_seconds() == seconds
 
 
 def init(folder, *arguments):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -86,6 +87,19 @@ def test_an_older_table_gets_its_checks_unless_its_rows_break_them(tmp_path, siz
     constraints = DeltaTable(table_path(tmp_path, FIRST)).metadata().configuration
     assert ("delta.constraints.size_bytes_in_range" in constraints) is is_added
     assert load_rows(tmp_path, CHECKED).num_rows == 1
+
+
+def test_runs_that_begin_at_one_time_all_find_the_tables_with_their_checks(tmp_path, caplog):
+    """Several attempts: some make a table, some add its constraints, and each may come before another's commit."""
+    tables = [table for table in TABLES if table.checks][:3]
+    for number in range(4):
+        warehouse = tmp_path / str(number)
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda _, at=warehouse: ensure_tables(at, tables), range(6)))
+        for table in tables:
+            properties = DeltaTable(table_path(warehouse, table)).metadata().configuration
+            assert {f"delta.constraints.{check.name}" for check in table.checks} <= {*properties}
+    assert caplog.records == []
 
 
 def test_the_change_feed_says_what_a_merge_changed(tmp_path):

@@ -80,6 +80,26 @@ def test_texts_of_clients(tmp_path):
     assert [p["reason"] for p in problems] == ["no metric in it"]
 
 
+@pytest.mark.parametrize("odd", [{"client_id": "\ud800"}, {"time": -(10**30)}, {"time": 10**15}])
+def test_what_no_table_can_hold_is_a_problem_of_its_text(tmp_path, odd):
+    path = tmp_path / "app.json"
+    known = {"name": "r#p-1", "client_id": "r", "ts": 1_000_000, "time": 1_700_000_000, "age": 5, "txmsgs": 5}
+    broker = {"a": {"name": "a", "nodeid": 1, "tx": 5, "req": {"Produce": 3}}}
+    path.write_text(json.dumps(known | {"brokers": broker} | odd))
+    (page,), _ = discover_texts([path], "librdkafka_statistics", LibrdkafkaStatistics, (".json",))
+    (rows,) = read_page(page, ExpositionReader())
+    (row,) = rows.to_pylist()
+    assert (row["row_kind"], row["path"]) == ("problem", str(path))
+
+
+def test_a_name_of_too_many_digits_is_no_instant(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / f"{'9' * 30}.prom").write_text("# TYPE a counter\na_total 1\n")
+    pages, (problem,) = discover_pages(tmp_path, "producer_metrics", ProducerMetrics)
+    assert pages == ()
+    assert problem.reason.startswith("the file name is not an instant")
+
+
 def test_pages_of_two_exporters_in_one_task(tmp_path):
     pages = []
     for instance, value in (("a", 1), ("a", 2), ("b", 3)):
