@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 63_500
-LEAST_LOGIC_PERCENT = 40.0
+MOST_LINES = 63_600
+LEAST_LOGIC_PERCENT = 40.3
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

@@ -10,8 +10,8 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from dags.notifiers import FailureMail, mail_late_run
 from dags.plugin import WRITERS
 from dags.report_link import ReportLink
-from pipeline.config.airflow_names import AirflowNames
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.sections import AirflowNames
 from pipeline.config_file import load_config
 from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from expectations.gate import Asked, same_columns
 from pipeline.model.window import TimeWindow
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
-from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, ZONE_TRAFFIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
-from pipeline.tables.zones import ZONE_TRAFFIC
 
 if TYPE_CHECKING:
     import pyarrow as pa

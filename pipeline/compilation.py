@@ -39,20 +39,20 @@ READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 @functools.cache
 def list_imports(source: Path) -> frozenset[Path]:
     """Returns the files of this package that a file imports at its top level."""
-    found = set()
+    paths = set()
     for module, names in _IMPORT.findall(source.read_text()):
         target = _ROOT.joinpath(*module.split("."))
-        found |= {target.with_suffix(".py"), *(target / f"{name}.py" for name in re.findall(r"\w+", names))}
-    return frozenset(path for path in found if path.is_file())
+        paths |= {target.with_suffix(".py"), *(target / f"{name}.py" for name in re.findall(r"\w+", names))}
+    return frozenset(path for path in paths if path.is_file())
 
 
 def list_sources(source: Path) -> frozenset[Path]:
     """Returns all files whose text can end in the machine code of a file's kernels; this one is always among them."""
-    found, ahead = {Path(__file__)}, {source}
+    sources, ahead = {Path(__file__)}, {source}
     while ahead:
-        found |= ahead
-        ahead = {path for one in ahead for path in list_imports(one)} - found
-    return frozenset(found)
+        sources |= ahead
+        ahead = {path for one in ahead for path in list_imports(one)} - sources
+    return frozenset(sources)
 
 
 @functools.cache

@@ -72,8 +72,8 @@ def private_temporary_folder() -> Path:
     folder = Path(tempfile.gettempdir(), f"partition-health-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=stat.S_IRWXU)
-    found = folder.lstat()
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    status = folder.lstat()
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
     return folder if is_ours else Path(tempfile.mkdtemp(prefix="partition-health-"))
 
 

@@ -82,7 +82,6 @@ class RunContext:
         return self.now_ms if self.cluster.as_of is None else milliseconds_of(self.cluster.as_of)
 
     def window_at(self, start_ms: int) -> TimeWindow:
-        """The window that starts then."""
         return TimeWindow(start_ms, start_ms + self.window_ms)
 
     def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
@@ -98,8 +97,8 @@ class RunContext:
 
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
-        found = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
-        return {start_us // 1000 for starts in found for start_us in starts.cast(pa.int64()).to_pylist()}
+        columns = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
+        return {start_us // 1000 for starts in columns for start_us in starts.cast(pa.int64()).to_pylist()}
 
     def split_by_rows(self, windows: Sequence[TimeWindow]) -> tuple[tuple[TimeWindow, ...], str]:
         """The windows whose rows are kept, and a sentence about the others: their batches were counted, and dropped since."""
@@ -107,16 +106,16 @@ class RunContext:
             return (), ""
         counted = "SELECT DISTINCT window_start FROM traffic WHERE batch_count > 0 AND count_kind IS DISTINCT FROM 'upper_bound'"
         sql = f"{counted} EXCEPT SELECT DISTINCT window_start FROM batches"  # noqa: S608 - our own words
-        found = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)["window_start"]
-        dropped = {start_us // 1000 for start_us in found.cast(pa.int64()).to_pylist()}
+        starts = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)["window_start"]
+        dropped = {start_us // 1000 for start_us in starts.cast(pa.int64()).to_pylist()}
         if not dropped:
             return tuple(windows), ""
         newest = format_instant(max(dropped))
-        said = (
+        text = (
             f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {newest}: record batches are no longer kept"
             " (sums_only, retention), so replay and shares stay as they are; ingest again what the logs still hold"
         )
-        return tuple(window for window in windows if window.start_ms not in dropped), said
+        return tuple(window for window in windows if window.start_ms not in dropped), text
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
         """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""
@@ -135,8 +134,8 @@ class RunContext:
 
     def rows(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> list[Row]:
         """The same as dictionaries."""
-        found: list[Row] = self.load(table, windows, columns).to_pylist()
-        return found
+        loaded: list[Row] = self.load(table, windows, columns).to_pylist()
+        return loaded
 
     def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
@@ -184,9 +183,9 @@ class RunContext:
         return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
 
     def _write_files(
-        self, tables: Mapping[str, Table], windows: Sequence[TimeWindow], found: TableRows
+        self, tables: Mapping[str, Table], windows: Sequence[TimeWindow], by_table: TableRows
     ) -> Iterator[pa.Table]:
-        rows = ((name, self.table_of(tables[name], part)) for name, part in found)
+        rows = ((name, self.table_of(tables[name], part)) for name, part in by_table)
         return write_tables(self.warehouse, tables, Scope.of(self.cluster_name, windows), rows)
 
     def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
@@ -204,8 +203,8 @@ class RunContext:
             TableMismatchError: if a row is of another window, or NULL where it must not be.
             StorageConflictError: if other writers came first every time it was tried.
         """
-        found = self.table_of(table, rows)
-        return replace_rows(found, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+        table_rows = self.table_of(table, rows)
+        return replace_rows(table_rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
     def table_of(self, table: Table, rows: Iterable[Any] | pa.Table) -> pa.Table:
         """Rows as `replace` takes them, in the declared columns."""
@@ -217,8 +216,6 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """Result of a job."""
-
     table_versions: Mapping[str, int] = field(default_factory=dict)  # Delta version of each table after the job
     notes: tuple[str, ...] = ()  # things a person should know, in sentences
 

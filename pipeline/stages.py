@@ -52,7 +52,6 @@ class Parts:
     row_count: int
 
     def frame(self) -> DataFrame:
-        """The rows as a DataFrame."""
         declared = format_sql_schema(self.schema)
         if not self.paths:
             return self.spark.createDataFrame(self.schema.empty_table(), declared)
@@ -88,15 +87,11 @@ def write_part(folder: Folder, kind: str, rows: pa.Table) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Runs stages, whose parts lie in one folder.
-
-    Attributes:
-        subject: Whose they are, for people: cluster and windows.
-    """
+    """Runs stages, whose parts lie in one folder."""
 
     spark: SparkSession
     folder: Folder
-    subject: str = ""
+    subject: str = ""  # whose they are, for people: cluster and windows
 
     def of_nothing(self, schema: pa.Schema) -> Parts:
         """Parts without rows."""
@@ -192,8 +187,8 @@ def _count_task() -> None:
 
 def count_tasks() -> tuple[int, int]:
     """Counts the tasks done and the tasks in all that this process's engine works on."""
-    found = count_engine_tasks()
-    return found if found is not None else (_counts[0], _counts[1])
+    count = count_engine_tasks()
+    return count if count is not None else (_counts[0], _counts[1])
 
 
 def run_values(
@@ -208,8 +203,8 @@ def run_values(
         for value in work(task):
             yield pa.table({"value": pa.array([pack_value(value)], pa.binary())})
 
-    found = map_tasks(spark, tasks, run, pa.schema([("value", pa.binary())])).toArrow()
-    return (unpack_value(value.as_py()) for value in found["value"])
+    packed = map_tasks(spark, tasks, run, pa.schema([("value", pa.binary())])).toArrow()
+    return (unpack_value(value.as_py()) for value in packed["value"])
 
 
 def pack_value(value: object) -> bytes:
@@ -223,7 +218,6 @@ def unpack_value(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
 
 
 def then(first: Callable[[Any], Any], second: Callable[[Any], Any], task: Any) -> Any:  # noqa: ANN401
-    """The second function of what the first one makes of a task."""
     return second(first(task))
 
 

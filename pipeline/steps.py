@@ -36,7 +36,7 @@ from pipeline.runs import JobReport, RunContext
 from pipeline.stages import count_tasks
 from pipeline.storage.engines import running_engine
 from pipeline.storage.locks import holding
-from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
 
 _log = logging.getLogger(__name__)
@@ -116,14 +116,14 @@ def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepRe
 
 def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin) -> StepReport:
     """The verdict on windows that another run judged from the same inputs; writes no table."""
-    said = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
-    _log.info("cluster %s: %s", run.cluster_name, said)
+    text = f"windows {spanning(windows)} are judged already, and nothing that they were judged from has changed since"
+    _log.info("cluster %s: %s", run.cluster_name, text)
     begin("verdicts")
     verdicts = judge_health.run(run, windows)
     health = check_health(run, verdicts)
     written = run.config.report_path(run.cluster_name, windows[-1].start_ms).exists() and not list_missing(run)
     begin("report")
-    reports = [JobReport(notes=(said, *(() if written else write_reports(run, windows))))]
+    reports = [JobReport(notes=(text, *(() if written else write_reports(run, windows))))]
     begin("gate")
     checked = check_measured(spark, run, windows, verdicts)
     return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))

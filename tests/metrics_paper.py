@@ -1,11 +1,11 @@
-"""Program: writes the tables of metrics in `docs/METRICS.md`, from `pipeline.report.metric_families` and `metric_table`."""
+"""Program: writes the tables of metrics in `docs/METRICS.md`, from `pipeline.report.metrics` and `metric_table`."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from pipeline.codec.metrics.metric_table import FORMS, STAGES, Form
-from pipeline.report.metric_families import FAMILIES, PREFIX
+from pipeline.report.metrics import FAMILIES, PREFIX
 
 METRICS_PAPER = Path(__file__).parents[1] / "docs/METRICS.md"
 HEAD = "| metric | labels | meaning | from |\n|---|---|---|---|\n"

@@ -130,7 +130,6 @@ class _Joiner:
         self._held, self.record_count = [held], _count(held)
 
     def write_rest(self) -> Iterator[pa.RecordBatch]:
-        """Writes the rest."""
         if self._held:
             held = pa.concat_batches(self._held)
             yield self._make(held, _group_starts(held))

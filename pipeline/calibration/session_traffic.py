@@ -98,7 +98,6 @@ class SessionBatches:
         return len(self.partition)
 
     def select(self, which: Which) -> SessionBatches:
-        """Some of the batches."""
         arrays = {name: getattr(self, name)[which] for name in _BY_BATCH}
         return replace(self, **arrays)
 

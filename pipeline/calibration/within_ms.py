@@ -186,7 +186,6 @@ class ArrivedRecords:
     key_number: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.int64] | slice) -> ArrivedRecords:
-        """Some of the records."""
         return ArrivedRecords(
             self.group[rows], self.at_ms[rows], self.body_bytes[rows], self.partition[rows], self.key_number[rows]
         )

@@ -47,13 +47,13 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
 
 
 def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int]) -> None:
-    for place, load in enumerate(bars):
+    for index, load in enumerate(bars):
         is_failing = load.broker_id in failing
         percent = 100 * (load.share or 0.0)
-        axes.barh(place, percent, height=0.68, color=ALARM if is_failing else CALM, linewidth=0, zorder=2)
+        axes.barh(index, percent, height=0.68, color=ALARM if is_failing else CALM, linewidth=0, zorder=2)
         axes.annotate(
             f"{percent:.1f} %",
-            (1, place),
+            (1, index),
             xycoords=axes.get_yaxis_transform(),
             xytext=(34, 0),
             textcoords="offset points",
@@ -67,10 +67,10 @@ def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int])
 
 def _draw_lines(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
     """A piece of each line per bar: capacities may differ, and the limit with them."""
-    for place, load in enumerate(bars):
+    for index, load in enumerate(bars):
         fair, limit = 100 * load.expected_share, 100 * load.expected_share * limit_ratio
-        axes.plot([fair, fair], [place - 0.5, place + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
-        axes.plot([limit, limit], [place - 0.5, place + 0.5], color=LIMIT, linewidth=1.3, zorder=3)
+        axes.plot([fair, fair], [index - 0.5, index + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
+        axes.plot([limit, limit], [index - 0.5, index + 0.5], color=LIMIT, linewidth=1.3, zorder=3)
     if bars:
         fair = 100 * bars[0].expected_share
         near = fair * (limit_ratio - 1) < 18

@@ -49,14 +49,14 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
 def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     brokers = summaries[0].variant.scenario.brokers
     is_coloured = len(brokers) <= len(LINES)
-    colours = [LINES[place] if is_coloured else CALM for place in range(len(brokers))]
+    colours = [LINES[index] if is_coloured else CALM for index in range(len(brokers))]
     names: set[str] = set()
     for row, summary in enumerate(summaries):
         _draw_fair_shares(axes, row, summary.variant.fair_shares)
-        for place, figures in enumerate(summary.brokers):
-            offset = _spread(place, len(brokers))
-            name = f"broker {brokers[place].broker_id}" if is_coloured else "a broker"
-            colour = colours[place] if is_coloured or not _is_highest(summary, place) else ALARM
+        for index, figures in enumerate(summary.brokers):
+            offset = _spread(index, len(brokers))
+            name = f"broker {brokers[index].broker_id}" if is_coloured else "a broker"
+            colour = colours[index] if is_coloured or not _is_highest(summary, index) else ALARM
             _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, _once(name, names))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:g} %")
@@ -68,8 +68,8 @@ def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     names: set[str] = set()
     axes.set_xscale("log")
     for row, summary in enumerate(summaries):
-        for place, (label, name, colour) in enumerate(_LATENCIES):
-            offset = _spread(place, len(_LATENCIES))
+        for index, (label, name, colour) in enumerate(_LATENCIES):
+            offset = _spread(index, len(_LATENCIES))
             _draw_range(axes, (row + offset, colour), summary.run[name], 1, _once(label, names))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
     _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")

@@ -82,12 +82,12 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
     try:
         rows = count_rows(warehouse)
     except StorageError as error:
-        found, _, advice = str(error).rpartition("; ")  # its last part says what to do
-        yield Finding(name="tables", is_ok=False, found=found, advice=advice)
+        held, _, advice = str(error).rpartition("; ")  # its last part says what to do
+        yield Finding(name="tables", is_ok=False, found=held, advice=advice)
         rows = {}
     if rows:
-        found = f"{len(rows)} tables, {sum(rows.values()):,} rows"
-        yield Finding(name="tables", is_ok=True, found=found)
+        held = f"{len(rows)} tables, {sum(rows.values()):,} rows"
+        yield Finding(name="tables", is_ok=True, found=held)
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
             yield from try_source(name, source)
@@ -99,7 +99,11 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         )
     yield _folder("outbox", config.outbox)
     if rows:
-        yield _outbox(config)
+        left = [message for message in undelivered(config.warehouse) if not message.is_silenced]
+        given_up = sum(message.given_up_at_ms is not None for message in left)
+        held = f"{len(left)} messages undelivered, {given_up} of them given up" if left else "everything is delivered"
+        advice = "partition-health outbox says why; --retry all tries them again" if given_up else ""
+        yield Finding(name="alerts", is_ok=not given_up, found=held, advice=advice)
     smtp = config.mail.smtp
     if smtp is None:
         yield Finding(
@@ -139,14 +143,6 @@ def _list_numbers(name: str, cluster: Cluster) -> Iterator[Finding]:
     if missing:
         found = f"{', '.join(missing)}; `partition-health tables --sources` says which sources give them"
         yield Finding(name=f"{name}: not known", is_ok=True, found=found)
-
-
-def _outbox(config: PipelineConfig) -> Finding:
-    left = [message for message in undelivered(config.warehouse) if not message.is_silenced]
-    given_up = sum(message.given_up_at_ms is not None for message in left)
-    found = f"{len(left)} messages undelivered, {given_up} of them given up" if left else "everything is delivered"
-    advice = "partition-health outbox says why; --retry all tries them again" if given_up else ""
-    return Finding(name="alerts", is_ok=not given_up, found=found, advice=advice)
 
 
 def _asked(name: str, advice: str, ask: Callable[[], str]) -> Finding:

@@ -107,9 +107,9 @@ def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
     ]
     for cluster in config.clusters.values():
         for source in sources_of(cluster, LiveCluster):
-            found = find_newest_traffic(source, windows)
-            if found is not None:
-                return found
+            newest = find_newest_traffic(source, windows)
+            if newest is not None:
+                return newest
     next_ms = now_ms - now_ms % last.duration_ms + last.duration_ms  # the window that holds this moment
     due = format_instant(next_ms + milliseconds_of(config.grace))
     print(

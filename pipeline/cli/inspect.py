@@ -117,7 +117,8 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
             lines += [f"{section} ({len(rows)})", *show_rows(rows, shown, indent=2).splitlines(), ""]
     lines += _format_top_keys(report["partitions"])
     for lookup in report.get("lookups", ()):
-        lines += [*_format_lookup(lookup), ""]
+        head, *steps = lookup["steps"]
+        lines += [*[f"{_name(lookup)}: {head}", *(f"  {step}" for step in steps)], ""]
     problems = report["problems"]
     lines.append(f"problems ({len(problems)})" if problems else "no problems")
     lines += [_format_problem(problem) for problem in problems]
@@ -141,11 +142,6 @@ def _name(row: Row) -> str:
 def _format_key(top: Row) -> str:
     key = top["key"]
     return repr(key) if key is not None else f"0x{top['key_hex']}"
-
-
-def _format_lookup(lookup: Row) -> list[str]:
-    head, *steps = lookup["steps"]
-    return [f"{_name(lookup)}: {head}", *(f"  {step}" for step in steps)]
 
 
 def _format_problem(problem: Row) -> str:

@@ -11,7 +11,6 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts
 from pipeline.jobs.deliver_alerts import DeliveryReport
-from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_clock, format_name
 from pipeline.storage.outbox import mark_retry, undelivered
 
@@ -44,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
     report = DeliveryReport()
     if args.send:
         report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
-    for line in (*(f"sent: {place}" for _, place in report.deliveries), *report.notes):
+    for line in (*(f"sent: {address}" for _, address in report.deliveries), *report.notes):
         sys.stderr.write(f"{line}\n")
     messages = undelivered(config.warehouse)
     rows = [
         {
             "message_id": message.message_id,
             "channel": message.channel,
-            "state": _state(message),
+            "state": "silenced" if message.is_silenced else "waits" if message.given_up_at_ms is None else "given up",
             "queued_at": format_clock(message.queued_at_ms),
             "attempt_count": message.attempt_count,
             "next_attempt_at": format_clock(message.next_attempt_at_ms) if message.next_attempt_at_ms else "at once",
@@ -69,7 +68,3 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("everything is delivered\n")
     report.check()
     return 0
-
-
-def _state(message: AlertMessage) -> str:
-    return "silenced" if message.is_silenced else "waits" if message.given_up_at_ms is None else "given up"

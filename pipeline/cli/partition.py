@@ -11,8 +11,7 @@ from typing import NamedTuple
 from pipeline.cli.options import add_json_option
 from pipeline.cli.text_table import show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
-from pipeline.partitioners.custom import check_determinism
-from pipeline.partitioners.registry import STRATEGIES, find_strategy
+from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
 from pipeline.partitioners.strategy import Strategy, Use, check_partition_count, choose_partition
 
 ALL = "all"
@@ -62,9 +61,14 @@ def run(args: argparse.Namespace) -> int:
     is_comparison = ALL in args.strategy
     strategies = list(STRATEGIES.values()) if is_comparison else [find_strategy(name) for name in args.strategy]
     keys = _list_keys(args)
-    _check_functions(strategies, keys, args.partitions)
+    sample = [key for key in keys if key is not None][:_CHECKED_KEYS]
+    for strategy in strategies:
+        if strategy.function is not None:
+            check_determinism(strategy, sample, args.partitions)
     choices = list(choose_all(keys, strategies, args.partitions))
-    _report_refusals(choices)
+    for choice in choices:
+        if choice.reason:
+            print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
     if args.json:
         sys.stdout.write(json.dumps([describe_choice(choice, args.partitions) for choice in choices], indent=1) + "\n")
     else:
@@ -133,13 +137,6 @@ def choose_all(keys: Sequence[bytes | None], strategies: Sequence[Strategy], par
                 yield Choice(key, strategy, None if partition < 0 else partition)
 
 
-def _check_functions(strategies: Sequence[Strategy], keys: Sequence[bytes | None], partition_count: int) -> None:
-    sample = [key for key in keys if key is not None][:_CHECKED_KEYS]
-    for strategy in strategies:
-        if strategy.function is not None:
-            check_determinism(strategy, sample, partition_count)
-
-
 def _choose(key: bytes | None, strategy: Strategy, partition_count: int) -> Choice:
     try:
         return Choice(key, strategy, choose_partition(strategy, key, partition_count))
@@ -162,12 +159,6 @@ def _list_keys(args: argparse.Namespace) -> list[bytes | None]:
     if not keys:
         raise ConfigError("no key; expected KEY, --null or --keys-file")
     return keys
-
-
-def _report_refusals(choices: Sequence[Choice]) -> None:
-    for choice in choices:
-        if choice.reason:
-            print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
 
 
 def describe_choice(choice: Choice, partition_count: int) -> dict[str, str | int | None]:
@@ -217,7 +208,7 @@ def format_choices(choices: Sequence[Choice]) -> str:
 def format_comparison(choices: Sequence[Choice]) -> str:
     """A line per key and strategy, those that agree together."""
     rows = []
-    order = {key: place for place, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
+    order = {key: index for index, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
 
     def place(choice: Choice) -> tuple[int, int, bool]:
         return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.model.trust import Trust
@@ -57,7 +57,13 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
         run.rows(SCENARIO_COMPARISON, run.windows),
         key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
     )
-    bytes_of = _choose_bytes(brokers)
+    # bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of
+    # records
+    # Compression and batch headers make the two differ: shares of the one are no answer to shares of the other.
+    bytes_of: dict[tuple[Any, ...], str] = {}
+    for (*key, _), rows in brokers.items():
+        if any(row["log_share"] is None and row["share"] is not None for row in rows):
+            bytes_of[tuple(key)] = RECORD_BYTES
     results = []
     for row in comparison:
         place, kind = (*_key(row), row["candidate"]), bytes_of.get(_key(row), LOG_BYTES)
@@ -75,18 +81,6 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
         }
         results.append(_describe(run, row, tests.get(_key(row), {}), shares))
     return {"window": str(run.span), "results": results, "notes": list(notes)}
-
-
-def _choose_bytes(brokers: Mapping[tuple[Any, ...], Sequence[Row]]) -> dict[tuple[Any, ...], str]:
-    """Bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of records.
-
-    Compression and batch headers make the two differ: shares of the one are no answer to shares of the other.
-    """
-    chosen: dict[tuple[Any, ...], str] = {}
-    for (*key, _), rows in brokers.items():
-        if any(row["log_share"] is None and row["share"] is not None for row in rows):
-            chosen[tuple(key)] = RECORD_BYTES
-    return chosen
 
 
 def _describe(run: RunContext, row: Row, tested: Row, shares: Row) -> Row:
@@ -149,8 +143,8 @@ _WIDTH = 116
 def format_replay(document: Row) -> str:
     """Everything."""
     parts = [f"window {document['window']}\n"]
-    for (topic, window), found in itertools.groupby(document["results"], key=lambda one: (one["topic"], one["window"])):
-        results = list(found)
+    for (topic, window), alike in itertools.groupby(document["results"], key=lambda one: (one["topic"], one["window"])):
+        results = list(alike)
         parts.append(_format_topic(results) if results[0]["record_count"] else f"{topic}: no records, {window}\n")
     parts += [f"note: {note}\n" for note in document["notes"]]
     return "\n".join(parts)
@@ -161,7 +155,9 @@ def _format_topic(results: Sequence[Row]) -> str:
     in_use = next((result for result in results if result["is_baseline"]), first)
     brokers = [one["broker_id"] for one in in_use["brokers"]][:_MOST_BROKERS]
     header = ["", *(f"broker {broker} %" for broker in brokers), "rec/batch", "rec/s", "p50 ms", "moved"]
-    rows = [_observed(in_use, brokers)]
+    observed = {one["broker_id"]: one["observed_bytes_share"] for one in in_use["brokers"]}
+    shares = [_percent(observed.get(broker)) for broker in brokers]
+    rows = [["observed", *shares, _number(in_use["baseline_records_per_batch"]), _NONE, _NONE, _NONE]]
     rows += [_predicted(result, brokers) for result in results]
     lines = [
         f"{first['topic']}: {first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds, shares of {first['shares_of']}\n",
@@ -169,12 +165,6 @@ def _format_topic(results: Sequence[Row]) -> str:
         *_describe_trust(in_use, results),
     ]
     return "".join(lines)
-
-
-def _observed(in_use: Row, brokers: Sequence[int]) -> list[str]:
-    observed = {one["broker_id"]: one["observed_bytes_share"] for one in in_use["brokers"]}
-    shares = [_percent(observed.get(broker)) for broker in brokers]
-    return ["observed", *shares, _number(in_use["baseline_records_per_batch"]), _NONE, _NONE, _NONE]
 
 
 def _predicted(result: Row, brokers: Sequence[int]) -> list[str]:

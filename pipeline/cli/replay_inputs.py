@@ -43,23 +43,17 @@ class _CandidateFile(BaseModel):
 
 @dataclass(frozen=True)
 class ReplayInputs:
-    """Inputs of a replay.
-
-    Attributes:
-        sources: Metric sources, as the configuration has them.
-        topics: Patterns; all topics without any.
-        as_of_ms: The end of the recording.
-        before_ms: How much before the span is read too, a window or nothing: Kafka's averages hold a part of that.
-    """
+    """Inputs of a replay."""
 
     paths: tuple[Path, ...]
-    sources: tuple[dict[str, Any], ...]
+    sources: tuple[dict[str, Any], ...]  # metric sources, as the configuration has them
     candidates: tuple[Candidate, ...]
     seeds: int
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # patterns; all topics without any
     span: TimeWindow
     window_ms: int
-    as_of_ms: int
+    as_of_ms: int  # the end of the recording
+    # how much before the span is read too, a window or nothing: Kafka's averages hold a part of that
     before_ms: int = 0
 
     @property
@@ -68,11 +62,7 @@ class ReplayInputs:
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     def configure(self, folder: Path) -> PipelineConfig:
-        """The configuration of a warehouse in a folder.
-
-        Raises:
-            ConfigError: A candidate that cannot be.
-        """
+        """The configuration of a warehouse in a folder; `ConfigError` for a candidate that cannot be."""
         logs = {"kind": "log_directories", "paths": [str(path.resolve()) for path in self.paths]}
         document = {
             "warehouse": folder / "warehouse",
@@ -189,11 +179,7 @@ def choose_shared_length(span: TimeWindow) -> int:
 
 
 def read_metric_source(text: str) -> dict[str, Any]:
-    """The source that a path or URL stands for.
-
-    Raises:
-        ConfigError: There is nothing of the kind.
-    """
+    """The source that a path or URL stands for; `ConfigError` if there is nothing of the kind."""
     for name, kind in KINDS.items():
         settings = kind.of_location(text) if issubclass(kind, MetricSource) else None
         if settings is not None:

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     document = {
         "window": str(span),
         "clusters": clusters,
-        "mails": [place for report in delivered for _, place in report.deliveries],
+        "mails": [address for report in delivered for _, address in report.deliveries],
         "row_counts": count_rows(config.warehouse),
     }
     text = json.dumps(document, indent=2) + "\n" if args.json else _as_text(document, with_counts=args.verbose)
@@ -150,7 +150,7 @@ def _as_text(document: dict[str, Any], *, with_counts: bool) -> str:
         verdict, *others = (escape_hidden(line, keep="\n") for line in said)
         lines += ["", paint(verdict, "ok" if entry["is_healthy"] else "fail"), *others]
     if document["mails"]:
-        lines += ["", *(f"mail: {place}" for place in document["mails"])]
+        lines += ["", *(f"mail: {address}" for address in document["mails"])]
     if with_counts:
         lines += ["", *(f"{count:>12,}  {name}" for name, count in document["row_counts"].items())]
     return "\n".join(lines) + "\n"

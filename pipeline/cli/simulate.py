@@ -59,7 +59,12 @@ def run(args: argparse.Namespace) -> int:
     with Progress().step("simulating", lambda: (len(done), len(variants) * len(seeds)), "runs"):
         summaries = summarise_variants(variants, seeds, on_done=lambda: done.append(None))
     if args.plot:
-        _write_plot(args.plot, scenario, summaries)
+        from pipeline.charts.simulation import render_simulation
+
+        try:
+            args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
+        except OSError as error:
+            raise ConfigError(f"{args.plot}: {error.strerror}") from error
     _print(scenario, summaries, as_json=args.json)
     return 0
 
@@ -86,12 +91,3 @@ def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_js
         from pipeline.cli.simulate_document import format_summaries
 
         sys.stdout.write(format_summaries(scenario, summaries))
-
-
-def _write_plot(path: Path, scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> None:
-    from pipeline.charts.simulation import render_simulation
-
-    try:
-        path.write_bytes(render_simulation(scenario, summaries, path.suffix.removeprefix(".").lower()))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error

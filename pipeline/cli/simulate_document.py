@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.simulator.summary import Range, VariantSummary
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import ScenarioFile
-
-
-import textwrap
-from typing import TYPE_CHECKING
-
 from pipeline.cli.text_table import show_table, text_width
 from pipeline.simulator.scenario.scenario_section import Evidence
-from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, RUN_FIGURES
+from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, RUN_FIGURES, Range, VariantSummary
 
 if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
@@ -68,17 +60,14 @@ def _describe_partitions(summary: VariantSummary) -> list[dict[str, Any]]:
 
 
 def _describe_figures(figures: Mapping[str, Range]) -> dict[str, Any]:
+    # whole numbers without a point; others to a millionth
     return {
-        name: {part: _to_number(value) for part, value in zip(Range._fields, figure, strict=True)}
+        name: {
+            part: (None if value is None else int(value) if float(value).is_integer() else round(value, 6))
+            for part, value in zip(Range._fields, figure, strict=True)
+        }
         for name, figure in figures.items()
     }
-
-
-def _to_number(value: float | None) -> float | None:
-    """Whole numbers without a point; others to a millionth."""
-    if value is None:
-        return None
-    return int(value) if float(value).is_integer() else round(value, 6)
 
 
 _MB = 1 << 20
@@ -147,9 +136,9 @@ def format_last_line(run: Mapping[str, Range]) -> str:
 
 def _format_run_table(summary: VariantSummary) -> str:
     figures = [summary.run[name] for name in RUN_FIGURES]
-    rows = [["simulated", *(_format_run_figure(place, figure.median) for place, figure in enumerate(figures))]]
+    rows = [["simulated", *(_format_run_figure(index, figure.median) for index, figure in enumerate(figures))]]
     if len(summary.seeds) > 1:
-        rows.append(["  range", *(_format_run_range(place, figure) for place, figure in enumerate(figures))])
+        rows.append(["  range", *(_format_run_range(index, figure) for index, figure in enumerate(figures))])
     return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
 
 
@@ -201,14 +190,14 @@ def _format_losses(summary: VariantSummary) -> list[str]:
     return lines
 
 
-def _format_run_figure(place: int, value: float | None) -> str:
+def _format_run_figure(index: int, value: float | None) -> str:
     if value is None:
         return _NONE
-    return f"{value:.1f}" if place == 0 else format_latency(value)
+    return f"{value:.1f}" if index == 0 else format_latency(value)
 
 
-def _format_run_range(place: int, figure: Range) -> str:
-    return f"{_format_run_figure(place, figure.low)}-{_format_run_figure(place, figure.high)}"
+def _format_run_range(index: int, figure: Range) -> str:
+    return f"{_format_run_figure(index, figure.low)}-{_format_run_figure(index, figure.high)}"
 
 
 def format_latency(value: float) -> str:

@@ -22,7 +22,7 @@ from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements, show_answer
 from pipeline.cli.tables import unknown_table
 from pipeline.cli.text_table import show_table
-from pipeline.config.retention import SUMMED_UP
+from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell, format_name
@@ -30,7 +30,7 @@ from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tab
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
 from pipeline.storage.tables_on_disk import count_rows
-from pipeline.tables import TABLES, Table
+from pipeline.tables import TABLES
 from pipeline.tables.keys import EXPIRING
 
 if TYPE_CHECKING:
@@ -64,8 +64,13 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     if args.statement is None:
         return _run_shell(config, as_json=args.json)
-    _check_names(args.statement)
-    tables = _named_in(args.statement)
+    # refuses a table of our layers that is not there, before Spark starts; `ConfigError` names the most similar ones
+    known = {table.name for table in TABLES}
+    for name in re.findall(r"\b(?:from|join)\s+`?((?:bronze|silver|gold)\.\w+)`?", args.statement, re.IGNORECASE):
+        if name.lower() not in known:
+            raise ConfigError(unknown_table(name))
+    # the tables a statement names, all where it names none: each costs a third of a second
+    tables = tuple(table for table in TABLES if table.name in args.statement.lower()) or TABLES
     row_count = sum(count_rows(config.warehouse, tables).values())
     is_copied = row_count <= _COPIED_ROWS and asks_for_rows(args.statement) and not {*tables} & {*EXPIRING}
     conf = (FOR_FEW_ROWS if row_count <= FEW_ROWS else {}) | (_WITHOUT_DELTA if is_copied else {})
@@ -78,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
             register_tables(spark, config.warehouse, tables)
         restrict_session(spark)
         sys.stdout.write(answer(spark, args.statement, as_json=args.json))
-    if config.sums_only and (said := describe_dropped(args.statement)):
-        print(said, file=sys.stderr)
+    if config.sums_only and (text := describe_dropped(args.statement)):
+        print(text, file=sys.stderr)
     return 0
 
 
@@ -138,19 +143,6 @@ def describe_dropped(statement: str) -> str:
     return f"{', '.join(named)}: rows of the newest windows only (sums_only)" if named else ""
 
 
-def _check_names(statement: str) -> None:
-    """Refuses a table of our layers that is not there, before Spark starts; `ConfigError` names the most similar ones."""
-    known = {table.name for table in TABLES}
-    for name in re.findall(r"\b(?:from|join)\s+`?((?:bronze|silver|gold)\.\w+)`?", statement, re.IGNORECASE):
-        if name.lower() not in known:
-            raise ConfigError(unknown_table(name))
-
-
-def _named_in(statement: str) -> tuple[Table, ...]:
-    """The tables a statement names, all where it names none: each costs a third of a second."""
-    return tuple(table for table in TABLES if table.name in statement.lower()) or TABLES
-
-
 def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     """The answer to one query as it is printed; `ConfigError` says what is wrong with the statement."""
     try:
@@ -158,36 +150,36 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
         refuse_changes(spark, query)
         frame = spark.sql(query)
         # one row more than is shown: it says whether there are more
-        found: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
+        rows: pa.Table = (frame if as_json else frame.limit(_SHOWN_ROWS + 1)).toArrow()
     except PySparkException as error:
         message = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n")[0]  # after it stands the whole plan
         raise ConfigError(message.strip()) from error
     except Py4JError as error:  # what Spark has no words of its own for
         raise ConfigError(f"Spark cannot run it: {_first_words(error)}") from error
     if as_json:
-        return json.dumps(found.to_pylist(), indent=1, default=_as_json) + "\n"
-    return format_rows(found)
+        return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n"
+    return format_rows(rows)
 
 
 def _first_words(error: Py4JError) -> str:
     """What the JVM said, on one line."""
-    said = str(getattr(error, "java_exception", None) or error)
-    return format_name(said.partition("\n")[0], 300)
+    text = str(getattr(error, "java_exception", None) or error)
+    return format_name(text.partition("\n")[0], 300)
 
 
-def format_rows(found: pa.Table) -> str:
+def format_rows(rows: pa.Table) -> str:
     """Writes an answer as aligned columns and a row count.
 
     Args:
-        found: The rows; of more than 1,000 the first 1,000 are shown.
+        rows: The rows; of more than 1,000 the first 1,000 are shown.
     """
-    if not found.column_names:
+    if not rows.column_names:
         return "done\n"
-    right = frozenset(i for i, field in enumerate(found.schema) if str(field.type).startswith(_NUMBERS))
-    cells = [[format_cell(value) for value in column.to_pylist()] for column in found.slice(0, _SHOWN_ROWS).columns]
-    table = show_table(found.column_names, list(zip(*cells, strict=True)), right=right)
-    count = f"{found.num_rows} row{'' if found.num_rows == 1 else 's'}"
-    if found.num_rows > _SHOWN_ROWS:
+    right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(_NUMBERS))
+    cells = [[format_cell(value) for value in column.to_pylist()] for column in rows.slice(0, _SHOWN_ROWS).columns]
+    table = show_table(rows.column_names, list(zip(*cells, strict=True)), right=right)
+    count = f"{rows.num_rows} row{'' if rows.num_rows == 1 else 's'}"
+    if rows.num_rows > _SHOWN_ROWS:
         count = f"the first {_SHOWN_ROWS} rows; --json gives all"
     return f"{table}({count})\n"
 

@@ -105,8 +105,8 @@ def refuse_changes(spark: SparkSession, statement: str) -> None:
     text = plan.toString() if kind in _QUERIES else ""
     inside = _INSIDE.search(text)
     if inside is not None or kind not in _QUERIES | _LISTINGS:
-        found = inside.group() if inside else kind
-        raise ConfigError(f"sql only queries the tables (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); found {found}")
+        word = inside.group() if inside else kind
+        raise ConfigError(f"sql only queries the tables (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); found {word}")
     relations = list(_relations(plan)) if text else []
     if any(len(one.options()) for one in relations) or text.count(_RELATION) != len(relations):
         raise ConfigError("sql takes no options of a table (WITH after its name)")

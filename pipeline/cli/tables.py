@@ -42,11 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_table(name: str) -> Table:
-    """The declared table of that name, with or without its layer.
-
-    Raises:
-        ConfigError: naming the most similar ones.
-    """
+    """The declared table of that name, with or without its layer; `ConfigError` names the most similar ones."""
     for table in TABLES:
         if name in (table.name, table.name.partition(".")[2]):
             return table

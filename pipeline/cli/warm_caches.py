@@ -17,11 +17,7 @@ REPORT_EVERY_S = 3
 
 
 def main() -> None:
-    """Fills both caches, and reports on stderr.
-
-    Raises:
-        ConfigError: as `make_archive`.
-    """
+    """Fills both caches, and reports on stderr; `ConfigError` as `make_archive` raises it."""
     progress = Progress(every_s=REPORT_EVERY_S, report=_say)
     _say("loading modules")
     with progress.step("loading modules"):

@@ -24,7 +24,7 @@ from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
-from pipeline.config.what_if import WhatIf
+from pipeline.config.sections import WhatIf
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import find_keyed, follows_broker, load_doubts, load_placement, sum_topics
@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
         return foresee(now, change, target_ratio=target, max_moved_bytes=max_moved_bytes, following=following)
 
     if args.configured:
-        found = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
-        documents = [{"name": name, **_describe(now, foreseen, follows)} for name, foreseen in found]
+        changes = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
+        documents = [{"name": name, **_describe(now, foreseen, follows)} for name, foreseen in changes]
         as_json = json.dumps({"window": str(window), "what_ifs": documents}, indent=2) + "\n"
         sys.stdout.write(as_json if args.json else says_window(window) + as_table(documents))
         return 0
@@ -137,11 +137,7 @@ def _replay(
 
 
 def find_newest(run: RunContext) -> TimeWindow:
-    """The newest judged window.
-
-    Raises:
-        NothingUsableError: there is none.
-    """
+    """The newest judged window; `NothingUsableError` if there is none."""
     every = TimeWindow(0, run.now_ms)
     start_ms = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every).find_newest()
     if start_ms is None:

@@ -114,17 +114,17 @@ def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str
     shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
     more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
     names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
-    said = (
+    text = (
         f"Load follows broker {names}: most of what it has above its share comes with the broker, not with partitions."
     )
     if document["is_replayed"]:
-        said += (
+        text += (
             f" So the window was replayed with the new leaders of topics without keys ({shown}{more}); a new broker is taken to "
             "be as fast as the one in the middle."
         )
     if document["not_predicted"]:
-        said += (
+        text += (
             f" What topics without keys ({shown}{more}) would bring to other leaders is not predicted: "
             f"{document['not_predicted']}."
         )
-    return said
+    return text

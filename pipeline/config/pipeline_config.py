@@ -12,19 +12,23 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from pipeline.config.airflow_names import AirflowNames
-from pipeline.config.keys import KeySettings
 from pipeline.config.mail import Address, Mail
-from pipeline.config.metrics import Metrics
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
-from pipeline.config.report import Report, cluster_slug, report_name
-from pipeline.config.retention import Retention
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
+from pipeline.config.sections import (
+    AirflowNames,
+    KeySettings,
+    Metrics,
+    Report,
+    Retention,
+    WhatIf,
+    Zones,
+    cluster_slug,
+    report_name,
+)
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
-from pipeline.config.what_if import WhatIf
-from pipeline.config.zones import Zones
 from pipeline.model.window import instant_of
 
 

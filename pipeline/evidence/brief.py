@@ -57,10 +57,10 @@ def describe_brief(evidence: IncidentEvidence) -> Brief:
 
 def _since(evidence: IncidentEvidence, counted: str = "") -> str:
     change = evidence.change
-    said = f"{format_clock(change.since_ms)} ({format_span(evidence.window.end_ms - change.since_ms)}){counted}"
+    text = f"{format_clock(change.since_ms)} ({format_span(evidence.window.end_ms - change.since_ms)}){counted}"
     if change.moved_from_ms is not None:
-        said += f"; {format_clock(change.moved_from_ms)} was reported before; windows came late"
-    return said
+        text += f"; {format_clock(change.moved_from_ms)} was reported before; windows came late"
+    return text
 
 
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:

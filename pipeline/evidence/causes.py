@@ -123,14 +123,14 @@ def _describe_luck(evidence: BrokerShareEvidence) -> str:
         for row in lucky[:_MOST_PARTITIONS]
     )
     more = f" and {len(lucky) - _MOST_PARTITIONS} more" if len(lucky) > _MOST_PARTITIONS else ""
-    said = (
+    text = (
         f"It is hot by hash luck: without it it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
         f"below the limit of {format_ratio(evidence.change.limit_value)}."
     )
     if shown:
         total = format_bytes(round(sum(row.hash_luck_bytes or 0.0 for row in lucky)))
-        said += f" Keys that happen to hash together bring {total} more than an even spread to {shown}{more}."
+        text += f" Keys that happen to hash together bring {total} more than an even spread to {shown}{more}."
     return (
-        f"{said} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
+        f"{text} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
         "partitions to a broker with room; with more partitions, or keys that split further, less is left to luck."
     )

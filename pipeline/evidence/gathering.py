@@ -34,6 +34,9 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
     """Gathers the evidence on a change; the verdicts of its window are among `verdicts`."""
     key = (change.window_start_ms, change.rule, change.subject)
     verdict = next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == key)
+    # ids that were merged into the incident since it began: they ended in a window of its span
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
+    changes = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
     common: dict[str, Any] = {
         "cluster": run.cluster_name,
         "change": change,
@@ -42,15 +45,15 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "command": run.config.command,
         "reason": verdict.reason,
         "events": tuple(
-            said
-            for _, said in list_events(
+            text
+            for _, text in list_events(
                 v for v in verdicts if v.window_start_ms == change.window_start_ms and v is not verdict
             )
         ),
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
         "report": run.config.report_link(run.cluster_name, change.window_start_ms),
-        "merged": _merged_into(run, change),
+        "merged": tuple(sorted({row["incident_id"] for row in changes if row["merged_into"] == change.incident_id})),
     }
     if change.rule == SOURCE_ARRIVAL:
         return IncidentEvidence(**common, limits_at="freshness")
@@ -59,13 +62,6 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         common["owner"] = rule.owner or run.cluster.owner
         return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
     return _gather(run, common, verdict)
-
-
-def _merged_into(run: RunContext, change: IncidentChange) -> tuple[str, ...]:
-    """Ids that were merged into the incident since it began: they ended in a window of its span."""
-    span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
-    changes = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
-    return tuple(sorted({row["incident_id"] for row in changes if row["merged_into"] == change.incident_id}))
 
 
 def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:
@@ -77,6 +73,13 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     loads: Counter[tuple[str, int]] = Counter()
     for row in run.rows(PARTITION_TRAFFIC, windows):
         loads[row["topic"], row["leader_id"]] += row["size_bytes"]
+    # loads the promises since the incident began
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
+    promises = run.values(Promise, PROMISES, (span,))
+    # loads the recommendations on the subject, by rank
+    rows = [row for row in run.rows(RECOMMENDATIONS, windows) if row["subject"] == verdict.subject]
+    for row in rows:
+        row["broker_ratios"] = {int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()}
     return BrokerShareEvidence(
         **common | {"owner": gate.owner or run.cluster.owner},
         broker_id=broker_id,
@@ -95,24 +98,9 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
             for row in run.rows(SCENARIO_COMPARISON, windows)
             if row["is_baseline"] and row["baseline_source"] != "none"
         },
-        recommendations=_recommendations(run, windows, verdict.subject),
-        promises=_promises(run, change, windows[0].end_ms),
+        recommendations=tuple(value_of(Recommendation, row) for row in sorted(rows, key=lambda row: row["rank"])),
+        promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
     )
-
-
-def _recommendations(run: RunContext, windows: Sequence[TimeWindow], subject: str) -> tuple[Recommendation, ...]:
-    """Loads the recommendations on the subject, by rank."""
-    rows = [row for row in run.rows(RECOMMENDATIONS, windows) if row["subject"] == subject]
-    for row in rows:
-        row["broker_ratios"] = {int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()}
-    return tuple(value_of(Recommendation, row) for row in sorted(rows, key=lambda row: row["rank"]))
-
-
-def _promises(run: RunContext, change: IncidentChange, until_ms: int) -> tuple[Promise, ...]:
-    """Loads the promises since the incident began."""
-    span = TimeWindow(min(change.since_ms, change.window_start_ms), until_ms)
-    promises = run.values(Promise, PROMISES, (span,))
-    return tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms)
 
 
 def _latency(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> ProduceLatency | None:

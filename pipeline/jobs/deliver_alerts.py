@@ -123,10 +123,10 @@ def _find_silence(config: PipelineConfig, message: AlertMessage, silences: Seque
         return None
     columns = ("incident_id", "rule", "subject")
     rows = load_rows(config.warehouse, INCIDENTS, cluster=message.cluster, columns=columns).to_pylist()
-    found = {row["incident_id"]: alert_labels(message.cluster, row["rule"], row["subject"]) for row in rows}
+    labels = {row["incident_id"]: alert_labels(message.cluster, row["rule"], row["subject"]) for row in rows}
     covering = []
     for name in message.incident_ids:
-        own = [silence for silence in silences if name in found and silence.covers(found[name])]
+        own = [silence for silence in silences if name in labels and silence.covers(labels[name])]
         if not own:
             return None
         covering.append(max(own, key=lambda silence: silence.until_ms))

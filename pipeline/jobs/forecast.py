@@ -101,12 +101,12 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
 
 
 def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
-    found = [
+    disks = [
         (row["step"], f"{disk} of broker {row['broker_id']}", float(used))
         for row in frame.to_arrow().to_pylist()
         for disk, (used, _) in disk_fillings(row, run.cluster.disk_bytes)
     ]
-    return pl.DataFrame(found, schema={"step": pl.Int64, "subject": pl.String, "value": pl.Float64}, orient="row")
+    return pl.DataFrame(disks, schema={"step": pl.Int64, "subject": pl.String, "value": pl.Float64}, orient="row")
 
 
 def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
@@ -117,30 +117,30 @@ def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
     scale, unscale = history.scales
     for day in forecast_days(scale(values[:, here]), day_steps, grows=history.grows):
         start_ms = end_ms + (day.day - 1) * DAY_MS
-        for place, number in enumerate(here.tolist()):
+        for index, number in enumerate(here.tolist()):
             yield {
                 "window_start": instant_of(end_ms - run.window_ms),
                 "subject": history.subjects[number],
                 "measure": history.measure,
                 "horizon_hours": 24 * day.day,
-                **_describe_day(day, place, start_ms, history.step_ms, unscale),
+                **_describe_day(day, index, start_ms, history.step_ms, unscale),
             }
 
 
 def _describe_day(
-    day: DayAhead, place: int, start_ms: int, step_ms: int, unscale: Callable[[Hours], Hours]
+    day: DayAhead, index: int, start_ms: int, step_ms: int, unscale: Callable[[Hours], Hours]
 ) -> dict[str, Any]:
-    value, is_trusted = day.value[:, place], bool(day.is_trusted[place])
+    value, is_trusted = day.value[:, index], bool(day.is_trusted[index])
     tested = {
-        "back_test_coverage_ratio": _known(day.coverage_ratio[place]),
-        "back_test_error_ratio": _known(day.error_ratio[place]),
-        "back_test_days": float(day.tested_days[place]),
+        "back_test_coverage_ratio": _known(day.coverage_ratio[index]),
+        "back_test_error_ratio": _known(day.error_ratio[index]),
+        "back_test_days": float(day.tested_days[index]),
     }
     if np.isnan(value).all():
         needed = "two days are" if day.day == 1 else "two weeks are"
         return {**tested, "season": "", "is_trusted": False, "reason": f"not enough history: {needed} needed"}
     highest = int(np.nanargmax(value))
-    value, low, high = (np.maximum(unscale(one[:, place]), 0) for one in (day.value, day.low, day.high))
+    value, low, high = (np.maximum(unscale(one[:, index]), 0) for one in (day.value, day.low, day.high))
     return {
         **tested,
         "highest_at": instant_of(start_ms + highest * step_ms),
@@ -148,22 +148,22 @@ def _describe_day(
         "value_low": _known(low[highest]),
         "value_high": _known(high[highest]),
         "mean_value": float(np.nanmean(value)),
-        "season": SEASONS[day.season[place]][0],
+        "season": SEASONS[day.season[index]][0],
         "is_trusted": is_trusted,
-        "reason": "" if is_trusted else _explain(day, place),
+        "reason": "" if is_trusted else _explain(day, index),
     }
 
 
-def _explain(day: DayAhead, place: int) -> str:
-    coverage, error, days = (float(one[place]) for one in (day.coverage_ratio, day.error_ratio, day.tested_days))
-    said = []
+def _explain(day: DayAhead, index: int) -> str:
+    coverage, error, days = (float(one[index]) for one in (day.coverage_ratio, day.error_ratio, day.tested_days))
+    reasons = []
     if days < LEAST_TESTED_DAYS:
-        said.append(f"{days:.1f} days could be tested, {LEAST_TESTED_DAYS} are needed")
+        reasons.append(f"{days:.1f} days could be tested, {LEAST_TESTED_DAYS} are needed")
     if coverage < LEAST_COVERAGE:
-        said.append(f"its ranges held {coverage:.0%} of the history, {LEAST_COVERAGE:.0%} are needed")
+        reasons.append(f"its ranges held {coverage:.0%} of the history, {LEAST_COVERAGE:.0%} are needed")
     if error > MOST_ERROR_RATIO:
-        said.append(f"it errs {error:.2f} times as much as a plain mean, {MOST_ERROR_RATIO:g} is allowed")
-    return "; ".join(said)
+        reasons.append(f"it errs {error:.2f} times as much as a plain mean, {MOST_ERROR_RATIO:g} is allowed")
+    return "; ".join(reasons)
 
 
 def _known(value: np.float64) -> float | None:

@@ -95,12 +95,12 @@ def _find_beginnings(run: RunContext) -> dict[str, SourceBeginning]:
         "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
         "FROM status GROUP BY source"
     )
-    found = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS).to_pylist()
+    rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS).to_pylist()
     return {
         row["source"]: SourceBeginning(
             milliseconds_of(row["asked"]), None if row["brought"] is None else milliseconds_of(row["brought"])
         )
-        for row in found
+        for row in rows
     }
 
 

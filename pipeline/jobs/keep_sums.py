@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from pipeline.config.retention import SUMMED_UP
+from pipeline.config.sections import SUMMED_UP
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, format_instant
 from pipeline.runs import CATCH_UP_MS, JobReport, RunContext
 from pipeline.storage.maintenance import drop_dates
@@ -21,10 +21,10 @@ def held_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     if not run.config.sums_only:
         return ()
     reach = (_reach(run),)
-    found = [
+    windows = [
         run.query("SELECT DISTINCT window_start FROM held", reach, held=table)["window_start"] for table in SUMMED_UP
     ]
-    starts_us = {start_us for starts in found for start_us in starts.cast(pa.int64()).to_pylist()}
+    starts_us = {start_us for starts in windows for start_us in starts.cast(pa.int64()).to_pylist()}
     return tuple(run.window_at(start_us // 1000) for start_us in sorted(starts_us))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.config.retention import SUMMED_UP, retention_of
+from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.model.window import milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired, maintain_tables

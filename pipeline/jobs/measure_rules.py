@@ -38,13 +38,13 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     def deletable_segments() -> Sequence[Row]:
-        found: list[Row] = run.query(
+        segments: list[Row] = run.query(
             _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms)),
             windows,
             segments=LOG_SEGMENTS,
             state=CLUSTER_STATE,
         ).to_pylist()
-        return found
+        return segments
 
     given = RuleInput(
         rows=rows,

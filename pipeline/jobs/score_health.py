@@ -22,13 +22,12 @@ from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.outages import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
-from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS, ZONE_TRAFFIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
-from pipeline.tables.zones import ZONE_TRAFFIC
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
@@ -62,7 +61,6 @@ _SLOTS = """
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to score."""
     return run.pending_windows(VERDICTS)
 
 
@@ -72,9 +70,9 @@ def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWi
     for row in run.rows(WINDOW_STATUS, windows, ("window_start", "source", "run_id", "committed_at")):
         ingests[milliseconds_of(row.pop("window_start"))].append(sorted(row.items()))
     replayed_ms, config = run.starts_in((HASH_VERDICTS, BACK_TESTS), windows), run.config.model_dump_json()
-    found = {w: (sorted(ingests[w.start_ms], key=repr), w.start_ms in replayed_ms, config) for w in windows}
+    digested = {w: (sorted(ingests[w.start_ms], key=repr), w.start_ms in replayed_ms, config) for w in windows}
     return {
-        window: hashlib.blake2b(repr(inputs).encode(), digest_size=8).hexdigest() for window, inputs in found.items()
+        window: hashlib.blake2b(repr(inputs).encode(), digest_size=8).hexdigest() for window, inputs in digested.items()
     }
 
 

@@ -105,8 +105,8 @@ def _assign_ranges(partition_counts: Mapping[str, int], ids: Sequence[str]) -> A
     for topic, count in sorted(partition_counts.items()):
         each, extra = divmod(count, len(ids))
         first = 0
-        for place, member in enumerate(ids):
-            last = first + each + (place < extra)
+        for index, member in enumerate(ids):
+            last = first + each + (index < extra)
             assignment[member] += [(topic, number) for number in range(first, last)]
             first = last
     return assignment
@@ -129,13 +129,13 @@ def _fill_up(
     each, extra = divmod(len(partitions), len(ids))
     assignment: Assignment = {}
     quotas: dict[str, int] = {}
-    for place, member in enumerate(hash_map_order(ids)):
+    for index, member in enumerate(hash_map_order(ids)):
         quota = each + (extra > 0)
         own = sorted(known.intersection(owned.get(member, ())))
         assignment[member], revoked = own[:quota], own[quota:]
         free += revoked
         # One more is for members that own it already, as long as enough others are left for what remains.
-        if quota > each and len(own) < quota and len(ids) - place > extra:
+        if quota > each and len(own) < quota and len(ids) - index > extra:
             quota = each
         extra -= quota > each
         quotas[member] = quota
@@ -224,6 +224,6 @@ def _spread(key: str) -> int:
     """`HashMap.hash` of `String.hashCode`."""
     code = 0
     data = key.encode("utf-16-be", "surrogatepass")
-    for place in range(0, len(data), 2):
-        code = (31 * code + int.from_bytes(data[place : place + 2], "big")) & 0xFFFFFFFF
+    for index in range(0, len(data), 2):
+        code = (31 * code + int.from_bytes(data[index : index + 2], "big")) & 0xFFFFFFFF
     return code ^ (code >> 16)

@@ -68,7 +68,7 @@ def measure_broker_columns(
         "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) if part else np.nan for _, part in pairs]
         if units
         else nothing,
-        "chance_p_value": [chance_p_value(found, part, units) if part else np.nan for found, part in pairs]
+        "chance_p_value": [chance_p_value(reached, part, units) if part else np.nan for reached, part in pairs]
         if units
         else nothing,
         "effective_unit_count": [units] * count,

@@ -68,7 +68,7 @@ def judge_hash(
     most = explained[best]
     ratio = most.record_count / record_count
     p_value = min(1.0, len(explained) * bound_match_chance(most.key_count, key_count, chance))
-    tied = tuple(name for name, found in explained.items() if name != best and found.record_count == most.record_count)
+    tied = tuple(name for name, other in explained.items() if name != best and other.record_count == most.record_count)
     words = f"{best} explains {ratio:.1%} of the records and {most.key_count} of {key_count} keys, chance 1/{partition_count}"
     if tied and p_value <= LEVEL:
         words += f"; so do {', '.join(tied)}: {partition_count} partitions do not distinguish them"

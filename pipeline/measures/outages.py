@@ -117,7 +117,7 @@ def find_outages(
     asked: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for broker_id, at_ms, is_away in observations:
         asked[broker_id].append((at_ms, is_away))
-    found = [
+    outages = [
         outage
         for broker_id, answers in sorted(asked.items())
         if any(is_away for _, is_away in answers)
@@ -134,15 +134,15 @@ def find_outages(
         outage = _outage_in(gap, spans, taken_over, seen)
         known = [
             one
-            for one in found
+            for one in outages
             if one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
         ]
         if outage is not None and not known:
-            found.append(outage)
+            outages.append(outage)
         elif outage is not None and len(known) == 1:  # samples and epochs say how long, where answers are few
-            found.remove(known[0])
-            found.append(_longer(known[0], outage))
-    return sorted(found, key=lambda one: (one.broker_id, one.since_ms))
+            outages.remove(known[0])
+            outages.append(_longer(known[0], outage))
+    return sorted(outages, key=lambda one: (one.broker_id, one.since_ms))
 
 
 def _longer(asked: Outage, sampled: Outage) -> Outage:

@@ -76,8 +76,6 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCounts:
-    """Counts of a topic in a window."""
-
     partition_count: int  # partitions
     record_count: int
     peak_to_mean: float | None  # largest over mean partition, by bytes; None without traffic

@@ -48,7 +48,6 @@ class ZoneLoads:
         return ZoneLoads(sent, keyless)
 
     def with_loads(self, partitions: Iterable[PlacedPartition]) -> tuple[PlacedPartition, ...]:
-        """The partitions with these loads."""
         return tuple(
             replace(one, load_bytes=round(sum(self.sent.get((one.topic, one.partition), {}).values())))
             for one in partitions

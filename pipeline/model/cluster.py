@@ -64,7 +64,6 @@ class PartitionState:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and number."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -93,7 +92,6 @@ class ReplicaState:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and number."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -115,8 +113,6 @@ class LeaderTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A cluster at a moment."""
-
     at_ms: int
     state_source: str  # `cluster_metadata`, `topics_describe`, `only_replica`
     brokers: Mapping[int, Broker] = field(default_factory=dict)

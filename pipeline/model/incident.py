@@ -102,7 +102,6 @@ class AlertMessage:
 
     @property
     def incident_ids(self) -> set[str]:
-        """Incidents that it is about."""
         return {incident_of(key) for key in self.tells.split(",")} if self.tells else {self.incident_id}
 
     @property

@@ -69,7 +69,6 @@ class PartitionDirectory:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and number."""
         return TopicPartition(self.topic, self.partition)
 
     @property

@@ -34,8 +34,6 @@ class PlacementBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """Change of one partition."""
-
     topic: str
     partition: int
     replicas: tuple[int, ...]

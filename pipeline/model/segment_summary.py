@@ -67,8 +67,6 @@ class SegmentSummary(HeaderSums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """The segments of a partition directory."""
-
     directory: LogDirectory
     partition: PartitionDirectory
     segments: tuple[SegmentSummary, ...]

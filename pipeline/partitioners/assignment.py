@@ -5,8 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.partitioners.columns import find_keys, hash_keys, view_offsets
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import place_hashes, take_modulo
+from pipeline.partitioners.hashes import HashName, place_hashes, take_modulo
 from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, check_partition_count, choose_partition
 
 NO_PARTITION = -1  # not a function of the key

@@ -50,7 +50,10 @@ def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
     is_hashed = find_keys(keys)
     values = np.zeros(len(keys), dtype=np.uint32)
     if name in _KERNELS:
-        hash_kernels.hash_column(_KERNELS[name], _view_bytes(keys), offsets, is_hashed, values)
+        buffer = keys.buffers()[2]
+        view = np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+        view.flags.writeable = False
+        hash_kernels.hash_column(_KERNELS[name], view, offsets, is_hashed, values)
     else:
         every = keys.cast(pa.large_binary()).to_pylist()
         values[is_hashed] = [_ONE_BY_ONE[name](key) for key in every if key is not None]
@@ -79,10 +82,3 @@ def view_offsets(keys: pa.Array) -> NDArray[np.int64]:
     if not len(keys):
         return np.zeros(1, dtype=np.int64)
     return np.frombuffer(keys.buffers()[1], width, keys.offset + len(keys) + 1)[keys.offset :].astype(np.int64)
-
-
-def _view_bytes(keys: pa.Array) -> NDArray[np.uint8]:
-    buffer = keys.buffers()[2]
-    view = np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
-    view.flags.writeable = False
-    return view

@@ -7,8 +7,7 @@ family. Where a strategy needs something that is not stored, it is refused rathe
 from dataclasses import dataclass
 
 from pipeline.errors import ConfigError
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Availability, KeyForm, KeyRule, Strategy, choose_partition
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask, take_modulo
+from pipeline.partitioners.hashes import HashName, Mask, take_modulo
 
 
 class KeyRule(Enum):
@@ -22,8 +21,6 @@ class KeyRule(Enum):
 
 
 class KeyForm(Enum):
-    """Form in which a key is hashed."""
-
     BYTES = "the bytes"
     TEXT = "the text; bytes that are not UTF-8 are refused"
     BASE64 = "the Base64 text of the bytes"
@@ -85,11 +82,7 @@ def is_between(version: str, since: str, before: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)  # a replay asks 50,000 times about the same few
 def parse_version(version: str) -> tuple[int, ...]:
-    """Numbers of a version, without trailing zeros, to compare.
-
-    Raises:
-        ConfigError: It is not made of numbers and dots.
-    """
+    """Numbers of a version, without trailing zeros, to compare; `ConfigError` if it is not made of numbers and dots."""
     parts = version.split(".")
     if not all(part.isdecimal() for part in parts):
         raise ConfigError(f"version {version!r}; expected numbers and dots, as in 3.9.1")

@@ -61,7 +61,7 @@ def back_test(
         doubts[BATCHES] += _doubt_batches(row)
         doubts[LATENCY] += _doubt_latency(row)
     row["assumptions"] = join_statements(concerns.assumptions)
-    row |= {name: format_trust(join_statements([*reasons, *found])) for name, found in doubts.items()}
+    row |= {name: format_trust(join_statements([*reasons, *doubts_of_it])) for name, doubts_of_it in doubts.items()}
     return {**row, "is_trusted": row[SHARES] == Trust.TRUSTED}
 
 
@@ -99,14 +99,14 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     total = sum(sizes.values())
     if not total:
         return {}
-    found = []
+    pairs = []
     shares, deviations = simulated.shares(column, of_brokers=True), simulated.share_deviations(column)
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100
         bar = min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
-        found.append((error - bar, broker_id, was, share, error, bar))
-    _, broker_id, was, share, error, bar = max(found, key=lambda one: (one[0], -one[1]))
+        pairs.append((error - bar, broker_id, was, share, error, bar))
+    _, broker_id, was, share, error, bar = max(pairs, key=lambda one: (one[0], -one[1]))
     parts = simulated.shares(CELL_LOG_BYTES, of_brokers=False)
     was_there = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
     partition_errors = (

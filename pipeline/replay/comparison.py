@@ -45,10 +45,12 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row)
         row |= {"partitioner": outcome.partitioner, **_describe_runs_skew(placing)}
     if runs is not None:
         row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
-    of_keys = [said for said in (keys.assumptions if keys else ()) if placing is None or said.kind not in _OVERCOME]
-    said = (*of_keys, *outcome.assumptions, *_limit_back_test(topic, outcome), *topic.concerns.assumptions)
+    of_keys = [
+        caveats for caveats in (keys.assumptions if keys else ()) if placing is None or caveats.kind not in _OVERCOME
+    ]
+    caveats = (*of_keys, *outcome.assumptions, *_limit_back_test(topic, outcome), *topic.concerns.assumptions)
     row |= _describe_baseline(topic, by_keys=keys is not None and placing is None)
-    return row | {"assumptions": join_statements(said)} | _describe_trusts(topic, outcome, tested)
+    return row | {"assumptions": join_statements(caveats)} | _describe_trusts(topic, outcome, tested)
 
 
 def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:
@@ -163,17 +165,17 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     if outcome.runs is None:
         is_placed = not topic.recorded.keyless_count and outcome.keys is not None  # keys say where every record goes
         return {SHARES: format_trust("" if is_placed else outcome.reason or "it could not be simulated")}
-    found = {name: tested[name] for name in TRUSTS}
+    trusts = {name: tested[name] for name in TRUSTS}
     if outcome.is_baseline:
-        return found
-    found[SHARES] = _add_doubt(found[SHARES], doubt_width(outcome.runs))
+        return trusts
+    trusts[SHARES] = _add_doubt(trusts[SHARES], doubt_width(outcome.runs))
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
         error_points = tested["share_error_points"] or 0.0
         doubts = [*topic.concerns.reasons, *_doubt_direction(topic.recorded, in_use, outcome.runs, error_points)]
-        found["direction_trust"] = format_trust(join_statements(doubts))
-        found[LATENCY] = _add_doubt(found[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
-    return found
+        trusts["direction_trust"] = format_trust(join_statements(doubts))
+        trusts[LATENCY] = _add_doubt(trusts[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
+    return trusts
 
 
 def _add_doubt(trust: str, doubts: Iterable[Statement]) -> str:

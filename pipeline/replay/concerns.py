@@ -46,7 +46,7 @@ def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: 
         is_compacted=any(row["is_compacted"] for row in rows),
         crc_error_count=sum(row["crc_error_count"] for row in rows),
         late_starts=tuple(sorted(p for p, offset in first.items() if 0 < offset == log_starts.get(p))),
-        moved=tuple(sorted(p for p, found in leaders.items() if len(found) > 1)),
+        moved=tuple(sorted(p for p, leader_ids in leaders.items() if len(leader_ids) > 1)),
         unknown_leader_partitions=tuple(sorted({row["partition"] for row in rows if row["leader_id"] < 0})),
         empty_minute_count=max(0, window_ms // MINUTE_MS - minutes) if minutes else 0,
     )
@@ -68,15 +68,15 @@ def list_concerns(
     metrics: Sequence[SessionMetrics],
 ) -> Concerns:
     """Lists the data's reasons for doubt; `reason` says why the present settings could not be simulated, or is ""."""
-    found = [
+    concerns = [
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),
         *_doubt_log(int(recorded.records.sum()), log),
         *_doubt_metrics(metrics),
-        *((_ASSUMED, said) for session in sessions for said in session.baseline.assumptions),
+        *((_ASSUMED, caveat) for session in sessions for caveat in session.baseline.assumptions),
         *_doubt_settings(sessions),
     ]
-    return Concerns(*(tuple(said for kind, said in found if kind == wanted) for wanted in (_REASON, _ASSUMED)))
+    return Concerns(*(tuple(caveat for kind, caveat in concerns if kind == wanted) for wanted in (_REASON, _ASSUMED)))
 
 
 def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
@@ -131,7 +131,7 @@ def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool,
 
 def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, Statement]]:
     for one in metrics:
-        yield from ((_ASSUMED, said) for model in one.models.values() for said in model.assumptions)
+        yield from ((_ASSUMED, caveat) for model in one.models.values() for caveat in model.assumptions)
     for one in metrics:
         if not one.is_watched:
             yield _ASSUMED, Caveat.NO_METRICS.say()

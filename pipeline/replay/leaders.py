@@ -14,8 +14,6 @@ DRAWS = 64  # draws behind a range: the least and the largest of them are its en
 
 
 class DrawnLeaders(NamedTuple):
-    """Drawn leaders by partition."""
-
     broker_ids: tuple[int, ...]  # ascending
     # int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.
     leaders: NDArray[np.int64]

@@ -23,13 +23,52 @@ from pipeline.replay.client_matching import (
     sum_row_bytes,
 )
 from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
-from pipeline.replay.request_spans import find_usual_wait, read_spans, sum_latencies
+
+
+def sum_latencies(rows: Sequence[Row]) -> float | None:
+    """Mean wait of batches and mean latency of each broker's requests by its bytes, from spans between scrapes; or None."""
+    of_broker: dict[int | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        of_broker[row["broker_id"]].append(row)
+    means: dict[int | None, float] = {
+        broker_id: float(np.average([row["latency_ms"] for row in own], weights=[row["request_count"] for row in own]))
+        for broker_id, own in of_broker.items()
+    }
+    sizes: dict[int, float] = {
+        broker_id: float(sum(row["byte_count"] for row in own))
+        for broker_id, own in of_broker.items()
+        if broker_id is not None
+    }
+    if None not in means or not sum(sizes.values()):
+        return None
+    return means[None] + sum(size * means[broker_id] for broker_id, size in sizes.items()) / sum(sizes.values())
+
+
+def find_usual_wait(rows: Sequence[Row]) -> float | None:
+    """The median over spans between scrapes of what batches waited: a time of slow brokers does not count for another."""
+    waits = [row["latency_ms"] for row in rows if row["broker_id"] is None]
+    return float(np.median(waits)) if waits else None
+
+
+def read_spans(rows: Sequence[Row]) -> list[NodeMetrics]:
+    """Rows with a broker as metrics of its connection."""
+    return [
+        NodeMetrics(
+            row["broker_id"],
+            row["start_ms"],
+            row["end_ms"],
+            request_rate_per_s=1000 * row["request_count"] / (row["end_ms"] - row["start_ms"]),
+            request_latency_avg_ms=row["latency_ms"],
+            request_bytes=row["byte_count"] / row["request_count"],
+            is_own=True,
+        )
+        for row in rows
+        if row["broker_id"] is not None
+    ]
 
 
 @dataclass(frozen=True)
 class SessionMetrics:
-    """Metrics of a session."""
-
     models: Mapping[int, ServiceModel]  # how long brokers take, by id, fitted to the metrics of `client_id`
     client_id: str | None = None
     clients: tuple[MetricsClient, ...] = ()  # all its clients, of pooled producers several; the largest first
@@ -74,7 +113,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     pooled = pool_clients(recording, sessions, matched)
     clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
-    found = {}
+    metrics_of = {}
     for key in sent:
         start_ms, clients = key[0], nodes.get(key[0], {})
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
@@ -95,7 +134,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         spans = read_spans(rows)
         models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
-        found[key] = SessionMetrics(
+        metrics_of[key] = SessionMetrics(
             models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
             clients=own,
@@ -113,7 +152,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             nodes=tuple(metrics),
             spans=tuple(spans),
         )
-    return share_models(found, sent)
+    return share_models(metrics_of, sent)
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
@@ -177,11 +216,11 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
 
 def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], float]) -> float | None:
     """Returns the lowest mean of any broker."""
-    found: dict[int, list[float]] = defaultdict(list)
+    values: dict[int, list[float]] = defaultdict(list)
     for node in nodes:
         if node.has_latency:
-            found[node.broker_id].append(measure(node))
-    return min((sum(each) / len(each) for each in found.values()), default=None)
+            values[node.broker_id].append(measure(node))
+    return min((sum(each) / len(each) for each in values.values()), default=None)
 
 
 def _sum_between(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
-from pipeline.config.zones import Zones
+from pipeline.config.sections import Zones
 from pipeline.model.window import TimeWindow
 from pipeline.simulator.clients.client import Compression
 
@@ -53,7 +53,6 @@ class ProducerSession:
 
     @property
     def topic_window(self) -> TopicWindow:
-        """The topic in its window."""
         return self.start_ms, self.topic, self.topic_id
 
     @property
@@ -133,7 +132,6 @@ class RecordedTopic:
 
     @property
     def partition_count(self) -> int:
-        """Partitions it has."""
         return len(self.records)
 
     @property

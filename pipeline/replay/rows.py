@@ -47,7 +47,7 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
         replayed.latency_avg_ms,
         replayed.concerns,
     )
-    found: dict[Table, list[Row]] = {
+    rows: dict[Table, list[Row]] = {
         PRODUCER_SESSIONS: [session_row(session) for session in topic.sessions],
         SERVICE_MODELS: list(service_rows(topic.first_metrics)),
         HASH_VERDICTS: [{**where, **_verdict_row(topic.keyed)}] if topic.keyed else [],
@@ -56,10 +56,10 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
     }
     for outcome in replayed.outcomes:
         named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
-        found[SCENARIO_COMPARISON].append({**named, **comparison_row(replayed, outcome, tested)})
-        found[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(replayed, outcome)]
-        found[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(replayed, outcome)]
-    return found
+        rows[SCENARIO_COMPARISON].append({**named, **comparison_row(replayed, outcome, tested)})
+        rows[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(replayed, outcome)]
+        rows[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(replayed, outcome)]
+    return rows
 
 
 def _name(where: TopicWindow) -> Row:
@@ -86,9 +86,9 @@ def session_row(session: ProducerSession) -> Row:
 
 def service_rows(metrics: Mapping[SessionKey, SessionMetrics]) -> Iterator[Row]:
     """Rows of `silver.service_models`."""
-    for (start_ms, producer_id, epoch, topic, topic_id), found in metrics.items():
-        session = {"producer_id": producer_id, "producer_epoch": epoch, "client_id": found.client_id}
-        for model in found.models.values():
+    for (start_ms, producer_id, epoch, topic, topic_id), each in metrics.items():
+        session = {"producer_id": producer_id, "producer_epoch": epoch, "client_id": each.client_id}
+        for model in each.models.values():
             yield {**_name((start_ms, topic, topic_id)), **session, **_service_columns(model)}
 
 
@@ -105,8 +105,8 @@ def _verdict_row(topic: KeyedTopic) -> Row:
         "key_count": judged.key_count,
         "record_count": judged.record_count,
         "unjudged_record_count": int(topic.recorded[:, RECORDS].sum()) - judged.record_count,
-        "explained_key_counts": {family: found.key_count for family, found in topic.explained.items()},
-        "explained_record_counts": {family: found.record_count for family, found in topic.explained.items()},
+        "explained_key_counts": {family: part.key_count for family, part in topic.explained.items()},
+        "explained_record_counts": {family: part.record_count for family, part in topic.explained.items()},
         "reason": verdict.reason,
     }
 
@@ -252,7 +252,7 @@ def baseline_columns(baseline: Baseline) -> dict[str, Any]:
         "settings": {name: setting.value for name, setting in sorted(baseline.settings.items())},
         "setting_sources": {name: _format_source(setting) for name, setting in sorted(baseline.settings.items())},
         "reason": baseline.reason,
-        "assumptions": "; ".join(said.text for said in baseline.assumptions),
+        "assumptions": "; ".join(caveat.text for caveat in baseline.assumptions),
     }
 
 
@@ -276,5 +276,5 @@ def _service_columns(model: ServiceModel) -> Row:
         "delay_starts_ms": [at_ms for at_ms, _ in model.delay_series],
         "delays_us": [round(delay_ms * 1000) for _, delay_ms in model.delay_series],
         "is_identifiable": model.is_identifiable,
-        "assumptions": "; ".join(said.text for said in model.assumptions),
+        "assumptions": "; ".join(caveat.text for caveat in model.assumptions),
     }

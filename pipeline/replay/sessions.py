@@ -92,8 +92,8 @@ def find_sessions(
                     yield describe_session(start_ms, window_ms, traffic, batches, baseline)
 
     counts, window_ms = recording.sessions, recording.window_ms
-    found = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
-    return sorted(found, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
+    seen = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
+    return sorted(seen, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
 
 
 def describe_session(
@@ -156,9 +156,9 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
-    found = list(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
-    models = {key: found_models for key, found_models, _ in found}
-    baselines = {key: baseline for key, _, baseline in found}
+    trials = list(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
+    models = {key: found_models for key, found_models, _ in trials}
+    baselines = {key: baseline for key, _, baseline in trials}
     refined = [
         replace(one, baseline=baselines[one.key]) if one.key in baselines and one.keyless_count else one
         for one in settled

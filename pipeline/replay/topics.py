@@ -164,7 +164,7 @@ def replay_topic(
         for number, name in topic.candidates.items()
     ]
     log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)
-    latencies = [(one.record_count, found.latency_avg_ms) for one, found in zip(own, metrics, strict=True)]
+    latencies = [(one.record_count, matched.latency_avg_ms) for one, matched in zip(own, metrics, strict=True)]
     return ReplayedTopic(
         start_ms=topic.where[0],
         recorded=recorded,
@@ -211,13 +211,13 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
 
 def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]]:
     """By topic in a window and candidate: the groups that write to the topic, and what each becomes."""
-    found: dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]] = defaultdict(list)
+    by_topic: dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]] = defaultdict(list)
     for group, variants in zip(plan.groups, plan.variants, strict=True):
         for topic in range(len(group.topics)):
             for number, variant in enumerate(variants):
                 if variant is not None:
-                    found[group.topic_window(topic), number].append((group, variant))
-    return found
+                    by_topic[group.topic_window(topic), number].append((group, variant))
+    return by_topic
 
 
 def _describe_outcome(

@@ -1,11 +1,15 @@
 """Metrics for Prometheus about the newest judged window: a file for node_exporter, and a push to a Pushgateway.
 
 The text keeps to what OpenMetrics and the older format share: gauges without timestamps or quotes in their help, so that
-node_exporter's textfile collector reads it too.
+node_exporter's textfile collector reads it too. A family's statement groups by its labels, so that no two rows give one
+series; a topic that was deleted and made anew is one topic.
+
+References:
+    Prometheus, "Metric and label naming": base units (seconds, bytes, ratios), the unit as suffix, no label without a bound.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import httpx
 from prometheus_client import CollectorRegistry, push_to_gateway
@@ -14,14 +18,152 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from pipeline.alerting.http_request import exchange_once
-from pipeline.config.metrics import Pushgateway
-from pipeline.config.report import cluster_slug
+from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
 from pipeline.model.window import TimeWindow
 from pipeline.report.answers import Asker
-from pipeline.report.metric_families import FAMILIES, PREFIX
 from pipeline.runs import RunContext
+
+PREFIX = "partition_health_"
+_WINDOW = "cluster = {cluster} AND window_start = {window}"
+_DAY = "cluster = {cluster} AND window_date = {date} AND window_start = {window}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaugeFamily:
+    """Metrics with the same labels from one table."""
+
+    source: str  # what follows FROM
+    labels: Mapping[str, str] = field(default_factory=dict)  # expressions by label, beside `cluster`
+    metrics: Mapping[str, tuple[str, str]]  # by name without prefix: aggregate over the rows of a label set, meaning
+    first: str = "1"  # which label sets come first where there are too many: an aggregate, descending
+    limit: str = "1000"  # most label sets; in braces a key of the configuration's section `metrics`
+
+    @property
+    def table(self) -> str:
+        return self.source.split()[0]
+
+    @property
+    def sql(self) -> str:
+        """The statement, with cluster, window and limits in braces."""
+        selected = [f"{expression} AS {label}" for label, expression in self.labels.items()]
+        selected += [f"{expression} AS {name}" for name, (expression, _) in self.metrics.items()]
+        grouped = f" GROUP BY {', '.join(self.labels.values())}" if self.labels else ""
+        order = ", ".join((f"{self.first} DESC NULLS LAST", *self.labels))
+        return f"SELECT {', '.join(selected)} FROM {self.source}{grouped} ORDER BY {order} LIMIT {self.limit}"
+
+
+FAMILIES = (
+    GaugeFamily(
+        source=f"gold.verdicts WHERE {_WINDOW}",
+        metrics={"window_start_timestamp_seconds": ("date_part('epoch', max(window_start))", "Start of the window that all of these are about.")},
+    ),
+    GaugeFamily(
+        source=f"gold.verdicts WHERE {_WINDOW}",
+        labels={"rule": "rule", "verdict": "verdict"},
+        metrics={"verdicts": ("count(*)", "Subjects with this verdict under this rule; no series where there are none.")},
+    ),
+    GaugeFamily(
+        source="gold.incidents WHERE cluster = {cluster} AND incident_id NOT IN (SELECT incident_id FROM gold.incidents"
+        " WHERE cluster = {cluster} AND state IN ('resolved', 'withdrawn'))",
+        labels={"rule": "rule", "subject": "subject"},
+        metrics={"incident_start_timestamp_seconds": ("date_part('epoch', max(since))", "First window above the limit of an incident that is open.")},
+        first="max(since)",
+        limit="200",
+    ),
+    GaugeFamily(
+        source=f"gold.broker_share WHERE {_WINDOW}",
+        labels={"broker": "broker_id"},
+        metrics={
+            "broker_share_ratio": ("max(share_ratio)", "Part of the bytes over the part of the capacity; 1 is fair."),
+            "broker_chance_ratio": ("max(chance_ratio)", "Share ratio that chance alone exceeds once in a thousand windows."),
+            "broker_peak_ratio": ("max(peak_ratio)", "Largest load in a sixtieth of the window over the fair part of the mean one."),
+            "broker_capacity": ("max(capacity)", "Capacity weight of the configuration."),
+            "broker_appended_bytes": ("max(size_bytes)", "Bytes appended in the window to partitions it led."),
+            "broker_appended_records": ("max(record_count)", "Records appended in the window to partitions it led."),
+            "broker_leaders": ("max(leader_count)", "Partitions led at the end of the window."),
+            "broker_leaders_excess_ratio": ("max(leaders_term)", "Bytes above its fair share because it leads more partitions, as part of the cluster's bytes."),
+            "broker_topic_mix_excess_ratio": ("max(topic_mix_term)", "Bytes above its fair share because it leads busier topics, likewise."),
+            "broker_heavy_keys_excess_ratio": ("max(heavy_keys_term)", "Bytes above its fair share by keys that no hash can spread, likewise."),
+            "broker_hash_luck_excess_ratio": ("max(hash_luck_term)", "Bytes above its fair share because lighter keys hash to it by chance, likewise."),
+            "broker_remainder_excess_ratio": ("max(remainder_term)", "The rest of the bytes above its fair share: batching, the partitioner, slow brokers."),
+        },
+    ),
+    GaugeFamily(
+        source=f"gold.verdicts WHERE {_WINDOW} AND rule = 'broker_share'",
+        labels={"broker": "replace(subject, 'broker ', '')"},
+        metrics={
+            "broker_share_limit_ratio": ("max(limit_value)", "Share ratio from which a broker carries too much."),
+            "broker_share_windows_above": ("max(above_count)", "Windows above the limit among the last n."),
+        },
+    ),
+    GaugeFamily(
+        source=f"gold.latency WHERE {_WINDOW} AND client_id = '*'",
+        labels={"broker": "broker_id"},
+        metrics={
+            "broker_request_latency_avg_seconds": ("max(request_latency_avg_ms) / 1000", "Mean produce request latency as all producers saw it."),
+            "broker_request_latency_max_seconds": ("max(request_latency_max_ms) / 1000", "Largest produce request latency."),
+            "broker_request_latency_peers_ratio": ("max(ratio_to_peers)", "Mean latency over the median of the other brokers."),
+        },
+    ),
+    GaugeFamily(
+        source=f"gold.rule_measures WHERE {_WINDOW} AND rule = 'disk_hours_to_full'",
+        labels={"broker": "replace(subject, 'broker ', '')"},
+        metrics={"broker_disk_full_seconds": ("min(value) * 3600", "Time until its first volume is full.")},
+    ),
+    GaugeFamily(
+        source=f"gold.topic_health WHERE {_WINDOW}",
+        labels={"topic": "topic"},
+        metrics={
+            "topic_appended_bytes": ("sum(size_bytes)", "Bytes appended in the window."),
+            "topic_appended_records": ("sum(record_count)", "Records appended in the window."),
+            "topic_partitions": ("max(partition_count)", "Partitions."),
+            "topic_peak_ratio": ("max(peak_to_mean)", "Largest over mean partition, by bytes."),
+            "topic_chance_peak_ratio": ("max(chance_peak_to_mean)", "Largest over mean partition that chance exceeds once in a thousand windows."),
+            "topic_top_key_ratio": ("max(top_key_ratio)", "Part of the bytes of its heaviest key."),
+            "topic_under_replicated_partitions": ("sum(under_replicated_count)", "Partitions with fewer in-sync replicas than replicas."),
+            "topic_below_min_isr_partitions": ("sum(below_min_isr_count)", "Partitions below min.insync.replicas."),
+            "topic_leaderless_partitions": ("sum(leaderless_count)", "Partitions without a leader."),
+        },
+        first="sum(size_bytes)",
+        limit="{topics}",
+    ),
+    GaugeFamily(
+        source=f"gold.partition_health WHERE {_WINDOW} AND excess_bytes > 0",
+        labels={"topic": "topic", "partition": "partition"},
+        metrics={
+            "partition_excess_bytes": ("max(excess_bytes)", "Bytes above the mean of its topic's partitions."),
+            "partition_mean_ratio": ("max(ratio_to_mean)", "Bytes over the mean of its topic's partitions."),
+        },
+        first="max(excess_bytes)",
+        limit="{partitions}",
+    ),
+    GaugeFamily(
+        source=f"gold.scenario_comparison WHERE {_WINDOW} AND NOT is_baseline AND trust = 'trusted'",
+        labels={"topic": "topic", "candidate": "candidate"},
+        metrics={"topic_candidate_broker_peak_ratio": ("max(broker_peak_to_mean)", "Largest over mean broker that a candidate would give; trusted ones only.")},
+        first="sum(size_bytes)",
+        limit="{topics}",
+    ),
+    GaugeFamily(
+        source=f"gold.back_tests WHERE {_WINDOW}",
+        labels={"topic": "topic"},
+        metrics={"topic_back_test_share_error_ratio": ("max(share_error_points) / 100", "Largest difference of a broker's predicted and observed share.")},
+        first="max(share_error_points)",
+        limit="{topics}",
+    ),
+    GaugeFamily(
+        source=f"bronze.window_status WHERE {_DAY}",
+        labels={"source": "source"},
+        metrics={
+            "source_newest_timestamp_seconds": ("date_part('epoch', max(newest_at))", "Newest that a source held when it was read."),
+            "source_expected_items": ("max(expected_count)", "What a source should bring: partitions, brokers or clients."),
+            "source_arrived_items": ("max(arrived_count)", "What of it arrived."),
+        },
+    ),
+)  # fmt: skip  # a table: a metric a line
+
 
 _ANSWER_BYTES = 1 << 16
 _JOB = "partition_health"

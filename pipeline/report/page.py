@@ -16,24 +16,64 @@ import jinja2
 
 from pipeline.charts import palette
 from pipeline.errors import NothingUsableError
-from pipeline.model.number_text import escape_hidden, format_between, format_clock
+from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Answer, Asker
+from pipeline.report.answers import Answer, AnswerRow, Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
-from pipeline.report.table_chart import DrawnTable, TableChart, cell_of
+from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, LineChart, TimeStrip, draw_strip
 from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
-from pipeline.report.zones import ZONES
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS, ZONE_TRAFFIC
 from pipeline.tables.health import FORECAST, PROMISES
 from pipeline.tables.incidents import INCIDENTS
-from pipeline.tables.zones import ZONE_TRAFFIC
+
+_SHOWN = 30
+_SOURCES = {"client": "its client says", "rack_aware": "its records show", "brokers": "brokers", "unknown": "not known"}
+
+
+def _say(rows: Rows) -> str:
+    between = sum(row["size_bytes"] for row in rows if row["is_between_zones"])
+    produced = [row for row in rows if row["kind"] == "produce"]
+    across = sum(row["size_bytes"] for row in produced if row["is_between_zones"])
+    whole = sum(row["size_bytes"] for row in produced) or 1
+    assumed = sum(row["size_bytes"] for row in produced if row["zone_source"] in {"assumed", "unknown"}) / whole
+    costs = [row["cost_per_month"] for row in rows if row["cost_per_month"] is not None]
+    money = f", {sum(costs):,.2f} a month at your price" if costs else ""
+    guess = f" Where producers of {assumed:.0%} of the bytes are is assumed." if assumed else ""
+    return f"{format_bytes(between)} go from zone to zone{money}; of what is produced {across / whole:.0%}.{guess}"
+
+
+def _name(row: AnswerRow) -> str:
+    return f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"
+
+
+def _name_source(source: str) -> str:
+    return format_name(_SOURCES.get(source, source))
+
+
+ZONES = TableChart(
+    name="zones",
+    sql=queries.ZONES,
+    title="Bytes from zone to zone",
+    says=_say,
+    most_rows=_SHOWN,
+    columns=(
+        Words("kind", "kind"),
+        Words("zones", _name),
+        Words("zone known by", "zone_source", _name_source),
+        ChartColumn("bytes", "size_bytes", format_bytes),
+        ChartColumn("a month", "cost_per_month", "{:,.2f}".format),
+    ),
+    marks=(Point(lambda row: "hot" if row["is_between_zones"] else "bar", "size_bytes", format_bytes, start=0.0),),
+    legend=(("hot", "from zone to zone"), ("bar", "within a zone")),
+    is_marked=lambda row: bool(row["is_between_zones"]),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +89,6 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReport:
-    """All of one cluster's report."""
-
     cluster: str
     window_start_ms: int
     window: str

@@ -69,7 +69,6 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
 
 
 def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
-    """Gathers the evidence on an open incident as its newest verdict has it."""
     own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject) and v.value is not None]
     newest = max(own, key=lambda verdict: verdict.window_start_ms, default=None)
     if newest is not None and newest.window_start_ms > change.window_start_ms:
@@ -110,7 +109,6 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
 
 
 def _sentence(change: IncidentChange) -> str:
-    """An incident on one line."""
     peak = "" if change.peak_value is None else f", at most {format_measure(change.rule, change.peak_value)}"
     limit = format_measure(change.rule, change.limit_value)
     return f"{format_name(change.subject)}, {change.rule.replace('_', ' ')}{peak} where {limit} is the limit"

@@ -23,7 +23,6 @@ UNKNOWN = "\N{EN DASH}"
 
 
 def cell_of(row: AnswerRow, cell: Cell) -> Any:  # noqa: ANN401 - a value of any column
-    """The value of a cell in a row."""
     return row[cell] if isinstance(cell, str) else cell(row) if callable(cell) else cell
 
 
@@ -104,7 +103,6 @@ class Point:
         return () if None in ends else ends
 
     def draw(self, row: AnswerRow, scale: Scale) -> Iterable[Mark]:
-        """The mark of a row, on a scale."""
         if ends := self.ends(row):
             low, *_, high = sorted(scale.at(end) for end in (*ends, *ends[-1:]))
             kind = self.kind if isinstance(self.kind, str) else self.kind(row)

@@ -171,7 +171,7 @@ class ChartOverWindows:
         upright = Scale(min(known) if has_strips else 0.0, top)  # strips are too low to spend half on what is below all
         grid = [(value, "grid", self.write(value)) for value in round_values(top)]
         names = [name for name in values if name not in BAND]
-        kinds = {name: f"line{0 if has_strips else place}" for place, name in enumerate(sorted(names))}
+        kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
         reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
         return LineChart(

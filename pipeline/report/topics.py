@@ -57,7 +57,7 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
     def select(rows: Rows) -> Rows:
         total = sum(row["size_bytes"] for row in rows)
         return (
-            [row | {"points": row["excess_bytes"] / total, "place": place} for place, row in enumerate(rows)]
+            [row | {"points": row["excess_bytes"] / total, "place": index} for index, row in enumerate(rows)]
             if total
             else ()
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.config.report import report_name
+from pipeline.config.sections import report_name
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -17,11 +17,7 @@ _MOST_REPORTS = 24
 
 
 def write_report(html: str, path: Path) -> None:
-    """Writes a page as a whole; a reader finds the old one or the new one.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Writes a page as a whole; a reader finds the old one or the new one; `OSError` if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, html.encode(), mode=0o644)
 

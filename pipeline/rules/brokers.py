@@ -83,18 +83,18 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             carriers[start_ms].add(row["leader_id"])
             place = (start_ms, row["topic"], row["topic_id"], row["partition"])
             led[place].append((row["leader_epoch"], row["leader_id"]))
-    moved: dict[tuple[int, int], list[str]] = {(at, broker): [] for at, found in carriers.items() for broker in found}
+    moved: dict[tuple[int, int], list[str]] = {(at, broker): [] for at, ids in carriers.items() for broker in ids}
     for (start_ms, topic, _, partition), terms in sorted(led.items()):
         for (_, before), (_, after) in pairwise(sorted(terms)):
             if before != after:
                 moved[start_ms, before].append(f"{topic}-{partition}")
     for (start_ms, broker_id), names in sorted(moved.items()):
-        said = "led the same partitions throughout"
+        detail = "led the same partitions throughout"
         if names:
             count = f"{len(names):,} partition{'' if len(names) == 1 else 's'}"
             more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-            said = f"led {count} that another broker led later in the window: {', '.join(names[:_NAMED])}{more}"
-        yield measure_broker(rule, start_ms, broker_id, float(len(names)), said)
+            detail = f"led {count} that another broker led later in the window: {', '.join(names[:_NAMED])}{more}"
+        yield measure_broker(rule, start_ms, broker_id, float(len(names)), detail)
 
 
 def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -105,16 +105,16 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         outages = [one for one in given.outages if one.broker_id == row["broker_id"] and one.told_ms(*span_ms)]
         if away_ms is None and row["is_fenced"] is None and not outages:
             continue
-        said = "in the cluster"
+        detail = "in the cluster"
         if away_ms:
-            said = f"out of the cluster for {format_span(away_ms)} of the window"
+            detail = f"out of the cluster for {format_span(away_ms)} of the window"
         elif away_ms is None and outages:
             away_ms = sum(one.told_ms(*span_ms) for one in outages)
-            said = _describe_outage(outages[0], away_ms, span_ms[1])
+            detail = _describe_outage(outages[0], away_ms, span_ms[1])
         elif away_ms is None and row["is_fenced"]:
             asked = "" if row["observed_at"] is None else f" at {format_clock(milliseconds_of(row['observed_at']))}"
-            away_ms, said = given.window_ms, f"not in the cluster when it was asked{asked}"
-        yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, said)
+            away_ms, detail = given.window_ms, f"not in the cluster when it was asked{asked}"
+        yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, detail)
 
 
 def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
@@ -122,13 +122,13 @@ def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
     asked = f"away when asked at {format_clock(outage.asked_ms)}"
     if outage.by_samples:
         asked = f"its metrics stayed away up to {format_clock(outage.last_ms)} at least"
-    said = f"away since {format_clock(outage.since_ms)}" if outage.is_dated else asked
-    said += f" ({format_span(max(1, round(away_ms / 1000)) * 1000)} of the window)"
+    detail = f"away since {format_clock(outage.since_ms)}" if outage.is_dated else asked
+    detail += f" ({format_span(max(1, round(away_ms / 1000)) * 1000)} of the window)"
     if outage.is_dated:
-        said += f"; others lead its partitions since then, {asked}"
+        detail += f"; others lead its partitions since then, {asked}"
     if outage.back_ms is not None and outage.back_ms <= end_ms:
-        said += f"{',' if outage.is_dated else ';'} back by {format_clock(outage.back_ms)}"
-    return said
+        detail += f"{',' if outage.is_dated else ';'} back by {format_clock(outage.back_ms)}"
+    return detail
 
 
 def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -139,16 +139,16 @@ def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             average = max(row["throttle_time_avg_ms"] for row in known)
             longest = max((row["throttle_time_max_ms"] or 0.0 for row in known), default=0.0)
             at_most = f", {longest:,.0f} ms at most" if longest > average else ""
-            said = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
-            yield _measure_client(rule, start_ms, client_id, average, said)
+            detail = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
+            yield _measure_client(rule, start_ms, client_id, average, detail)
     slowest: dict[tuple[int, int], float] = {}
     for row in given.rows(BROKER_REQUEST_TIMES, 0):
         if row["stage"] == "throttle" and row["broker_id"] is not None and row["time_mean_ms"] is not None:
             place = milliseconds_of(row["window_start"]), row["broker_id"]
             slowest[place] = max(row["time_mean_ms"], slowest.get(place, 0.0))
     for (start_ms, broker_id), average in sorted(slowest.items()):
-        said = f"its quotas delay produce requests by {average:,.0f} ms on average"
-        yield measure_broker(rule, start_ms, broker_id, average, said)
+        detail = f"its quotas delay produce requests by {average:,.0f} ms on average"
+        yield measure_broker(rule, start_ms, broker_id, average, detail)
 
 
 def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -161,8 +161,8 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         ]
         if counts:
             count = max(counts)
-            said = f"about {count:,.0f} records were not delivered: they expired, were refused, or too large"
-            yield _measure_client(rule, start_ms, client_id, count, said)
+            detail = f"about {count:,.0f} records were not delivered: they expired, were refused, or too large"
+            yield _measure_client(rule, start_ms, client_id, count, detail)
 
 
 def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:

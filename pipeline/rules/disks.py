@@ -38,10 +38,10 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             ends_ms = [at_ms + given.window_ms for at_ms in known]
             hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
             if hours is not None:
-                said = f"{disk[1]} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
-                fullest = (hours, disk, said)
+                detail = f"{disk[1]} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
+                fullest = (hours, disk, detail)
                 soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
-    for (start_ms, broker_id), (hours, disk, said) in soonest.items():
+    for (start_ms, broker_id), (hours, disk, detail) in soonest.items():
         first, *others = shared[disk]
         also = f"; {_name_brokers(others)} the same volume" if others else ""
         yield RuleMeasure(
@@ -51,7 +51,7 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             topic="",
             value=hours,
             is_enough=broker_id == first,
-            detail=f"{said}{also}" if broker_id == first else f"{said}, the volume of broker {first}",
+            detail=f"{detail}{also}" if broker_id == first else f"{detail}, the volume of broker {first}",
         )
 
 

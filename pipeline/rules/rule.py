@@ -67,7 +67,6 @@ class Rule:
 def measure_topic_by_rule(
     rule: str, row: Row, value: float, detail: str, p_value: float | None = None, *, is_enough: bool = True
 ) -> RuleMeasure:
-    """A measure of the topic and window of a row."""
     return RuleMeasure(
         window_start_ms=milliseconds_of(row["window_start"]),
         rule=rule,
@@ -103,10 +102,10 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
             value = row[column]
             if value is None or row.get("client_id", "*") != "*":
                 continue
-            said = words.format_map(row)
+            detail = words.format_map(row)
             if "topic" in row:
-                yield measure_topic_by_rule(rule, row, float(value), said)
+                yield measure_topic_by_rule(rule, row, float(value), detail)
             else:
-                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], value, said)
+                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], value, detail)
 
     return measure

@@ -14,14 +14,14 @@ def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for row in given.rows(TOPIC_HEALTH, 0):
         if row["peak_to_mean"] is None:
             continue
-        said = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
+        detail = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
         if row["chance_peak_to_mean"] is not None:
-            said += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
+            detail += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
         if row["best_peak_to_mean"] is not None and row["best_peak_to_mean"] > 1:
-            said += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
+            detail += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
         is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
-        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], said, row["peak_p_value"], is_enough=is_enough)
+        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], detail, row["peak_p_value"], is_enough=is_enough)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -46,8 +46,8 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
                 overdue[start_ms, row["topic"]].append(row["size_bytes"])
     for row in given.rows(TOPIC_HEALTH, 0):
         sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
-        said = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
-        yield measure_topic_by_rule(rule, row, float(len(sizes)), said)
+        detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
+        yield measure_topic_by_rule(rule, row, float(len(sizes)), detail)
 
 
 TOPIC_RULES = (

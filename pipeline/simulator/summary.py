@@ -87,8 +87,8 @@ def summarise_variants(
     with ThreadPoolExecutor(worker_count or count_cores()) as pool:
         figures = list(pool.map(run, tasks))
     return [
-        _summarise(variant, seeds, figures[place * len(seeds) : (place + 1) * len(seeds)])
-        for place, variant in enumerate(variants)
+        _summarise(variant, seeds, figures[index * len(seeds) : (index + 1) * len(seeds)])
+        for index, variant in enumerate(variants)
     ]
 
 
@@ -125,7 +125,10 @@ def _measure_whole(result: SimulationResult) -> Figures:
         figures[f"latency_{name}_ms"] = _to_ms(latencies.find_quantile_ns(probability))
     figures["latency_max_ms"] = _to_ms(latencies.max_ns if latencies.count else None)
     figures["record_count"] = records
-    figures["payload_bytes"] = _estimate_payload_bytes(result, records)
+    # keys and values, as the perf test counts its MB: bodies without attributes, deltas, lengths and header count
+    bodies = int(result.producers[:, ProducerCounter.DONE_BODY_BYTES].sum())
+    mean = bodies // records if records else 0
+    figures["payload_bytes"] = bodies - records * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
     return figures
 
 
@@ -173,13 +176,6 @@ def _measure_producer(result: SimulationResult, producer: int) -> Figures:
         "blocked_ms": _to_ms(int(row[ProducerCounter.BLOCKED_NS])),
         "buffer_max_bytes": int(row[ProducerCounter.MAX_BUFFER_BYTES]),
     }
-
-
-def _estimate_payload_bytes(result: SimulationResult, record_count: int) -> float:
-    """Keys and values, as the perf test counts its MB: bodies without attributes, deltas, lengths and header count."""
-    bodies = int(result.producers[:, ProducerCounter.DONE_BODY_BYTES].sum())
-    mean = bodies // record_count if record_count else 0
-    return bodies - record_count * (FIXED_BODY_BYTES + 2 + measure_varint_bytes(mean))
 
 
 def _summarise(variant: ScenarioVariant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:

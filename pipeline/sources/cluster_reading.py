@@ -52,7 +52,7 @@ def read_cluster(
     reading = (type(alone[0]) if alone else LogDirectories).read_cluster(alone, question, described)
     for source in records:
         reading = source.complete(reading, question) if source.completes in kinds else reading
-    problems = {kind: tuple(found) for kind, found in described.problems.items()}
+    problems = {kind: tuple(problems_of) for kind, problems_of in described.problems.items()}
     locations = [path for source in sources_of(cluster, Source) for path in source.locations]
     return replace(
         reading,

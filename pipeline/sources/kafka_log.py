@@ -78,7 +78,6 @@ class KafkaLog(DataSource):
         return from_arrow_schema(self._kind[2])  # of a text Sail takes instants without their zone
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the path."""
         path = self.options.get("path")
         if not path:
             raise ConfigError("kafka_log needs a path: load('/kafka-logs')")
@@ -111,11 +110,7 @@ class _Reader(DataSourceReader):
         self._path, self._kind, self._window_ms = path, kind, window_ms
 
     def partitions(self) -> list[InputPartition]:
-        """Looks at the directories, and deals their segments out.
-
-        Raises:
-            NothingUsableError: no log is under the path.
-        """
+        """Looks at the directories, and deals their segments out; `NothingUsableError` if no log is under the path."""
         tree = discover_logs([self._path])
         if not tree.directories:
             reasons = "; ".join(f"{problem.path}: {problem.reason}" for problem in tree.problems)

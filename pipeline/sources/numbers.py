@@ -15,7 +15,6 @@ class Number(Enum):
     note: str
 
     def __new__(cls, columns: str, note: str = "") -> Number:
-        """Takes the columns as the value."""
         number = object.__new__(cls)
         number._value_ = columns
         number.columns, number.note = columns, note

@@ -29,8 +29,6 @@ class ClusterQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SourceAvailability:
-    """Availability of a source in a window."""
-
     expected_count: int | None  # items expected; None where that cannot be known
     arrived_count: int
     missing: str = ""  # what did not, in words; empty where nothing is missing

@@ -48,17 +48,12 @@ _Role = TypeVar("_Role", bound="Source")
 
 
 class Source(SourceSettings):
-    """A source of any kind.
+    """A source of any kind."""
 
-    Attributes:
-        rank: Its place among the kinds; of two sources of metrics about the same client the first in rank counts.
-        column: Its heading in the table of what sources give; empty for one that only adds to others.
-        provides: The numbers it gives; others it does not.
-    """
-
+    # its place among the kinds; of two sources of metrics about the same client the first in rank counts
     rank: ClassVar[int]
-    column: ClassVar[str] = ""
-    provides: ClassVar[Mapping[Number, How]] = {}
+    column: ClassVar[str] = ""  # its heading in the table of what sources give; empty for one that only adds to others
+    provides: ClassVar[Mapping[Number, How]] = {}  # the numbers it gives; others it does not
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:

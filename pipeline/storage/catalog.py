@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from pipeline.config.storage import Folder
 from pipeline.errors import NothingUsableError
 from pipeline.storage.durability import has_table, open_table
-from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 
@@ -39,13 +39,13 @@ def register_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Tab
     Raises:
         NothingUsableError: if the warehouse holds none of them.
     """
-    found = _find_tables(spark, warehouse, tables)
-    for table in found:
+    present = _find_tables(spark, warehouse, tables)
+    for table in present:
         path = table_path(warehouse, table)
         location = str(path.resolve() if isinstance(path, Path) else path).replace("`", "``").replace("'", "\\'")
         with SparkErrors():  # as of a store that it has no client for
             spark.sql(f"CREATE TABLE {table.name} USING DELTA LOCATION '{location}'")
-    return tuple(table.name for table in found)
+    return tuple(table.name for table in present)
 
 
 def register_copies(spark: SparkSession, warehouse: Folder, tables: Iterable[Table], folder: Path) -> None:
@@ -67,11 +67,11 @@ def register_copies(spark: SparkSession, warehouse: Folder, tables: Iterable[Tab
 
 def _find_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table]) -> list[Table]:
     """The tables that exist, their layers made and their names free in the session."""
-    found = [table for table in tables if has_table(table_path(warehouse, table))]
-    if not found:
+    present = [table for table in tables if has_table(table_path(warehouse, table))]
+    if not present:
         raise NothingUsableError(f"no tables in {warehouse}; `partition-health run` makes them")
-    for layer in dict.fromkeys(table.layer for table in found):
+    for layer in dict.fromkeys(table.layer for table in present):
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {layer}")
-    for table in found:
+    for table in present:
         spark.sql(f"DROP TABLE IF EXISTS {table.name}")  # the name only: the data stay where they are
-    return found
+    return present

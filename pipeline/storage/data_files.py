@@ -192,8 +192,8 @@ def _list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[
 
 def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """The first and the last window of a file, milliseconds; None where its writer did not say."""
-    found = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
-    low, high = (None if value is None else milliseconds_of(value) for value in found)
+    bounds = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
+    low, high = (None if value is None else milliseconds_of(value) for value in bounds)
     return low, high
 
 

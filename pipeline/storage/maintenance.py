@@ -68,9 +68,9 @@ def maintain_tables(
             f"{SAFE_RETENTION_HOURS} h"
         )
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
-    found = [table for table in tables if has_table(table_path(warehouse, table))]
+    present = [table for table in tables if has_table(table_path(warehouse, table))]
     return tuple(
-        _maintain(warehouse, table, today, PASSING_HOURS if table in passing else retention_hours) for table in found
+        _maintain(warehouse, table, today, PASSING_HOURS if table in passing else retention_hours) for table in present
     )
 
 

@@ -86,10 +86,10 @@ def _load_observations(
 ) -> list[tuple[int, int, bool]]:
     """Broker, when the cluster was asked, and whether it was away; of windows that hold the moment."""
     rows = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED).to_pylist()
-    found = []
+    observations = []
     for row in rows:
         if row["observed_at"] is not None and row["is_fenced"] is not None:
             start_ms, at_ms = milliseconds_of(row["window_start"]), milliseconds_of(row["observed_at"])
             if start_ms <= at_ms < start_ms + window_ms:
-                found.append((row["broker_id"], at_ms, row["is_fenced"]))
-    return found
+                observations.append((row["broker_id"], at_ms, row["is_fenced"]))
+    return observations

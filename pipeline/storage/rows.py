@@ -61,8 +61,8 @@ def load_rows(
     path = table_path(warehouse, table)
     query = QueryBuilder().register("stored", open_table(path))
     with StorageErrors(path, ON_READ):
-        found = pa.table(query.execute(f"SELECT {listed} FROM stored{wanted}").read_all())  # noqa: S608 - declared names, quoted values
-    return found.cast(schema)  # from the views that DataFusion answers with
+        rows = pa.table(query.execute(f"SELECT {listed} FROM stored{wanted}").read_all())  # noqa: S608 - declared names, quoted values
+    return rows.cast(schema)  # from the views that DataFusion answers with
 
 
 def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.Table:
@@ -74,10 +74,10 @@ def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.T
     for name, table in tables.items():
         query.register(name, open_table(table_path(warehouse, table)))
     with StorageErrors(warehouse, ON_READ):
-        found = pa.table(query.execute(sql).read_all())
+        rows = pa.table(query.execute(sql).read_all())
     # from the views that DataFusion answers with
-    kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in found.schema]
-    return found.cast(pa.schema(kinds))
+    kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in rows.schema]
+    return rows.cast(pa.schema(kinds))
 
 
 def replace_rows(
@@ -92,7 +92,11 @@ def replace_rows(
         TableMismatchError: if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside its checks.
         StorageConflictError: if other writers came first every time it was tried.
     """
-    _refuse_rows_elsewhere(rows, table, cluster, windows)
+    starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
+    here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
+    elsewhere = rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist()
+    if elsewhere:
+        raise TableMismatchError(f"{table.name}: a row lies outside cluster {cluster} and its windows: {elsewhere[0]}")
     _refuse_mismatch(rows, table)
     predicate = format_datafusion_predicate(table, cluster, windows)
     properties = WriterProperties(max_row_group_size=count_group_rows(rows.num_rows, rows.nbytes))
@@ -115,7 +119,10 @@ def merge_rows(rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: 
         TableMismatchError: if two rows have one key, or a row is NULL where it must not be, or outside its checks.
         StorageConflictError: if other writers came first every time it was tried.
     """
-    _refuse_repeated_keys(rows, table)
+    counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
+    if repeated:
+        raise TableMismatchError(f"two rows of one key in {table.name}: {repeated[0]}")
     _refuse_mismatch(rows, table)
     if rows.num_rows == 0:
         return open_table(table_path(warehouse, table)).version()
@@ -161,21 +168,6 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
     raise StorageConflictError(f"{table.name}: other writers committed first {ATTEMPTS} times") from conflict
 
 
-def _refuse_rows_elsewhere(rows: pa.Table, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> None:
-    starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
-    here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
-    elsewhere = rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist()
-    if elsewhere:
-        raise TableMismatchError(f"{table.name}: a row lies outside cluster {cluster} and its windows: {elsewhere[0]}")
-
-
 def _refuse_mismatch(rows: pa.Table, table: Table) -> None:
     if wrong := find_mismatch(rows, table):
         raise TableMismatchError(wrong)
-
-
-def _refuse_repeated_keys(rows: pa.Table, table: Table) -> None:
-    counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
-    repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
-    if repeated:
-        raise TableMismatchError(f"two rows of one key in {table.name}: {repeated[0]}")

@@ -1,4 +1,4 @@
-"""The Spark session: one factory for jobs, command line and tests."""
+"""The Spark session: one factory for jobs, command line and tests; failures of Spark and its JVM as one error of ours."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory, private_temporary_folder
+from pipeline.errors import PipelineError, SparkFailedError
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
 from pipeline.storage.row_groups import ROW_GROUP_BYTES
@@ -87,7 +90,12 @@ def create_session(
     java = write_java_shim(find_java(), cache)
     jars = find_delta_jars(cache, java, conf)
     theirs = conf.get("spark.driver.extraJavaOptions", "")
-    ours = _java_options(cache)
+    log4j = cache / "log4j2.properties"
+    if not log4j.is_file() or log4j.read_text(encoding="utf-8") != _LOG4J:
+        partial = log4j.with_suffix(f".{os.getpid()}")
+        partial.write_text(_LOG4J, encoding="utf-8")
+        partial.replace(log4j)
+    ours = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
     if spark_config.master.startswith("local["):
         conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys
         # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
@@ -186,15 +194,6 @@ def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S)
     SparkContext._jvm = None  # noqa: SLF001 - likewise
 
 
-def _java_options(cache: Path) -> str:
-    log4j = cache / "log4j2.properties"
-    if not log4j.is_file() or log4j.read_text(encoding="utf-8") != _LOG4J:
-        partial = log4j.with_suffix(f".{os.getpid()}")
-        partial.write_text(_LOG4J, encoding="utf-8")
-        partial.replace(log4j)
-    return f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
-
-
 def _local_java_options(theirs: str) -> Iterator[str]:
     """Options of a JVM that lives for a minute and holds few rows, less what the configuration decides by itself."""
     # The optimising compiler costs more (half of all CPU time) than it gives. Without it the JVM reserves 48 MB for code,
@@ -230,3 +229,39 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+_SHOWN = 600
+_JVM_ENDS_S = 5  # from the end of its sockets to its own
+
+
+class SparkErrors:
+    """Context that turns exceptions of Spark into a `SparkFailedError` of one line; the exception stays as its cause."""
+
+    def __enter__(self) -> None:
+        """Begins."""
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Raises the error of one line."""
+        is_answer = isinstance(error, PySparkException | Py4JJavaError)
+        is_ours = not isinstance(error, Exception) or isinstance(error, PipelineError)
+        if not is_ours and is_lost(0 if is_answer else _JVM_ENDS_S):  # pyspark raises errors of sockets, and assertions
+            raise SparkFailedError("Spark failed: its JVM has ended, killed or out of memory; run again") from error
+        if isinstance(error, PySparkException | Py4JError):
+            raise SparkFailedError(f"Spark failed: {describe_spark_error(error)}") from error
+
+
+def describe_spark_error(error: PySparkException | Py4JError) -> str:
+    """The first and the last line of an error, without the JVM's stack; of a task's the last line names the cause."""
+    if isinstance(error, Py4JJavaError):  # its own text asks the JVM, which may be gone
+        text = str(error.args[0]).rstrip(":\n") + f" ({type(error.java_exception).__name__})"
+        with contextlib.suppress(Py4JError, ConnectionError):
+            text = str(error.java_exception.toString())
+    else:
+        text = str(error)
+    before_stack = text.partition("JVM stacktrace")[0].partition("\n\tat ")[0]
+    lines = [line.strip() for line in before_stack.splitlines() if line.strip()]
+    ends = lines[:1] + lines[1:][-1:]
+    return " ... ".join(ends)[:_SHOWN] or type(error).__name__

@@ -44,8 +44,8 @@ def open_staging_folder(warehouse: Folder) -> Iterator[Folder]:
     try:
         yield remote
     finally:
-        with StorageErrors(root, _ADVICE):
-            _delete_remote(remote)
+        with StorageErrors(root, _ADVICE), contextlib.suppress(FileNotFoundError):
+            remote.file_system().delete_dir(remote.path)
 
 
 @contextlib.contextmanager
@@ -126,8 +126,3 @@ def _delete_old_remote(root: RemoteFolder) -> None:
     for name, written_at in newest.items():
         if datetime.now(UTC) - written_at > _OLD:  # noqa: TID251 - the store's clock
             files.delete_dir(f"{place}/{name}")
-
-
-def _delete_remote(folder: RemoteFolder) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        folder.file_system().delete_dir(folder.path)

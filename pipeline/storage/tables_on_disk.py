@@ -57,15 +57,15 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
 
     Only the commit is read. A commit that is gone or counts nothing is left out.
     """
-    found = {}
+    counts = {}
     for name, version in versions.items():
         actions = map(json.loads, _read_commit(warehouse.joinpath(*name.split(".")), f"_delta_log/{version:020}.json"))
         info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
         metrics: dict[str, int | str] = info.get("operationMetrics", info)  # of files that tasks wrote there are none
         added = metrics.get("num_added_rows", metrics.get("numOutputRows"))
         if added is not None:
-            found[name] = int(added)
-    return found
+            counts[name] = int(added)
+    return counts
 
 
 def _read_commit(folder: Folder, name: str) -> list[bytes]:

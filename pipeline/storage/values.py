@@ -18,33 +18,33 @@ def value_of(kind: type[_Value], row: Mapping[str, Any]) -> _Value:
 
     Fields without a column keep their defaults.
     """
-    found = {}
+    values = {}
     for field, name in _find_columns(kind, row).items():
         value = row[name]
-        found[field] = value if name == field or value is None else milliseconds_of(value)
-    return kind(**found)
+        values[field] = value if name == field or value is None else milliseconds_of(value)
+    return kind(**values)
 
 
 def values_of(kind: type[_Value], rows: pa.Table) -> list[_Value]:
     """The same of all rows of a table, column by column: a tenth of the time where they are many."""
-    found = {}
+    by_field = {}
     for field, name in _find_columns(kind, rows.column_names).items():
         column = rows[name]
         if name != field:  # rounded, as by `milliseconds_of`: a date of the year 9999 has no exact microseconds
             column = pc.divide(pc.add(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 500), 1000)
-        found[field] = column.to_pylist()
-    return [kind(**dict(zip(found, values, strict=True))) for values in zip(*found.values(), strict=True)]
+        by_field[field] = column.to_pylist()
+    return [kind(**dict(zip(by_field, values, strict=True))) for values in zip(*by_field.values(), strict=True)]
 
 
 def _find_columns(kind: type[_Value], columns: Container[str]) -> dict[str, str]:
     """The column of each field that has one: of its name, or an instant in place of its milliseconds."""
-    found = {}
+    by_field = {}
     for one in fields(kind):  # type: ignore[arg-type]
         bare = one.name.removesuffix("_ms")
         name = next((name for name in (one.name, bare, f"{bare}_at") if name in columns), None)
         if name is not None:
-            found[one.name] = name
-    return found
+            by_field[one.name] = name
+    return by_field
 
 
 def row_of(value: Any, table: Table) -> dict[str, Any]:  # noqa: ANN401 - a dictionary, or a dataclass of any kind

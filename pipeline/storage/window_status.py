@@ -140,8 +140,8 @@ def withdraw_trust(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow
 
 def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
-    place = rows.schema.get_field_index("is_trusted")
-    marked = rows.set_column(place, rows.schema.field(place), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
+    index = rows.schema.get_field_index("is_trusted")
+    marked = rows.set_column(index, rows.schema.field(index), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
     return replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
@@ -189,16 +189,16 @@ def collect_coverage(rows: Iterable[Mapping[str, Any]], windows: Iterable[TimeWi
     return dict(covered)
 
 
-def windows_to_keep(stored: WindowCoverage, found: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
+def windows_to_keep(stored: WindowCoverage, read: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
     """Committed windows for which a rerun read less than is stored; their rows must stay.
 
     `committed`: windows that were finished; the rows of others are leftovers of a run that died, and go.
     """
-    return {window for window in committed if not _holds(found.get(window, {}), stored.get(window, {}))}
+    return {window for window in committed if not _holds(read.get(window, {}), stored.get(window, {}))}
 
 
-def _holds(found: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]) -> bool:
-    return all(subject in found and found[subject].holds(coverage) for subject, coverage in stored.items())
+def _holds(read: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]) -> bool:
+    return all(subject in read and read[subject].holds(coverage) for subject, coverage in stored.items())
 
 
 def _status_rows(

@@ -2,7 +2,7 @@
 
 from pipeline.tables.broker_metrics import BROKER_TABLES
 from pipeline.tables.bronze import BRONZE
-from pipeline.tables.gold import BROKER_SHARE, GOLD, VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, GOLD, VERDICTS, ZONE_TRAFFIC
 from pipeline.tables.health import HEALTH
 from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
@@ -10,7 +10,6 @@ from pipeline.tables.replay import REPLAY
 from pipeline.tables.sessions import SESSIONS
 from pipeline.tables.silver import ARRIVALS, SILVER
 from pipeline.tables.table import Column, Table
-from pipeline.tables.zones import ZONE_TRAFFIC
 
 TABLES: tuple[Table, ...] = (
     *BRONZE,

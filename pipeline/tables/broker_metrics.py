@@ -1,7 +1,6 @@
 """Silver: what brokers say of themselves, by broker, topic and stage of a request."""
 
-from pipeline.tables.columns import bigint, double, string
-from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC, Table
+from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC, Table, bigint, double, string
 
 _REPORTED = (
     *DATED_WINDOW,

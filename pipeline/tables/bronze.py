@@ -1,6 +1,5 @@
 """Bronze: input as found."""
 
-from pipeline.tables.columns import bigint, boolean, double, string, timestamp
 from pipeline.tables.table import (
     BROKER_ID,
     BY_DATE,
@@ -12,6 +11,11 @@ from pipeline.tables.table import (
     TOPIC,
     Column,
     Table,
+    bigint,
+    boolean,
+    double,
+    string,
+    timestamp,
 )
 
 WINDOW_STATUS = Table(

@@ -3,8 +3,7 @@
 from typing import get_args
 
 from pipeline.model.verdict import VerdictKind
-from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, WINDOW, Check, Table, not_negative
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Table, bigint, boolean, double, not_negative, string
 
 BROKER_SHARE = Table(
     name="gold.broker_share",
@@ -119,3 +118,23 @@ VERDICTS = Table(
 )
 
 GOLD = (BROKER_SHARE, PARTITION_HEALTH, LATENCY, VERDICTS)
+
+
+ZONE_TRAFFIC = Table(
+    name="gold.zone_traffic",
+    grain="topic x kind x zones x window; no rows where no broker has a rack",
+    key=("cluster", "window_start", "topic", "topic_id", "kind", "from_zone", "to_zone", "zone_source"),
+    columns=(
+        *WINDOW,
+        *TOPIC_COLUMNS,
+        string("kind", "`produce` to leaders, `replication` from leaders to followers, `fetch` by consumer groups whose members' zones are configured."),
+        string("from_zone", "Zone the bytes leave; '' where it is not known."),
+        string("to_zone", "Zone they go to; '' where it is not known."),
+        string("zone_source", "How the client's zone is known: `client` (it says its `client.rack`), `configured` (`zones.clients`), `rack_aware` (its records keep to one rack), `assumed` (producers spread over zones by `zones.weights`, else evenly), `unknown`; of replication `brokers`."),
+        bigint("size_bytes", "Bytes of batches as in the log; each replica, and each group, gets each byte once."),
+        boolean("is_between_zones", "The two zones differ; NULL where one is not known.", nullable=True),
+        double("cost", "Of bytes between zones, by `zones.price_per_gb` for 10^9 bytes; NULL without a price or a zone.", "currency"),
+        double("cost_per_month", "The same for 730 hours like this window.", "currency"),
+        RUN_ID,
+    ),
+)

@@ -1,7 +1,6 @@
 """Gold tables of topics, their hot keys, and what to do about a hot broker."""
 
-from pipeline.tables.columns import bigint, boolean, double, string, timestamp
-from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table, not_negative
+from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table, bigint, boolean, double, not_negative, string, timestamp
 
 TOPIC_HEALTH = Table(
     name="gold.topic_health",

@@ -3,8 +3,7 @@
 from typing import get_args
 
 from pipeline.model.incident import IncidentState
-from pipeline.tables.columns import bigint, double, string, timestamp
-from pipeline.tables.table import CLUSTER, RUN_ID, Check, Column, Table, not_negative
+from pipeline.tables.table import CLUSTER, RUN_ID, Check, Column, Table, bigint, double, not_negative, string, timestamp
 
 INCIDENTS = Table(
     name="gold.incidents",

@@ -13,8 +13,7 @@
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
 
-from pipeline.tables.columns import bigint, boolean, string
-from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table
+from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table, bigint, boolean, string
 
 KEY_ID = string("key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key.")
 _COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.", "records")

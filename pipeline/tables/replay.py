@@ -1,7 +1,6 @@
 """Gold tables of the replay and its back-tests: recorded traffic under other strategies and settings, beside what was recorded."""
 
-from pipeline.tables.columns import bigint, bigint_range, boolean, double, double_range, string
-from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Column, Table
+from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Column, Table, bigint, bigint_range, boolean, double, double_range, string
 
 CANDIDATE = string("candidate", "Name in the configuration; `in-use` is the current setup, replayed like any other.")
 IS_BASELINE = boolean("is_baseline", "The candidate is the current setup: its rows test the replay.")

@@ -1,7 +1,6 @@
 """Silver tables of the calibration: what producers were like and how long brokers took, as a replay takes both."""
 
-from pipeline.tables.columns import bigint, boolean, double, string
-from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, RUN_ID, TOPIC_COLUMNS, Column, Table
+from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, RUN_ID, TOPIC_COLUMNS, Column, Table, bigint, boolean, double, string
 
 _PRODUCER_ID = bigint("producer_id", "Producer id; -1 for all producers without idempotence, pooled.")
 _PRODUCER_EPOCH = bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session.")

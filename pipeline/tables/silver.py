@@ -1,6 +1,5 @@
 """Silver: input cleaned, one copy, one row per fact."""
 
-from pipeline.tables.columns import bigint, boolean, double, string, timestamp
 from pipeline.tables.table import (
     BROKER_ID,
     BY_DATE,
@@ -10,6 +9,11 @@ from pipeline.tables.table import (
     TOPIC_COLUMNS,
     Column,
     Table,
+    bigint,
+    boolean,
+    double,
+    string,
+    timestamp,
 )
 
 RECORDS_PER_ROW = 1 << 20  # at most so many records a row: more of one minute go on in further parts

@@ -26,8 +26,6 @@ _UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
-
     name: str  # snake_case, with its unit as a suffix
     type: ColumnType  # Spark SQL type
     doc: str  # what it means, in a sentence; where the number comes from
@@ -57,7 +55,6 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Name of the constraint."""
         return f"{self.column}_is_known" if self.one_of else f"{self.column}_in_range"
 
     @property
@@ -66,8 +63,8 @@ class Check:
         if self.one_of:
             return self.column + " IN ('" + "', '".join(self.one_of) + "')"
         limits = ((">=", self.least), ("<=", self.most))
-        found = [f"{self.column} {sign} {limit}" for sign, limit in limits if limit is not None]
-        return f"{self.column} IS NULL OR {' AND '.join(found)}"
+        conditions = [f"{self.column} {sign} {limit}" for sign, limit in limits if limit is not None]
+        return f"{self.column} IS NULL OR {' AND '.join(conditions)}"
 
 
 def not_negative(*columns: str) -> tuple[Check, ...]:
@@ -80,8 +77,6 @@ _DATED_BY = ("window_date", "window_start", "max_timestamp", "first_seen_at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One Delta table."""
-
     name: str  # `layer.noun`
     grain: str  # what one row is
     key: tuple[str, ...]  # columns that are unique together
@@ -109,11 +104,7 @@ class Table:
         return next(name for name in _DATED_BY if name in self.column_names)
 
     def column(self, name: str) -> Column:
-        """The column of that name.
-
-        Raises:
-            KeyError: if the table has no such column.
-        """
+        """The column of that name; `KeyError` if the table has no such column."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -135,3 +126,45 @@ WINDOW = (CLUSTER, WINDOW_START)
 DATED_WINDOW = (CLUSTER, WINDOW_DATE, WINDOW_START)
 TOPIC_COLUMNS = (TOPIC, TOPIC_ID)
 PARTITION_COLUMNS = (TOPIC, TOPIC_ID, PARTITION)
+
+
+def string(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
+    """A text; never NULL by default."""
+    return Column(name, "string", doc, unit, nullable=nullable, volatile=volatile)
+
+
+def bigint(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
+    """A count, an id, an offset."""
+    return Column(name, "bigint", doc, unit, nullable=nullable, volatile=volatile)
+
+
+def double(name: str, doc: str, unit: str = "", *, nullable: bool = True, volatile: bool = False) -> Column:
+    """A ratio, a time, a rate."""
+    return Column(name, "double", doc, unit, nullable=nullable, volatile=volatile)
+
+
+def boolean(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
+    """True or false."""
+    return Column(name, "boolean", doc, nullable=nullable, volatile=volatile)
+
+
+def timestamp(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
+    """An instant in UTC."""
+    return Column(name, "timestamp", doc, nullable=nullable, volatile=volatile)
+
+
+def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[Column, ...]:
+    return (
+        bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True),
+        bigint(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True),
+        bigint(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True),
+    )
+
+
+def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
+    """A ratio, time or rate, and its range."""
+    return (
+        double(name, doc, unit),
+        double(f"{name}_low", f"Lower end of `{name}`.", unit),
+        double(f"{name}_high", f"Upper end of `{name}`.", unit),
+    )

@@ -84,8 +84,8 @@ class BrokerSamples:
         behind = self._last_of(_BEHIND).group_by(place).agg((pl.col("value") > 0).sum().cast(pl.Int64).alias("behind"))
         # Redpanda has no counters of the whole broker.
         whole_broker = [pl.coalesce(column, f"{column}_topics").alias(column) for column in _COUNTERS]
-        for found in (topics, sizes, behind):
-            brokers = brokers.join(found, on=place, how="left")
+        for summary in (topics, sizes, behind):
+            brokers = brokers.join(summary, on=place, how="left")
         brokers = brokers.with_columns(*whole_broker, pl.coalesce("under_replicated_count", "behind"))
         return self._finished(brokers.drop("behind", *(f"{column}_topics" for column in _COUNTERS)))
 
@@ -117,13 +117,13 @@ class BrokerSamples:
     def summarise_request_times(self) -> pl.DataFrame:
         """One row per broker, stage of Produce requests and window."""
         subject = (*_INSTANCE, "stage")
-        found = self._samples.with_columns(
+        times = self._samples.with_columns(
             pl.col("name").str.extract(_STAGE_METRIC, 1).alias("stage"),
             pl.col("name").str.extract(_STAGE_METRIC, 2).fill_null("").alias("part"),
             pl.col("quantile").cast(pl.Float64, strict=False),
         ).filter(pl.col("stage").is_not_null())
         part, quantile, value = pl.col("part"), pl.col("quantile"), pl.col("value")
-        scrapes = found.group_by(*subject, "observed_at_ms").agg(
+        scrapes = times.group_by(*subject, "observed_at_ms").agg(
             value.filter(part == "count").max().alias("requests"),
             value.filter(part == "mean").max().alias("mean"),
             value.filter(part == "sum").max().alias("sum"),
@@ -133,7 +133,7 @@ class BrokerSamples:
         timed = scrapes.with_columns(pl.coalesce("sum", pl.col("requests") * pl.col("mean")).alias("time"))
         requests = sum_in_order(pl.col("requests_increase"))
         return self._finished(
-            self._increases(timed, ("requests", "time"), subject, found)
+            self._increases(timed, ("requests", "time"), subject, times)
             .group_by("window_start_ms", *subject, maintain_order=True)
             .agg(
                 requests.alias("request_count"),

@@ -82,6 +82,6 @@ def _measure_topics(
             "lag_count": sum(known) if known else None,
             "lag_growth": [(str(number), each) for (name, number), each in sorted(growth.items()) if name == topic],
             "busiest_ratio": busiest(owned) if total and owned else None,
-            "busiest_ratio_under": [(name, busiest(found)) for name, found in under.items() if total and owned],
+            "busiest_ratio_under": [(name, busiest(shares)) for name, shares in under.items() if total and owned],
             "useful_member_count": -(-total // max(sizes.values())) if total else None,
         }

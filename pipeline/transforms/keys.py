@@ -64,10 +64,10 @@ def answer_keys(keys: DataFrame, questions: Questions) -> DataFrame:
 
     Where the two differ, two processes got different answers: the key has none, see `describe_contradictions`.
     """
-    said = keys.where(F.col("answers").isNotNull()).select(
+    answered = keys.where(F.col("answers").isNotNull()).select(
         _date().alias("window_date"), "key_id", F.posexplode("answers").alias("question", "answer")
     )
-    asked = said.where(F.col("answer") >= 0).select("window_date", "key_id", *_name_questions(questions), "answer")
+    asked = answered.where(F.col("answer") >= 0).select("window_date", "key_id", *_name_questions(questions), "answer")
     return asked.groupBy(*(name for name in asked.columns if name != "answer")).agg(  # a question may stand twice
         F.min("answer").alias("chosen_partition"), F.max("answer").alias("greatest")
     )
@@ -96,8 +96,8 @@ def describe_contradictions(counted: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
     """The problems of strategies, as rows of kind `problem`; a thousand at most."""
-    found = others.where(F.col("kind") == "problem").select("path", "reason").distinct()
-    rows = found.orderBy("path", "reason").limit(_MOST_PROBLEMS).toArrow().to_pylist()
+    problems = others.where(F.col("kind") == "problem").select("path", "reason").distinct()
+    rows = problems.orderBy("path", "reason").limit(_MOST_PROBLEMS).toArrow().to_pylist()
     return [_problem(row["path"], row["reason"]) for row in rows]
 
 

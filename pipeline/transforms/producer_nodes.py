@@ -128,8 +128,8 @@ def finish_nodes(
 def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
     """One column per value: of several metrics of that meaning the largest, of counters of parts the sum; NaN is NULL already."""
     values = {}
-    for column, found in names.items():
-        is_found, is_topic = pl.col("name").is_in(found), pl.col("topic").is_not_null()
+    for column, sources in names.items():
+        is_found, is_topic = pl.col("name").is_in(sources), pl.col("topic").is_not_null()
         summed = sum_in_order(pl.col("value").filter(is_found & (is_topic | (column in _SUMMED))).sort())
         largest = pl.col("value").filter(is_found & ~(is_topic & (column in _OF_TOPICS))).max()
         values[column] = summed if column in _SUMMED else pl.coalesce(largest, summed)
@@ -138,7 +138,7 @@ def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
 
 def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer, broker and instant."""
-    names = [name for found in _NODE_VALUES.values() for name in found]
+    names = [name for sources in _NODE_VALUES.values() for name in sources]
     is_node = pl.col("node_id").str.contains(r"^node-\d+$")  # bootstrap connections are node--1, node--2, …
     return (
         samples.filter(pl.col("name").is_in(names) & is_node)
@@ -154,7 +154,7 @@ def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
 
 def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer and instant, with what the client is: `client_version` and `_TELLS`."""
-    names = [CLIENT_VERSION, *(name for found in _CLIENT_VALUES.values() for name in found)]
+    names = [CLIENT_VERSION, *(name for sources in _CLIENT_VALUES.values() for name in sources)]
     # Rules that cache, as Confluent's do, give `<cache>`.
     is_version = (pl.col("name") == CLIENT_VERSION) & pl.col("version").str.contains(r"^\d")
     version = pl.col("version").filter(is_version).max()
@@ -167,7 +167,7 @@ def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
 
 def _with_instants(values: pl.DataFrame, samples: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> pl.DataFrame:
     """Adds when the client last started, where it says so, and when it was scraped before for such metrics."""
-    alike = samples.filter(pl.col("name").is_in([name for found in names.values() for name in found]))
+    alike = samples.filter(pl.col("name").is_in([name for sources in names.values() for name in sources]))
     started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(*_CLIENT, "observed_at_ms")
     starts = started.agg(pl.col("value").cast(pl.Int64).max().alias("started_at_ms"))
     return with_scrape_before(values.join(starts, on=[*_CLIENT, "observed_at_ms"], how="left"), _CLIENT, alike)

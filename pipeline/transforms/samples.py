@@ -38,17 +38,17 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
         instant_count, first_ms and last_ms.
     """
     given = samples.filter(pc.equal(samples["row_kind"], "sample"))
-    found = with_labels(keep_one(given))
+    sums = with_labels(keep_one(given))
     at = pl.col("observed_at_ms")
-    counts = found.group_by(*INSTANCE, (at - at % settings.window_ms).alias("start_ms")).agg(
+    counts = sums.group_by(*INSTANCE, (at - at % settings.window_ms).alias("start_ms")).agg(
         pl.len().cast(pl.Int64).alias("row_count"),
         at.n_unique().cast(pl.Int64).alias("instant_count"),
         at.min().alias("first_ms"),
         at.max().alias("last_ms"),
     )
-    summaries = {COUNTS: counts, PRODUCER_NODES.name: summarise_nodes(found, settings)}
+    summaries = {COUNTS: counts, PRODUCER_NODES.name: summarise_nodes(sums, settings)}
     if settings.has_brokers:
-        brokers = BrokerSamples(found, settings)
+        brokers = BrokerSamples(sums, settings)
         summaries |= {
             BROKER_METRICS.name: brokers.summarise_brokers(),
             BROKER_TOPICS.name: brokers.summarise_topics(),

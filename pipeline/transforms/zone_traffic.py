@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.measures.zone_loads import ZoneLoads
 from pipeline.model.window import HOUR_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
-from pipeline.tables.zones import ZONE_TRAFFIC
+from pipeline.tables.gold import ZONE_TRAFFIC
 
 MOST_ASSUMED_ZONES = 20
 """Over more zones nothing is assumed: racks of that number are no zones that producers are spread over."""
@@ -68,7 +68,8 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
     `start` is the window's, `window_ms` its length.
     """
     if not any(window.racks.values()):
-        return _empty()
+        columns = [column for column in ZONE_TRAFFIC.columns if column.name not in {"cluster", "run_id"}]
+        return pa.schema([(each.name, ARROW_TYPES[each.type]) for each in columns]).empty_table()
     parts = {"produce": sum_produce(window), "replication": sum_replication(window), "fetch": sum_fetch(window)}
     whole = pl.concat(
         [part.select(*_TOPIC, *_ENDS, "size_bytes").with_columns(kind=pl.lit(kind)) for kind, part in parts.items()]
@@ -227,8 +228,3 @@ def _with_cost(rows: pl.DataFrame, price_per_gb: float | None, window_ms: int) -
     priced_bytes = pl.when("is_between_zones").then("size_bytes").when(~pl.col("is_between_zones")).then(0)
     rows = rows.with_columns(cost=priced_bytes / _GB * price)
     return rows.with_columns(cost_per_month=pl.col("cost") * (MONTH_HOURS * HOUR_MS / window_ms))
-
-
-def _empty() -> pa.Table:
-    columns = [column for column in ZONE_TRAFFIC.columns if column.name not in {"cluster", "run_id"}]
-    return pa.schema([(each.name, ARROW_TYPES[each.type]) for each in columns]).empty_table()

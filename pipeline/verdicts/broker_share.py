@@ -152,31 +152,31 @@ def _explain_above(
     load: BrokerLoad, limit: float, gate: Gate, above_count: int, known: Sequence[BrokerLoad]
 ) -> tuple[VerdictKind, str]:
     """Verdict and reason of a broker that is above; `known` are its loads in the last n windows, this one included."""
-    said = _describe_share(load)
+    text = _describe_share(load)
     if load.is_hash_luck(limit):
-        said += f", by hash luck (without it {load.ratio_without_luck:.2f})"
-    said += f"; limit {_name_limit(load, limit, gate)}, above in {above_count} of the last {gate.n} windows"
+        text += f", by hash luck (without it {load.ratio_without_luck:.2f})"
+    text += f"; limit {_name_limit(load, limit, gate)}, above in {above_count} of the last {gate.n} windows"
     if above_count < gate.k:
-        return "warn", f"{said}, {gate.k} make a failure"
+        return "warn", f"{text}, {gate.k} make a failure"
     units = [each.effective_unit_count or 0.0 for each in known]
     mean = float(np.average([each.share_ratio or 0.0 for each in known], weights=units))
     if chance_p_value(mean, load.expected_share, sum(units), true_ratio=limit) > MEAN_LEVEL:
-        return "warn", f"{said}, but their mean, {mean:.2f}, is not above it beyond chance"
-    return "fail", said
+        return "warn", f"{text}, but their mean, {mean:.2f}, is not above it beyond chance"
+    return "fail", text
 
 
 def _explain_not_above(load: BrokerLoad, limit: float, gate: Gate, floor_bytes: float) -> tuple[VerdictKind, str]:
-    ratio, said, shown = load.share_ratio or 0.0, _describe_share(load), _name_limit(load, limit, gate)
+    ratio, text, shown = load.share_ratio or 0.0, _describe_share(load), _name_limit(load, limit, gate)
     if ratio < limit:
-        return "ok", f"{said}; below the limit of {shown}"
+        return "ok", f"{text}; below the limit of {shown}"
     if load.size_bytes <= floor_bytes:
-        return "ok", f"{said}, but its {load.size_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
+        return "ok", f"{text}, but its {load.size_bytes:,} bytes are not above the floor of {floor_bytes:,.0f}"
     if _is_excused(load, limit, gate):
         return "warn", (
-            f"{said}, which hashing so many keys gives by chance (without it {load.ratio_without_luck:.2f}): real and "
+            f"{text}, which hashing so many keys gives by chance (without it {load.ratio_without_luck:.2f}): real and "
             "lasting, but no defect; other keys or more partitions even it out"
         )
-    return "ok", f"{said}, within what chance does to shares"
+    return "ok", f"{text}, within what chance does to shares"
 
 
 def _describe_share(load: BrokerLoad) -> str:

@@ -18,7 +18,7 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
     The newest windows' brokers that were away and leaders that moved follow.
     """
     happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
-    events = [f"  {format_instant(start_ms)} {said}" for start_ms, said in happened[-_MOST_EVENTS:]]
+    events = [f"  {format_instant(start_ms)} {text}" for start_ms, text in happened[-_MOST_EVENTS:]]
     of_sources = [verdict for verdict in verdicts if verdict.rule == SOURCE_ARRIVAL]
     events = [*_lines(verdict for verdict in of_sources if verdict.verdict == "warn"), *events]
     failed = [verdict for verdict in verdicts if verdict.verdict == "fail"]
@@ -28,12 +28,13 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
     if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
         return "\n".join([f"cluster {cluster}: health is not known, data is missing", *sources, *events])
-    if shares and all(_is_empty(verdict) for verdict in shares):
+    # no byte came in its window, and nothing is known to be missing
+    if shares and all((verdict.verdict == "not_enough_traffic" and verdict.value is None) for verdict in shares):
         return "\n".join([f"cluster {cluster}: {_describe_empty(shares, window_ms)}", *sources, *events])
-    said, above = _describe_shares(verdicts, shares, gate)
+    text, above = _describe_shares(verdicts, shares, gate)
     if sources:
-        said = f"not every source is complete; judged by the others: {said}"
-    return "\n".join([f"cluster {cluster}: {said}", *sources, *_lines(above), *events])
+        text = f"not every source is complete; judged by the others: {text}"
+    return "\n".join([f"cluster {cluster}: {text}", *sources, *_lines(above), *events])
 
 
 def _describe_shares(
@@ -46,13 +47,8 @@ def _describe_shares(
     if above:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
         return f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})", above
-    said = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
-    return said, above
-
-
-def _is_empty(share: Verdict) -> bool:
-    """No byte came in its window, and nothing is known to be missing."""
-    return share.verdict == "not_enough_traffic" and share.value is None
+    text = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
+    return text, above
 
 
 def _describe_empty(shares: Iterable[Verdict], window_ms: int) -> str:
@@ -73,5 +69,5 @@ def _lines(verdicts: Iterable[Verdict]) -> list[str]:
 def _line(same: Sequence[Verdict]) -> str:
     last = same[-1]
     subject = "" if last.rule == SOURCE_ARRIVAL else f"{last.subject}: "  # a source's reason begins with its name
-    said = f"  {format_instant(last.window_start_ms)} {subject}{last.reason}"
-    return f"{said} (in {len(same)} windows since {format_instant(same[0].window_start_ms)})" if len(same) > 1 else said
+    text = f"  {format_instant(last.window_start_ms)} {subject}{last.reason}"
+    return f"{text} (in {len(same)} windows since {format_instant(same[0].window_start_ms)})" if len(same) > 1 else text

@@ -78,11 +78,11 @@ def judge_sources(
         if lack is not None:
             missing = 1.0 if lack.kind == "stale" else max(0.0, 1 - status.arrived_count / (expected or 1))
         kind: VerdictKind = "ok" if lack is None else "fail"
-        said = "everything expected arrived" if lack is None else lack.reason
+        text = "everything expected arrived" if lack is None else lack.reason
         if lack is None and status.missing and is_record_source(status.source):
-            kind, said = "warn", f"{status.source}: {status.missing}"
+            kind, text = "warn", f"{status.source}: {status.missing}"
         if lack is not None and _is_younger(status, (beginnings or {}).get(status.source), patience_ms):
-            kind, said, lack = (
+            kind, text, lack = (
                 "warn",
                 f"{status.source} answers and has brought nothing up to this window: it is younger",
                 None,
@@ -97,7 +97,7 @@ def judge_sources(
                 is_above=lack is not None,
                 above_count=int(lack is not None),
                 verdict=kind,
-                reason=said,
+                reason=text,
             )
         )
     return tuple(verdicts)
@@ -123,11 +123,11 @@ def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
         return (
             SkippedWindow("stale", f"{name} brought nothing: {expected:,} were expected") if is_silent(status) else None
         )
-    said = f": {status.missing}" if status.missing else ""
+    text = f": {status.missing}" if status.missing else ""
     if not status.arrived_count:
-        return SkippedWindow("stale", f"{name} brought nothing{said}")
+        return SkippedWindow("stale", f"{name} brought nothing{text}")
     if expected is not None and status.arrived_count < expected:
-        return SkippedWindow("incomplete", f"{name} brought {status.arrived_count:,} of {expected:,}{said}")
+        return SkippedWindow("incomplete", f"{name} brought {status.arrived_count:,} of {expected:,}{text}")
     newest_ms = status.newest_ms
     if status.source_expired or (newest_ms is not None and status.as_of_ms - newest_ms <= max_age_ms):
         return None

@@ -10,8 +10,7 @@ import pytest
 
 from pipeline.partitioners.assignment import NO_PARTITION, assign_partitions
 from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask, to_signed
+from pipeline.partitioners.hashes import HashName, Mask, to_signed
 from pipeline.partitioners.registry import STRATEGIES, find_strategy
 from pipeline.partitioners.strategy import KeyForm, choose_partition
 

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from pipeline.errors import SparkFailedError
-from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.session import SparkErrors
 
 
 @pytest.fixture(scope="module")

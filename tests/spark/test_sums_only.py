@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pipeline.config.retention import SUMMED_UP
+from pipeline.config.sections import SUMMED_UP
 from pipeline.errors import RowsNotKeptError
 from pipeline.model.window import milliseconds_of
 from pipeline.steps import STEPS, take_steps

@@ -11,8 +11,8 @@ from pipeline.errors import NothingUsableError
 from pipeline.jobs import measure_rules, score_health
 from pipeline.storage.engines import running_engine
 from pipeline.tables.bronze import BROKERS
+from pipeline.tables.gold import ZONE_TRAFFIC
 from pipeline.tables.health import RULE_MEASURES
-from pipeline.tables.zones import ZONE_TRAFFIC
 from tests.lab.archive import unpack
 from tests.lab.fidelity.pairs.pair import decode_pair
 from tests.lab.fidelity.pairs.tables import zones_of

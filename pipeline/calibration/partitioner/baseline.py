@@ -95,25 +95,25 @@ def identify_baseline(
     a family's name is no family. A simulated strategy that is `configured` wins; what the data have against it is noted.
     `racks` are those of the leaders, by partition that has one: see `find_client_rack`.
     """
-    found = _read_racks(traffic, batches, partition_count, key_family, racks or {})
+    evidence = _read_racks(traffic, batches, partition_count, key_family, racks or {})
     if configured is not None:
-        found = _take_configured(found, configured)
-    choice = found.choice
+        evidence = _take_configured(evidence, configured)
+    choice = evidence.choice
     if choice is None:
-        return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, found.reason, found.notes)
-    bounds = {"linger": found.linger, "batch_bytes": found.batch_bytes}
+        return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, evidence.reason, evidence.notes)
+    bounds = {"linger": evidence.linger, "batch_bytes": evidence.batch_bytes}
     return Baseline(
         strategy=choice.strategy,
         client=choice.client,
         version=choice.version,
         version_range=choice.version_range,
-        settings=infer_settings(choice, traffic, batches, **bounds, rule=found.rule, evidence=found.order)
-        | _infer_rack(choice, found.client_rack),
-        confidence=found.confidence,
-        runner_up=found.runner_up,
+        settings=infer_settings(choice, traffic, batches, **bounds, rule=evidence.rule, evidence=evidence.order)
+        | _infer_rack(choice, evidence.client_rack),
+        confidence=evidence.confidence,
+        runner_up=evidence.runner_up,
         source=Origin.INFERRED if configured is None else Origin.CONFIGURED,
-        reason=found.reason,
-        assumptions=found.notes,
+        reason=evidence.reason,
+        assumptions=evidence.notes,
     )
 
 
@@ -139,15 +139,15 @@ def _read_racks(
     aware = find_choice(RACK_AWARE)
     if client_rack and aware:
         count = sum(rack == client_rack for rack in racks.values())
-        found = _read_data(traffic, batches, count, key_family)
+        evidence = _read_data(traffic, batches, count, key_family)
         where = f"all its partitions are led in rack {client_rack}, {count} of {len(racks)}"
-        is_like = found.rule is SwitchRule.BYTES and found.choice is not None and found.choice.client == JAVA
-        if is_like and found.choice:
-            strategy = found.choice.strategy if found.choice.strategy == IGNORES_KEYS else RACK_AWARE
+        is_like = evidence.rule is SwitchRule.BYTES and evidence.choice is not None and evidence.choice.client == JAVA
+        if is_like and evidence.choice:
+            strategy = evidence.choice.strategy if evidence.choice.strategy == IGNORES_KEYS else RACK_AWARE
             choice = replace(aware, strategy=strategy)
-            return replace(found, choice=choice, reason=f"{found.reason}; {where}", client_rack=client_rack)
+            return replace(evidence, choice=choice, reason=f"{evidence.reason}; {where}", client_rack=client_rack)
         if count == 1 and is_free_of_keys(traffic, racks, client_rack, key_family):
-            return replace(found, choice=aware, confidence=_ONE_PARTITION, reason=where, client_rack=client_rack)
+            return replace(evidence, choice=aware, confidence=_ONE_PARTITION, reason=where, client_rack=client_rack)
     return _read_data(traffic, batches, partition_count, key_family)
 
 
@@ -171,11 +171,11 @@ def _read_data(
         notes.append(Caveat.SESSIONS_POOLED.say())
     if traffic.timestamp_type != CREATE_TIME:
         notes.append(Caveat.TIMES_OF_APPEND.say())
-    found = _Evidence(linger=linger, batch_bytes=batch_bytes, order=order, notes=tuple(notes), reason=refuted)
+    evidence = _Evidence(linger=linger, batch_bytes=batch_bytes, order=order, notes=tuple(notes), reason=refuted)
     if ignores_keys and follows_keys(traffic):
-        return replace(found, reason="each key has its partition, by no hash that is known")
+        return replace(evidence, reason="each key has its partition, by no hash that is known")
     if rule is None or order is None:
-        return _judge_keys(found, key_family, partition_count, is_idempotent=is_idempotent)
+        return _judge_keys(evidence, key_family, partition_count, is_idempotent=is_idempotent)
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
     choice = choose_client(rule, key_family, linger, **facts)
     confidence = ranked[rule] * _fit(order.broken_ratio[rule])
@@ -187,7 +187,7 @@ def _read_data(
         confidence *= UNSEEN_VARIANT
         runner_up = "java-builtin-uniform" if ranked[second] < confidence else runner_up
     return replace(
-        found,
+        evidence,
         choice=choice,
         rule=rule,
         confidence=confidence,
@@ -198,15 +198,15 @@ def _read_data(
     )
 
 
-def _judge_keys(found: _Evidence, key_family: str | None, partition_count: int, *, is_idempotent: bool) -> _Evidence:
+def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: int, *, is_idempotent: bool) -> _Evidence:
     """What keys alone say, where the order of batches says nothing."""
-    choice = choose_for_keys(key_family, found.linger, is_idempotent=is_idempotent)
+    choice = choose_for_keys(key_family, evidence.linger, is_idempotent=is_idempotent)
     if choice is None:
-        return replace(found, reason=found.reason or _explain_silence(partition_count, found.order))
-    notes = (*found.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else found.notes
+        return replace(evidence, reason=evidence.reason or _explain_silence(partition_count, evidence.order))
+    notes = (*evidence.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else evidence.notes
     runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
     reason = f"keys placed by {key_family}"
-    return replace(found, choice=choice, confidence=0.5, runner_up=runner_up, reason=reason, notes=notes)
+    return replace(evidence, choice=choice, confidence=0.5, runner_up=runner_up, reason=reason, notes=notes)
 
 
 def _weigh(
@@ -244,15 +244,15 @@ def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
     return f"{order.event_count} batches after another; expected {LEAST_EVENTS} or more"
 
 
-def _take_configured(found: _Evidence, strategy: str) -> _Evidence:
+def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
     """Takes the strategy of the configuration; the version is the data's or the usual one."""
-    choice, rule = found.choice, rule_of(strategy)
+    choice, rule = evidence.choice, rule_of(strategy)
     if choice is None or choice.strategy != strategy:
         choice = find_choice(strategy) or assume_client(strategy)
-    notes = found.notes
-    if rule and rule is not found.rule and found.chances and found.chances.get(rule, 0.0) < 1 - _SURE:
-        notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=found.reason))
-    return replace(found, choice=choice, confidence=1.0, runner_up="", notes=notes)
+    notes = evidence.notes
+    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < 1 - _SURE:
+        notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=evidence.reason))
+    return replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
 
 
 MOST_UNDER_WAY = 3.0  # requests under way to a broker on average, above which batches wait for their turn, too

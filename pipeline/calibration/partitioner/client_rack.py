@@ -24,11 +24,11 @@ def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Ma
     """
     keyless = ~traffic.is_keyed
     used = np.unique(traffic.partition[keyless]).tolist()
-    found = {racks.get(partition, "") for partition in used}
+    racks_used = {racks.get(partition, "") for partition in used}
     led = Counter(racks.values())
-    if len(found) != 1 or "" in found or len(led) < 2:
+    if len(racks_used) != 1 or "" in racks_used or len(led) < 2:
         return ""
-    [rack] = found
+    [rack] = racks_used
     in_order = batches.partition[np.argsort(batches.base_ms, kind="stable")]
     draws = int((np.diff(in_order[np.isin(in_order, used)]) != 0).sum())
     if led[rack] == 1:

@@ -170,7 +170,6 @@ def list_alike(rule: SwitchRule) -> list[str]:
 
 
 def find_choice(strategy: str) -> ClientChoice | None:
-    """The usual client of a strategy."""
     rule = rule_of(strategy)
     choices = list_choices(rule) if rule else ()
     return next((choice for choice in choices if choice.strategy == strategy), None)

@@ -114,12 +114,12 @@ def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: 
 
 def _find_quickest(batches: SessionBatches) -> int | None:
     """The broker whose batches are open for the shortest time, of those with enough."""
-    found: dict[int, tuple[float, int]] = {}
+    quickest: dict[int, tuple[float, int]] = {}
     for broker in np.unique(batches.leader).tolist():
         spans = (batches.max_ms - batches.base_ms)[batches.leader == broker]
         if len(spans) >= _LEAST_BATCHES:
-            found[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
-    return min(found, key=lambda broker: found[broker], default=None)
+            quickest[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
+    return min(quickest, key=lambda broker: quickest[broker], default=None)
 
 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000

@@ -106,12 +106,12 @@ class RuleEvidence:
         weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
         total = sum(weights.values())
         ranked = sorted(weights, key=lambda rule: -weights[rule])
-        found = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
+        chances = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
         if ranked[0] in ({SwitchRule.TIME, SwitchRule.RANDOM} if is_idempotent else {SwitchRule.BATCH}):
-            found[ranked[0]] = min(found[ranked[0]], _ODD_CHANCE)
+            chances[ranked[0]] = min(chances[ranked[0]], _ODD_CHANCE)
         if {ranked[0], ranked[1]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > _TIED:
-            found[ranked[0]] = min(found[ranked[0]], _TIED_CHANCE)
-        return found
+            chances[ranked[0]] = min(chances[ranked[0]], _TIED_CHANCE)
+        return chances
 
 
 def weigh_rules(

@@ -66,11 +66,11 @@ def fit_batches(
         model = models[broker_id]
         is_slow = size[broker_id] >= _SLOW_RATIO * least
         if is_slow:
-            delay, is_clear, said = _search(cut, models, broker_id, seen, least)
+            delay, is_clear, caveat = _search(cut, models, broker_id, seen, least)
         else:
             delay = Parameter(0.0, 0.0, model.delay_ms.high, Origin.INFERRED)
-            is_clear, said = model.is_identifiable, Caveat.SMALL_BATCHES.say(broker=broker_id)
-        models[broker_id] = model.noting(said)
+            is_clear, caveat = model.is_identifiable, Caveat.SMALL_BATCHES.say(broker=broker_id)
+        models[broker_id] = model.noting(caveat)
         if (is_slow and is_clear) or not model.is_settled:
             models[broker_id] = replace(models[broker_id], delay_ms=delay, delay_series=(), is_identifiable=is_clear)
     return models
@@ -124,10 +124,10 @@ def _search(
     fits_well = misfits[best] <= 2 * _WELL * len(models)
     is_clear = fits_well and not is_open and high - low <= max(_CLEAR_WIDTH_RATIO * best, _CLEAR_WIDTH_MS)
     doubt = ": no clear minimum, not identifiable" if fits_well else ", none of them well: not identifiable"
-    said = Caveat.BATCHES_FIT.say(
+    caveat = Caveat.BATCHES_FIT.say(
         broker=broker_id, low=low, high="ms or more" if is_open else f"to {high:g} ms", doubt="" if is_clear else doubt
     )
-    return Parameter(best, low, math.inf if is_open else high, Origin.INFERRED), is_clear, said
+    return Parameter(best, low, math.inf if is_open else high, Origin.INFERRED), is_clear, caveat
 
 
 def _bound_minimum(misfits: Mapping[float, float]) -> tuple[float, float, float, float]:

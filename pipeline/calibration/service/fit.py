@@ -187,8 +187,8 @@ def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Seq
     model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
     if len(times) == 1 or not fitted:
         fitted = [time for time in map(_estimate, before) if _is_same(time, times)]
-        said = Caveat.MINUTE_BEFORE if fitted else Caveat.NO_MINUTE_LEFT
-        fitted, model = fitted or times, model.noting(said.say(broker=broker_id))
+        caveat = Caveat.MINUTE_BEFORE if fitted else Caveat.NO_MINUTE_LEFT
+        fitted, model = fitted or times, model.noting(caveat.say(broker=broker_id))
     usable = [time for time in fitted if time.is_settled] or fitted
     middle = sorted(time.delay.value for time in usable)[(len(usable) - 1) // 2]
     typical = next(time for time in usable if time.delay.value == middle)

@@ -48,7 +48,7 @@ def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceM
     levels = [(delay.value, delay.low, delay.high) for delay in found]
     value, low, high = (float(np.average(level, weights=weights)) for level in zip(*levels, strict=True))
     least, most = min(levels)[0], max(levels)[0]
-    said = Caveat.FOLLOWED.say(broker=model.broker_id, count=len(spans), least=least, most=most)
+    caveat = Caveat.FOLLOWED.say(broker=model.broker_id, count=len(spans), least=least, most=most)
     return replace(
         model,
         delay_ms=Parameter(value, low, high, Origin.INFERRED),
@@ -56,7 +56,7 @@ def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceM
         is_identifiable=True,
         is_settled=True,
         is_followed=True,
-        assumptions=(said,),
+        assumptions=(caveat,),
     )
 
 
@@ -67,17 +67,17 @@ def fit_spans(
 
     `topics` are of one session in a window until `end_ms`, `spans` those that the delays follow.
     """
-    found = dict(models)
+    fitted = dict(models)
     start_ms = min((model.delay_series[0][0] for model in models.values() if model.is_followed), default=end_ms)
     cut = cut_beginning(topics, start_ms, end_ms, MOST_FOLLOWED)
     if not cut:
-        return found
+        return fitted
     from_ms, until_ms = min(topic.first_ms for topic in cut), max(topic.last_ms for topic in cut)
     inside = [span for span in spans if models[span.broker_id].is_followed and span.end_ms <= until_ms]
     edges = sorted({at_ms for span in inside for at_ms in (span.start_ms, span.end_ms) if at_ms > from_ms})
     numbers = {broker_id: number for number, broker_id in enumerate(models)}
     for _ in range(_STEPS if edges else 0):
-        answered = np.sum([simulate_answers(cut, list(found.values()), edges, seed) for seed in SEEDS], axis=0)
+        answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed) for seed in SEEDS], axis=0)
         known = np.concatenate([np.zeros_like(answered[:1]), answered])
         moved: dict[int, dict[int, tuple[float, float]]] = {broker_id: {} for broker_id in models}
         for span in inside:
@@ -86,8 +86,8 @@ def fit_spans(
             if count:
                 missing_ms = (span.request_latency_avg_ms or 0.0) - took_ms / count
                 moved[span.broker_id][span.start_ms] = missing_ms, took_ms / count
-        found = {broker_id: _move(model, moved[broker_id]) for broker_id, model in found.items()}
-    return found
+        fitted = {broker_id: _move(model, moved[broker_id]) for broker_id, model in fitted.items()}
+    return fitted
 
 
 def _move(model: ServiceModel, seen: Mapping[int, tuple[float, float]]) -> ServiceModel:

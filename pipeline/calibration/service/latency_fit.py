@@ -69,17 +69,17 @@ def sharpen_services(
     """
     if not any(len(topic.traffic) for topic in topics):
         return dict(models)
-    found = fit_spans(topics, models, spans, end_ms)
+    fitted = fit_spans(topics, models, spans, end_ms)
     latencies = {own: settle_latencies(nodes, own, start_ms, end_ms) for own in models}
     doubtful = _list_doubtful(topics, models, nodes)
     for broker_id, model in sorted(models.items(), key=lambda item: (item[0] not in doubtful, -item[1].delay_ms.value)):
         is_open = needs_trial(model) and not _is_unknown(model) and not model.is_followed
         if is_open or broker_id in doubtful:
-            found[broker_id] = _Trials(topics, found, broker_id, latencies[broker_id]).fit_usual_level()
-    for broker_id in found:
-        found[broker_id] = _Trials(topics, found, broker_id, latencies[broker_id]).fit_other_level()
-    unknown = [own for own, model in found.items() if _is_unknown(model)]
-    return fit_batches(topics, found, unknown, start_ms, end_ms) if unknown else found
+            fitted[broker_id] = _Trials(topics, fitted, broker_id, latencies[broker_id]).fit_usual_level()
+    for broker_id in fitted:
+        fitted[broker_id] = _Trials(topics, fitted, broker_id, latencies[broker_id]).fit_other_level()
+    unknown = [own for own, model in fitted.items() if _is_unknown(model)]
+    return fit_batches(topics, fitted, unknown, start_ms, end_ms) if unknown else fitted
 
 
 def _list_doubtful(
@@ -145,8 +145,8 @@ class _Trials:
             return model
         factor = (delay.value - usual_ms) / (level_ms - usual_ms)  # what is between the two levels stays between
         series = tuple((at_ms, max(0.0, usual_ms + (each - usual_ms) * factor)) for at_ms, each in model.delay_series)
-        said = Caveat.PARTLY_SLOW.say(broker=self.broker_id, low=delay.low, high=delay.high)
-        return replace(model.noting(said), delay_series=series)
+        caveat = Caveat.PARTLY_SLOW.say(broker=self.broker_id, low=delay.low, high=delay.high)
+        return replace(model.noting(caveat), delay_series=series)
 
     @staticmethod
     def _is_open(latency: SettledLatency) -> bool:

@@ -83,8 +83,8 @@ def assume_service(broker_id: int) -> ServiceModel:
 def lend_model(model: ServiceModel) -> ServiceModel:
     """A broker's model for another producer, of which no metrics are known."""
     delay = model.delay_ms
-    said = Caveat.DELAY_OF_OTHERS.say(broker=model.broker_id, low=delay.low, high=delay.high)
-    return replace(model, delay_ms=replace(delay, source=Origin.INFERRED), is_settled=True, assumptions=(said,))
+    caveat = Caveat.DELAY_OF_OTHERS.say(broker=model.broker_id, low=delay.low, high=delay.high)
+    return replace(model, delay_ms=replace(delay, source=Origin.INFERRED), is_settled=True, assumptions=(caveat,))
 
 
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
@@ -160,7 +160,6 @@ def _draw_triangle(low: float, mode: float, high: float, chance: float) -> float
 
 
 def mean_of(distribution: Distribution) -> float:
-    """The mean of a distribution given by quantiles."""
     points = distribution.points
     parts = ((high - low) * (first + second) / 2 for (low, first), (high, second) in pairwise(points))
     return float(sum(parts)) if points else float(distribution.mean)

@@ -66,7 +66,6 @@ class BrokerFigures:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Share of the records."""
         share: NDArray[np.float64] = self.record_count / max(self.record_count.sum(), 1.0)
         return share
 

@@ -130,7 +130,6 @@ def _read_rows(data: bytes, positions: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 def _take(data: bytes, positions: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Values of a type at any positions."""
     if not len(positions):
         return np.empty(0, dtype)
     spans = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), dtype.itemsize)

@@ -110,11 +110,7 @@ def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
 
 @parser
 def read_transaction_index(path: Path | str) -> TransactionIndex:
-    """Entries of a `.txnindex` file.
-
-    Raises:
-        InputError: An entry of another version than 0.
-    """
+    """Entries of a `.txnindex` file; `InputError` for an entry of another version than 0."""
     data = read_small(path)
     count, remainder = divmod(len(data), TXN_ENTRY.itemsize)
     entries = np.frombuffer(data, dtype=TXN_ENTRY, count=count)

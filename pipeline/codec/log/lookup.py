@@ -28,8 +28,6 @@ class IndexLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetLookup:
-    """The way to an offset."""
-
     index: IndexLookup
     start_position: int  # byte position the index gave; 0 without one
     batches_passed: int  # batches read from there whose last offset was below the target

@@ -45,7 +45,6 @@ class _Chunk:
     is_zero_tail: bool  # whether all bytes from `end` on are zero, as in a preallocated file
 
     def entry(self, row: np.void) -> bytes:
-        """The bytes of one batch."""
         first = int(row["position"]) - self.start
         return self.data[first : first + int(row["size_bytes"])]
 

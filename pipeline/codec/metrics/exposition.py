@@ -85,8 +85,8 @@ class ExpositionReader:
         known = self._known
         for number, line in enumerate(lines, start=1):
             series_text, _, value_text = line.rpartition(" ")
-            place = known.get(series_text)
-            if place is None:
+            index = known.get(series_text)
+            if index is None:
                 self._read_new(number, line, page)
                 continue
             try:
@@ -94,7 +94,7 @@ class ExpositionReader:
             except ValueError:
                 page.bad_lines.append(BadLine(number, "the value is not a number"))
                 continue
-            page.take(number, place, value)
+            page.take(number, index, value)
         is_torn = bool(torn) and not page.is_open_metrics
         if is_torn:
             page.bad_lines.append(BadLine(len(lines) + 1, "the page ends within a line: torn"))
@@ -104,9 +104,9 @@ class ExpositionReader:
         series = np.array(page.series, np.int64)
         return Exposition(series, values, page.timestamps_ms, tuple(page.bad_lines), page.sample_count, is_torn)
 
-    def first_of_name(self, place: int) -> int:
+    def first_of_name(self, index: int) -> int:
         """The first series met that has the canonical name and the labels of this one."""
-        return self._first_of_name[place]
+        return self._first_of_name[index]
 
     def _read_new(self, number: int, line: str, page: _Page) -> None:
         """Reads a line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
@@ -127,11 +127,11 @@ class ExpositionReader:
             page.bad_lines.append(BadLine(number, "a line that is not a sample: value or timestamp is not a number"))
             return
         try:
-            place = self._place_of(match["series"].rstrip(), match["name"], match["labels"] or "")
+            index = self._place_of(match["series"].rstrip(), match["name"], match["labels"] or "")
         except ValueError as error:
             page.bad_lines.append(BadLine(number, f"a line that is not a sample: {error}"))
             return
-        if page.take(number, place, value) and timestamp is not None:
+        if page.take(number, index, value) and timestamp is not None:
             page.timestamps_ms[len(page.series) - 1] = round(timestamp * (1000 if page.is_open_metrics else 1))
 
     def _is_unwanted(self, line: str) -> bool:
@@ -161,13 +161,13 @@ class ExpositionReader:
         if not exposed_name:
             raise ValueError("it has no metric name")
         series = self._choose(exposed_name, labels)
-        place = _NOT_WANTED
+        index = _NOT_WANTED
         if series is not None:
-            place = len(self.series)
-            self._first_of_name.append(self._by_name.setdefault(series[:2], place))
+            index = len(self.series)
+            self._first_of_name.append(self._by_name.setdefault(series[:2], index))
             self.series.append(series)
-        self._known[text] = place
-        return place
+        self._known[text] = index
+        return index
 
 
 class _Page:
@@ -183,18 +183,18 @@ class _Page:
         self.bad_lines: list[BadLine] = []
         self.sample_count = 0
 
-    def take(self, number: int, place: int, value: float) -> bool:
+    def take(self, number: int, index: int, value: float) -> bool:
         """Takes a sample; of two samples of one series (or of two that have one canonical name) the first counts."""
         self.sample_count += 1
-        if place == _NOT_WANTED:
+        if index == _NOT_WANTED:
             return False
-        first = self._reader.first_of_name(place)
+        first = self._reader.first_of_name(index)
         if first in self._seen:
-            reason = f"a second sample of {self._reader.series[place].name}: the first counts"
+            reason = f"a second sample of {self._reader.series[index].name}: the first counts"
             self.bad_lines.append(BadLine(number, reason, "suspect"))
             return False
         self._seen.add(first)
-        self.series.append(place)
+        self.series.append(index)
         self.values.append(value)
         return True
 

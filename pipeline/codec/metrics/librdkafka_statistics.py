@@ -53,7 +53,12 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
     documents = list(_iter_documents(text, bad_lines))
     for number, document in documents:
         try:
-            own_ms = _instant_ms(document, anchors)
+            # `time` has whole seconds, `ts` microseconds since some start: the first of an instance ties them together
+            handle, ts, time_ms = str(document["name"]), int(document["ts"]), int(document["time"]) * 1000
+            anchor = anchors.get(handle)
+            if anchor is None or ts < anchor[1]:
+                anchor = anchors[handle] = (time_ms, ts)
+            own_ms = anchor[0] + (ts - anchor[1]) // 1000
             at_ms = observed_at_ms if observed_at_ms is not None and len(documents) == 1 else own_ms
             samples += _samples(document, at_ms)
         except (KeyError, TypeError, ValueError, AttributeError) as error:  # whose words may be the document's
@@ -83,15 +88,6 @@ def _iter_documents(text: str, bad_lines: list[BadLine]) -> Iterator[tuple[int, 
             yield number, document
         else:
             bad_lines.append(BadLine(number, "a JSON object was expected"))
-
-
-def _instant_ms(document: Mapping[str, Any], anchors: dict[str, tuple[int, int]]) -> int:
-    """`time` has whole seconds, `ts` microseconds since some start: the first of an instance ties them together."""
-    handle, ts, time_ms = str(document["name"]), int(document["ts"]), int(document["time"]) * 1000
-    anchor = anchors.get(handle)
-    if anchor is None or ts < anchor[1]:
-        anchor = anchors[handle] = (time_ms, ts)
-    return anchor[0] + (ts - anchor[1]) // 1000
 
 
 def _samples(document: Mapping[str, Any], at_ms: int) -> Iterator[TimedSample]:

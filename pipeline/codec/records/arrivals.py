@@ -127,7 +127,6 @@ class ArrivalPacker:
         )
 
     def _number_keys(self, scan: RecordScan) -> NDArray[np.int64]:
-        """The number of each record's key."""
         if self._secret is None:
             lengths = scan.key_length
             return np.where(lengths < 0, NULL_KEY, np.where(lengths == 0, EMPTY_KEY, SOME_KEY)).astype(np.int64)

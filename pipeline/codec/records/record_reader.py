@@ -65,7 +65,12 @@ def decode_reply(data: bytes, headers: HeaderScan) -> Iterator[RecordScan]:
 def _cut_into_chunks(rows: NDArray[np.void], chunk_bytes: int) -> Iterator[NDArray[np.void]]:
     """Batches, in runs of at most so many bytes and `MOST_BATCH_RECORDS`, or of one batch."""
     for batches in _cut(rows, rows["size_bytes"], chunk_bytes):
-        _refuse_excess(batches)
+        # marks batches with more records than one may have, and the largest ones of those that have too many together
+        claimed = _claim_records(batches)
+        order = np.argsort(claimed, kind="stable")
+        excess = claimed > MOST_BATCH_RECORDS
+        excess[order[np.cumsum(claimed[order]) > MOST_RECORDS]] = True
+        batches["flaw"][excess] = Flaw.BUDGET
         yield from _cut(batches, _claim_records(batches), MOST_BATCH_RECORDS)
 
 
@@ -82,15 +87,6 @@ def _cut(rows: NDArray[np.void], weights: NDArray[np.integer[Any]], most: int) -
 def _claim_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
     """Records that batches without a flaw claim to hold; decoding finds no more."""
     return np.where(batches["flaw"] == Flaw.NONE, np.maximum(batches["record_count"], 0), 0).astype(np.int64)
-
-
-def _refuse_excess(batches: NDArray[np.void]) -> None:
-    """Marks batches with more records than one may have, and the largest ones of those that have too many together."""
-    claimed = _claim_records(batches)
-    order = np.argsort(claimed, kind="stable")
-    excess = claimed > MOST_BATCH_RECORDS
-    excess[order[np.cumsum(claimed[order]) > MOST_RECORDS]] = True
-    batches["flaw"][excess] = Flaw.BUDGET
 
 
 def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordScan:

@@ -38,8 +38,6 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 
 
 class DumpedSegment(NamedTuple):
-    """The text of one segment."""
-
     batches: list[BatchHeader]  # headers; what the tool does not print (the first timestamp) is -1
     wrong_checksums: list[int]  # indexes in `batches` of those whose checksum the tool found wrong
     complaints: list[str]  # what the tool found wrong, such as gaps

@@ -6,21 +6,56 @@ source now covers less than what is stored (retention took segments, scrapes wer
 rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
 """
 
-import time
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from pipeline.engine import count_task_slots
+from pipeline.jobs.ingest.ingest_input import IngestInput
+from pipeline.jobs.ingest.windows import fresh_windows
+from pipeline.model.window import TimeWindow, instant_of, stretches_of
+from pipeline.runs import RunContext, TableRows
+from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
+from pipeline.sources.records.pieces import Kind
+from pipeline.stages import map_groups
+from pipeline.storage.file_writer import WRITTEN
+from pipeline.tables import Table
+from pipeline.tables.arrow_types import arrow_columns
+from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
+from pipeline.tables.bronze import METRIC_SAMPLES
+from pipeline.tables.silver import PRODUCER_NODES
+from pipeline.transforms.producer_nodes import finish_nodes
+from pipeline.transforms.samples import REPEATED, select_samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+import time
 
 from pyspark.sql import SparkSession
 
+from pipeline.calibration.arrival_rows import GROUP
+from pipeline.config.sections import PSEUDONYMOUS
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_files, write_cluster
-from pipeline.jobs.ingest.found import Found, read_run_input
-from pipeline.jobs.ingest.records import write_arrivals, write_keys, write_traffic
-from pipeline.jobs.ingest.windows import commit_windows, describe_kept, find_newest_window, list_expired_windows
-from pipeline.jobs.ingest.writing import write_metrics
-from pipeline.model.window import TimeWindow
+from pipeline.jobs.ingest.ingest_input import counts_keys, read_run_input, reads_arrivals
+from pipeline.jobs.ingest.windows import (
+    commit_windows,
+    describe_kept,
+    find_newest_window,
+    list_expired_windows,
+)
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import JobReport, RunContext
+from pipeline.runs import JobReport
 from pipeline.sources.cluster_reading import read_cluster
+from pipeline.sources.files.cluster_rows import compacted_topics
+from pipeline.sources.files.file_rows import problems_of
+from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.metrics.metric_source import read_metrics
 from pipeline.stages import Staging
 from pipeline.storage.at_once import write_at_once
@@ -29,14 +64,166 @@ from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
+from pipeline.transforms.arrivals import join_arrivals
+from pipeline.transforms.keys import (
+    answer_keys,
+    count_contradictions,
+    describe_contradictions,
+    key_problem_rows,
+    list_key_hashes,
+    sum_key_matrices,
+    sum_keys,
+)
+from pipeline.transforms.traffic import sum_traffic
+
+_NODE_COLUMNS = arrow_columns(PRODUCER_NODES, without=("cluster", "window_date", "run_id"))
+
+
+def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
+    """The rows of some windows, at least one, by `window_start` or `window_start_ms`."""
+    is_ms = "window_start_ms" in rows.columns
+    wanted: Column | None = None
+    for span in stretches_of(windows):
+        start, end = (ms if is_ms else instant_of(ms) for ms in (span.start_ms, span.end_ms))
+        at = F.col("window_start_ms" if is_ms else "window_start")
+        one = (at >= F.lit(start)) & (at < F.lit(end))
+        wanted = one if wanted is None else wanted | one
+    assert wanted is not None  # noqa: S101 - narrows the type
+    return rows.where(wanted)
+
+
+def clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int:
+    """Leaves a table without rows in some windows."""
+    return run.replace(table, (), windows)
+
+
+def write_metrics(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+    """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
+    names = tuple(name_metric_sources(run.cluster))
+    fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
+    if not fresh:
+        return {}
+    samples = given.parts[Kind.SAMPLES]
+    if not samples.row_count:
+        tables = [METRIC_SAMPLES, PRODUCER_NODES]
+        tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
+        return {table.name: clear(run, table, fresh) for table in tables}
+    reasons = {problem.reason for name in names for problem in given.problems.get(name, ())}
+    frame = select_samples(samples.frame(), run.span, run.window_ms, has_repeated=REPEATED in reasons)
+    selected = within(frame, fresh)
+    versions = {METRIC_SAMPLES.name: run.replace_frame(given.staging.spark, METRIC_SAMPLES, selected, fresh)}
+    versions |= _write_nodes(run, given, names, fresh)
+    if reports_brokers(run.cluster):  # a row for each broker, and each of its topics and requests
+        starts = pa.array([instant_of(window.start_ms) for window in fresh], pa.timestamp("us", "UTC"))
+        for table in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES):
+            rows = given.samples[table.name].load()
+            versions[table.name] = run.replace(table, rows.filter(pc.is_in(rows["window_start"], starts)), fresh)
+    return versions
+
+
+def _write_nodes(
+    run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: tuple[TimeWindow, ...]
+) -> dict[str, int]:
+    """Connections of each client, of the source that counts."""
+    nodes, spark = given.samples[PRODUCER_NODES.name], given.staging.spark
+    finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
+
+    def work(rows: pa.Table) -> TableRows:
+        yield PRODUCER_NODES.name, finish(rows).select(_NODE_COLUMNS.names).cast(_NODE_COLUMNS)
+
+    kernel, client = run.to_files(work, (PRODUCER_NODES,), fresh), ("window_start_ms", "client_id")
+    finished = map_groups(within(nodes.frame(), fresh), client, count_task_slots(spark), kernel, WRITTEN)
+    return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)
+
+
+Expired = dict[str, set["TimeWindow"]]
+GROUP_RECORDS = 1_000_000
+"""Arrivals of a group that one task puts in order, some 200 MB."""
+
+
+def write_traffic(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+    """Record batches, and what the partitions got, summed up from them."""
+    reading, live, spark = given.reading, given.reading.live, given.staging.spark
+    fresh = fresh_windows(run, expired.get(reading.record_source, set()))
+    if not fresh:
+        return {}
+    batches = within(given.parts[Kind.BATCHES].frame(), fresh)
+    versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
+    compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
+    rate = 1.0 if live is None else live.source.sampling.time
+    traffic = run.fit(
+        PARTITION_TRAFFIC, sum_traffic(batches, compacted, run.cluster.batch_size_bytes, sampling_rate=rate)
+    )
+    if live is not None and live.offset_traffic:
+        by_offsets = iter_offset_traffic_rows(
+            live.offset_traffic,
+            cluster=run.cluster_name,
+            compacted=compacted,
+            batch_size_bytes=run.cluster.batch_size_bytes,
+        )
+        rows = run.table_of(PARTITION_TRAFFIC, by_offsets)
+        traffic = traffic.unionByName(within(run.fit(PARTITION_TRAFFIC, spark.createDataFrame(rows)), fresh))
+    versions[PARTITION_TRAFFIC.name] = run.replace_frame(spark, PARTITION_TRAFFIC, traffic, fresh)
+    return versions
+
+
+def write_keys(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+    """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
+    source, spark = given.reading.record_source, given.staging.spark
+    fresh = fresh_windows(run, expired.get(source, set()))
+    if not fresh:
+        return {}
+    if not counts_keys(run, given.reading):
+        for table in (KEY_TRAFFIC, KEY_MATRICES):
+            clear(run, table, fresh)
+        return {}  # no version is committed for keys that were not counted
+    keys, others = (within(given.parts[kind].frame(), fresh) for kind in (Kind.KEYS, Kind.OTHERS))
+    versions = {KEY_TRAFFIC.name: run.replace_frame(spark, KEY_TRAFFIC, sum_keys(keys, others), fresh)}
+    if run.config.keys.mode == PSEUDONYMOUS:
+        versions[KEY_HASHES.name] = run.insert_missing(spark, KEY_HASHES, list_key_hashes(keys), fresh)
+    questions = [(q.strategy, q.version, q.partition_count) for q in given.settings.questions]
+    if not questions:
+        return {**versions, KEY_MATRICES.name: clear(run, KEY_MATRICES, fresh)}
+    matrices = sum_key_matrices(others, questions)
+    versions[KEY_MATRICES.name] = run.replace_frame(spark, KEY_MATRICES, matrices, fresh)
+    answers = answer_keys(keys, questions)
+    agreed = answers.where("chosen_partition = greatest").drop("greatest")
+    versions[KEY_ANSWERS.name] = run.insert_missing(spark, KEY_ANSWERS, agreed, fresh)
+    different = count_contradictions(answers).toArrow().to_pylist()
+    wrong = [*key_problem_rows(others), *describe_contradictions(different)]
+    given.problems.setdefault(source, []).extend(problems_of(wrong))
+    return versions
+
+
+def write_arrivals(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+    """When each record was created, how large it was and which key it had; arguments as of `write_traffic`."""
+    fresh = fresh_windows(run, expired.get(given.reading.record_source, set()))
+    if not fresh:
+        return {}
+    chunks = given.parts[Kind.ARRIVALS]
+    if not reads_arrivals(run, given.reading):
+        clear(run, ARRIVALS, fresh)
+        return {}  # no version is committed for arrivals that were not read
+    if not chunks.row_count:
+        return {ARRIVALS.name: clear(run, ARRIVALS, fresh)}
+    live, staging = given.reading.live, given.staging
+    rate = 1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions
+    join = partial(join_arrivals, is_named=run.config.keys.mode == PSEUDONYMOUS, sampling_rate=rate)
+
+    def work(rows: pa.Table) -> TableRows:
+        yield ARRIVALS.name, join(rows)
+
+    records = sum(row["record_count"] or 0 for row in given.window_rows())
+    count = max(count_task_slots(staging.spark), -(-records // GROUP_RECORDS))
+    kernel = run.to_files(work, (ARRIVALS,), fresh)
+    ordered = map_groups(within(chunks.frame(), fresh), GROUP, count, kernel, WRITTEN)
+    return run.replace_by_files("order arrivals", ordered, (ARRIVALS,), fresh)
 
 
 def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> JobReport:
-    """Ingests the run's windows of one cluster.
-
-    Raises:
-        NothingUsableError: if no source of the cluster held anything.
-    """
+    """Ingests the run's windows of one cluster; `NothingUsableError` if no source of the cluster held anything."""
     begin("sources")
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
     reading = read_cluster(
@@ -57,21 +244,17 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         )
     ensure_tables(run.warehouse)
     with open_staging_folder(run.warehouse) as folder:
-        found = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
+        given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
         begin("bronze_and_silver")
-        expired = {} if run.force else list_expired_windows(run, found, stored)
+        expired = {} if run.force else list_expired_windows(run, given, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
-        versions = _write_tables(run, found, expired) | merge_files(run, found)
-        versions[WINDOW_STATUS.name] = commit_windows(run, found, stored, expired, versions)
+        # writes all tables that belong to windows at once
+        writers = (write_traffic, write_keys, write_arrivals, write_metrics, write_cluster)
+        versions = write_at_once([partial(write, run, given, expired) for write in writers]) | merge_files(run, given)
+        versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
     return JobReport(table_versions=versions, notes=describe_kept(expired))
 
 
 def _read_clock() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _write_tables(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
-    """Writes all tables that belong to windows at once."""
-    writers = (write_traffic, write_keys, write_arrivals, write_metrics, write_cluster)
-    return write_at_once([partial(write, run, found, expired) for write in writers])

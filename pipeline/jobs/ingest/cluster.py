@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pipeline.jobs.ingest.found import Found
+from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.jobs.ingest.windows import fresh_windows
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log_tree import LogTree
@@ -50,16 +50,16 @@ class _Described(NamedTuple):
         return known
 
 
-def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+def write_cluster(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Brokers and consumer groups, through delta-rs: few rows; partitions' states by tasks, window by window."""
-    reading = found.reading
+    reading = given.reading
     observed = _observed_before(run, reading) if reading.live else set()
     gone = expired.get(reading.record_source, set())
     fresh = fresh_windows(run, gone | observed)
     now = _windows_of_now(run, reading)
     again = tuple(sorted(observed - gone))
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
-    epochs = _newest_epochs(found)
+    epochs = _newest_epochs(given)
     described = [
         *(_Described(window, epochs.get(window.start_ms, {}), reading.newest) for window in fresh),
         *(_Described(window, {}) for window in now),
@@ -76,7 +76,7 @@ def write_cluster(run: RunContext, found: Found, expired: dict[str, set[TimeWind
     of_partitions = replace(reading, tree=LogTree(), groups=(), groups_now=(), live=None, collected=None)
     work = partial(_state_rows, run, of_partitions)
     kernel = run.to_files(work, (CLUSTER_STATE,), windows)
-    states = map_tasks(found.staging.spark, described, kernel, WRITTEN)
+    states = map_tasks(given.staging.spark, described, kernel, WRITTEN)
     return versions | run.replace_by_files("describe partitions", states, (CLUSTER_STATE,), windows)
 
 
@@ -124,10 +124,10 @@ def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow
     return observed
 
 
-def _newest_epochs(found: Found) -> dict[int, dict[PartitionKey, int]]:
+def _newest_epochs(given: IngestInput) -> dict[int, dict[PartitionKey, int]]:
     """By window's start, the largest leader epoch among the batches of each partition."""
     epochs: dict[int, dict[PartitionKey, int]] = defaultdict(dict)
-    for row in found.window_rows():
+    for row in given.window_rows():
         if row.get("leader_epoch") is not None and row["leader_epoch"] >= 0:
             of_window, key = epochs[row["window_start_ms"]], (row["topic"], row["topic_id"] or "", row["partition"])
             of_window[key] = max(row["leader_epoch"], of_window.get(key, 0))
@@ -141,17 +141,17 @@ def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWin
         yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.groups_now)
 
 
-def merge_files(run: RunContext, found: Found) -> dict[str, int]:
+def merge_files(run: RunContext, given: IngestInput) -> dict[str, int]:
     """Upserts what belongs to files rather than windows: segments and problems."""
-    reading = found.reading
+    reading = given.reading
     state = reading.history.state_at(run.as_of_ms)
     compacted = compacted_topics(state, reading.tree)
     kept_ms = {
         topic: retention_ms(state.topic_config(topic)) for topic in state.topic_configs if topic not in compacted
     }
     known_ms = {topic: span_ms for topic, span_ms in kept_ms.items() if span_ms is not None}
-    segments = list(iter_segment_rows(run.cluster_name, reading.tree, found.summaries, known_ms, reading.relative))
-    problems = iter_quarantine_rows(run.cluster_name, found.problems, reading.relative)
+    segments = list(iter_segment_rows(run.cluster_name, reading.tree, given.summaries, known_ms, reading.relative))
+    problems = iter_quarantine_rows(run.cluster_name, given.problems, reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
     scanned = run.table_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]))
     # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from pipeline.jobs.ingest.found import Found
+from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
@@ -31,15 +31,15 @@ def find_newest_window(run: RunContext) -> TimeWindow | None:
     return None if committed_windows(run.warehouse, run.cluster_name, later) else last
 
 
-def list_expired_windows(run: RunContext, found: Found, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
+def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
     """Per source, the committed windows it now gives less for than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
-    rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in found.window_rows())
+    rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in given.window_rows())
     coverage = collect_coverage(rows, run.windows)
-    record_source = found.reading.record_source
+    record_source = given.reading.record_source
     expired[record_source] = windows_to_keep(stored.traffic, coverage, stored.windows)
     for (source, window), row_count in stored.row_counts.items():
-        if source != record_source and found.row_counts[source, window] < row_count:
+        if source != record_source and given.row_counts[source, window] < row_count:
             expired[source].add(window)
     return expired
 
@@ -50,19 +50,23 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 
 
 def commit_windows(
-    run: RunContext, found: Found, stored: StoredWindows, expired: dict[str, set[TimeWindow]], versions: dict[str, int]
+    run: RunContext,
+    given: IngestInput,
+    stored: StoredWindows,
+    expired: dict[str, set[TimeWindow]],
+    versions: dict[str, int],
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
-    newest_ms = max((row["max_timestamp_ms"] for row in found.window_rows()), default=None)
+    newest_ms = max((row["max_timestamp_ms"] for row in given.window_rows()), default=None)
     unknown = _list_unknown_leaders(run)
     rows = []
     for window, source, brought in iter_availability(
-        run.cluster, found.reading, run.windows, newest_ms, listed=found.metrics.listed, samples=found.instances
+        run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
-        missing = unknown[window.start_ms] if source == found.reading.record_source else []
+        missing = unknown[window.start_ms] if source == given.reading.record_source else []
         available = _without(brought, missing) if missing else brought
         is_expired = window in expired.get(source, set())
-        counts = stored.row_counts if is_expired else found.row_counts
+        counts = stored.row_counts if is_expired else given.row_counts
         # A kept window's row goes on to vouch for what had arrived when its rows were stored.
         arrived_before = stored.availability.get((source, window)) if is_expired else None
         rows.append(
@@ -70,7 +74,7 @@ def commit_windows(
                 "window_start": instant_of(window.start_ms),
                 "window_end": instant_of(window.end_ms),
                 "row_count": counts.get((source, window), 0),
-                "problem_count": len(found.problems.get(source, ())),
+                "problem_count": len(given.problems.get(source, ())),
                 "as_of": instant_of(run.as_of_ms),
                 "source_expired": is_expired,
                 "table_versions": versions,

@@ -92,17 +92,17 @@ def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
 
 def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[IncidentChange]:
     """Changes in a window and after it, and those since the first of these incidents, or of the open ones, began."""
-    found = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
-    began_ms = min((one.since_ms for one in (*(one.last for one in opened), *found)), default=first_ms)
+    changes = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
+    began_ms = min((one.since_ms for one in (*(one.last for one in opened), *changes)), default=first_ms)
     if began_ms >= first_ms:
-        return found
-    return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *found]
+        return changes
+    return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *changes]
 
 
 def load_ids(run: RunContext, first_ms: int) -> set[str]:
     """Ids of all incidents before a window: none of them is given again."""
-    found = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
-    return set(found["incident_id"].to_pylist())
+    rows = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
+    return set(rows["incident_id"].to_pylist())
 
 
 def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]) -> list[Verdict]:

@@ -91,8 +91,8 @@ def _group(changes: Sequence[IncidentChange], digest_above: int) -> list[tuple[I
     for change in changes:
         by_window[change.window_start_ms].append(change)
     groups: list[tuple[IncidentChange, ...]] = []
-    for found in by_window.values():
-        groups += [tuple(found)] if len(found) > digest_above else [(change,) for change in found]
+    for together in by_window.values():
+        groups += [tuple(together)] if len(together) > digest_above else [(change,) for change in together]
     return groups
 
 

@@ -67,17 +67,17 @@ def run(
             hot[milliseconds_of(row["window_start"])].append(row)
     ledger = PromiseLedger(run, windows)
     promises: list[Promise] = []
-    found: list[Recommendation] = []
+    recommendations: list[Recommendation] = []
     for window in sorted(windows):
         judged, scores = ledger.judge(window)
         advice = _recommend(run, window, hot[window.start_ms], scores, replay_of) if window.start_ms in hot else []
         advice = ledger.keep_sent(window, advice)
         ledger.add(advice)
         promises += judged
-        found += advice
+        recommendations += advice
     versions = {
         PROMISES.name: run.replace(PROMISES, promises, windows),
-        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, map(_row, found), windows),
+        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, map(_row, recommendations), windows),
     }
     return JobReport(table_versions=versions)
 
@@ -139,15 +139,15 @@ def _replay_plans(
     brokers: Sequence[PlacementBroker],
 ) -> list[HotBroker]:
     """Replays the plan for the brokers that load follows, one a window: that of the broker furthest above its share."""
-    found: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
+    replayed: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
     results: dict[int, LeaderReplay] = {}
     for broker in sorted(hot, key=lambda one: -one.share_ratio):
         for plan in plan_following(broker, partitions, brokers) if broker.load_follows else ():
             leaders = list_new_leaders(partitions, move_partitions(partitions, plan.moves), broker.keyed)
             key = frozenset(leaders.items())
-            if not found:
-                found[key] = replay(leaders) if leaders else LeaderReplay({})
-            results[broker.broker_id] = found.get(key, LeaderReplay({}, "the plan for another broker was replayed"))
+            if not replayed:
+                replayed[key] = replay(leaders) if leaders else LeaderReplay({})
+            results[broker.broker_id] = replayed.get(key, LeaderReplay({}, "the plan for another broker was replayed"))
     return [replace(one, replayed=results.get(one.broker_id)) for one in hot]
 
 

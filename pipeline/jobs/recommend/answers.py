@@ -33,6 +33,11 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
         if own is None:
             continue
         since_ms, before_ms = find_beginning(by_broker[broker_id])
+        others: dict[str, list[float]] = defaultdict(list)
+        for other, spent in stages.items():
+            if other != broker_id:
+                for stage, ms in spent.items():
+                    others[stage].append(ms)
         answers[broker_id] = BrokerAnswers(
             latency_avg_ms=own["request_latency_avg_ms"],
             ratio_to_peers=own["ratio_to_peers"],
@@ -40,7 +45,7 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
             since_ms=since_ms,
             is_since_first=since_ms is not None and before_ms is None,
             stages_ms=stages.get(broker_id, {}),
-            peer_stages_ms=_median_of_others(stages, broker_id),
+            peer_stages_ms={stage: statistics.median(found) for stage, found in others.items()},
             idle_ratios=idle.get(broker_id, {}),
             changes=() if since_ms is None or before_ms is None else _find_changes(run, before_ms, since_ms),
         )
@@ -67,15 +72,6 @@ def _read_stages(run: RunContext, window: TimeWindow) -> dict[int, dict[str, flo
     return stages
 
 
-def _median_of_others(stages: Mapping[int, Mapping[str, float]], broker_id: int) -> dict[str, float]:
-    others: dict[str, list[float]] = defaultdict(list)
-    for other, spent in stages.items():
-        if other != broker_id:
-            for stage, ms in spent.items():
-                others[stage].append(ms)
-    return {stage: statistics.median(found) for stage, found in others.items()}
-
-
 def _read_idle(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float]]:
     """How idle a broker's threads were; the least, where several sources report it."""
     idle: dict[int, dict[str, float]] = defaultdict(dict)
@@ -95,13 +91,13 @@ def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, 
         {(row["topic"], row["partition"]): row["leader_id"] for row in run.rows(PARTITION_HEALTH, (window,))}
         for window in (before, since)
     ]
-    said = [f"broker {broker_id} was gone" for broker_id in sorted(shares[0].keys() - shares[1].keys())]
-    said += [f"broker {broker_id} was new" for broker_id in sorted(shares[1].keys() - shares[0].keys())]
+    reasons = [f"broker {broker_id} was gone" for broker_id in sorted(shares[0].keys() - shares[1].keys())]
+    reasons += [f"broker {broker_id} was new" for broker_id in sorted(shares[1].keys() - shares[0].keys())]
     moved = sum(leaders[1].get(place, leader) != leader for place, leader in leaders[0].items())
     if moved:
-        said.append(f"leaders of {moved} partition{'' if moved == 1 else 's'} changed")
-    sizes = [sum(row["size_bytes"] for row in found.values()) for found in shares]
+        reasons.append(f"leaders of {moved} partition{'' if moved == 1 else 's'} changed")
+    sizes = [sum(row["size_bytes"] for row in rows.values()) for rows in shares]
     if sizes[0] and abs(sizes[1] / sizes[0] - 1) > _OTHER_VOLUME:
         change = sizes[1] / sizes[0] - 1
-        said.append(f"{format_percent(abs(change))} {'more' if change > 0 else 'fewer'} bytes were produced")
-    return tuple(said)
+        reasons.append(f"{format_percent(abs(change))} {'more' if change > 0 else 'fewer'} bytes were produced")
+    return tuple(reasons)

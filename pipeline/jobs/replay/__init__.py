@@ -39,11 +39,7 @@ _FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 def check(config: PipelineConfig) -> None:
-    """Refuses candidates that cannot be replayed, before Spark starts.
-
-    Raises:
-        ConfigError: naming the candidate.
-    """
+    """Refuses candidates that cannot be replayed, before Spark starts; `ConfigError` names the candidate."""
     for cluster in config.clusters.values():
         check_candidates(config.candidates, cluster.partitioners)
 
@@ -118,6 +114,6 @@ def _describe_verdicts(rows: list[Row]) -> tuple[str, ...]:
             by_topic[row["topic"]][row["verdict"]] += 1
     return tuple(
         f"keys of {topic}: "
-        + ", ".join(f"{verdict} in {count} of {found.total()} windows" for verdict, count in found.most_common())
-        for topic, found in sorted(by_topic.items())
+        + ", ".join(f"{verdict} in {count} of {counts.total()} windows" for verdict, count in counts.most_common())
+        for topic, counts in sorted(by_topic.items())
     )

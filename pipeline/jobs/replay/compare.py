@@ -63,10 +63,10 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
 
 def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
     """Rows of `silver.partition_traffic` of some topics in their windows."""
-    found: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
+    traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
         stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)
         names = pa.array({topic for _, topic, _ in wanted}, stored.schema.field("topic").type)
         for row in stored.filter(pc.is_in(stored["topic"], names)).to_pylist():
-            found[start_ms, row["topic"], row["topic_id"]].append(row)
-    return found
+            traffic[start_ms, row["topic"], row["topic_id"]].append(row)
+    return traffic

@@ -152,10 +152,10 @@ def _load_samples(
         precedence=tuple(name_metric_sources(run.cluster)),
         client_configs=run.cluster.producers,
     )
-    found: dict[MetricsClient, list[Row]] = defaultdict(list)
+    by_client: dict[MetricsClient, list[Row]] = defaultdict(list)
     for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):
-        found[row["instance"], row["client_id"]].append(row)
-    return dict(found), dict(requests)
+        by_client[row["instance"], row["client_id"]].append(row)
+    return dict(by_client), dict(requests)
 
 
 class Readers(NamedTuple):

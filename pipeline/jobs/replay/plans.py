@@ -110,10 +110,10 @@ class WindowReplay:
             if runs is None:
                 return LeaderReplay({}, f"{format_name(where[1])} cannot be simulated")
             simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs, OTHER_ERROR)
-            found = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
+            estimates = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
             shares[where[1]] = {
                 broker_id: widen((share.low or 0.0, share.value or 0.0, share.high or 0.0), errors.get(where[1], 0.0))
-                for broker_id, share in found
+                for broker_id, share in estimates
             }
         return LeaderReplay(shares)
 

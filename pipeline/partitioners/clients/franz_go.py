@@ -14,8 +14,7 @@ References:
     franz-go `pkg/kgo/partitioner.go`; its pull request 1347.
 """
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.strategy import Keyless, Strategy, Use
 
 _STICKY = Keyless(

@@ -10,8 +10,7 @@ References:
 
 from dataclasses import replace
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.strategy import KeyForm, Keyless, KeyRule, Strategy, Use
 
 _SPRING = Strategy(

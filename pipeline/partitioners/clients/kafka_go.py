@@ -4,8 +4,7 @@ References:
     kafka-go `balancer.go`. Before August 2019 (commit c2af8e7) `Hash` was not Sarama's where the top bit is set.
 """
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 _IN_TURN = Keyless("round robin over all partitions from 0", placement="ROUND_ROBIN")

@@ -9,8 +9,7 @@ References:
 
 from dataclasses import replace
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.strategy import ClientSpan, Keyless, KeyRule, Strategy, Use
 
 _STICKY_SINCE = "1.6"

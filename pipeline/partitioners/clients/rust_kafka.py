@@ -4,8 +4,7 @@ References:
     kafka-rust `src/producer.rs`, `DefaultPartitioner`.
 """
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask
+from pipeline.partitioners.hashes import HashName, Mask
 from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 STRATEGIES = (

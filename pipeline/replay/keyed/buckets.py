@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.partitioners.masks import Mask, place_hashes
+from pipeline.partitioners.hashes import Mask, place_hashes
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay.keyed.plan import HashColumn, KeyAssignment, KeyedPlan
 from pipeline.replay.keyed.sums import (
@@ -99,21 +99,21 @@ def replay_bucket(
         return
     pairs, entries = _make_entries(plan, traffic, numbers, len(keys.ids))
     bounds = np.searchsorted(entries.pairs, np.arange(len(pairs) + 1))
-    found: dict[int, TopicSums] = {}
+    sums_of: dict[int, TopicSums] = {}
     heaviest: dict[int, Ints] = {}
     users: dict[_Rule, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for pair, (topic, window) in enumerate(divmod(int(rank), len(plan.window_starts_ms)) for rank in pairs):
         if plan.topics[topic].partition_counts[window]:
             here = slice(bounds[pair], bounds[pair + 1])
-            found[pair], heaviest[pair] = _describe_recorded(entries, here, keys)
+            sums_of[pair], heaviest[pair] = _describe_recorded(entries, here, keys)
             for number, assignment in enumerate(plan.topics[topic].assignments):
                 users[_rule_of(assignment, window)][pair].append(number)
     chosen_of_top: dict[int, dict[int, NDArray[np.int32]]] = defaultdict(dict)
     for rule, by_pair in users.items():
         for pair, assigned, chosen in _assign_pairs(entries, keys, rule, list(by_pair), heaviest):
             for number in by_pair[pair]:
-                found[pair].assigned[number], chosen_of_top[pair][number] = assigned, chosen
-    for pair, sums in found.items():
+                sums_of[pair].assigned[number], chosen_of_top[pair][number] = assigned, chosen
+    for pair, sums in sums_of.items():
         partitions = np.array([chosen_of_top[pair][number] for number in sorted(chosen_of_top[pair])]).T
         sums.top_keys = _describe_top_keys(entries, keys, heaviest[pair], partitions)
         yield *divmod(int(pairs[pair]), len(plan.window_starts_ms)), sums
@@ -143,8 +143,8 @@ def _index(plan: KeyedPlan, hashes: Columns, answers: Columns) -> _Keys:
 
 def _find(sought: NDArray[np.uint64], ids: NDArray[np.uint64]) -> Ints:
     """Index of each key among distinct ones, or -1."""
-    found = pc.index_in(pa.array(sought), value_set=pa.array(ids))
-    indexes: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    indices = pc.index_in(pa.array(sought), value_set=pa.array(ids))
+    indexes: Ints = pc.fill_null(indices, -1).to_numpy().astype(np.int64)
     return indexes
 
 
@@ -191,18 +191,15 @@ def _describe_recorded(entries: _Entries, here: slice, keys: _Keys) -> tuple[Top
     high = sizes + np.bincount(entries.row_entries[rows] - here.start, amounts[:, 2])
     totals = (len(sizes), amounts[:, 0].sum(), amounts[:, 1].sum(), sizes.max(), high.max())
     cells = sum_by_partition(entries.row_partitions[rows], amounts[:, :2])
-    return TopicSums({NAMED: cells}, KeyTotals(*map(int, totals))), here.start + _find_heaviest(
-        keys.ids[entries.keys[here]], sizes
-    )
-
-
-def _find_heaviest(ids: NDArray[np.uint64], sizes: NDArray[np.float64]) -> Ints:
-    """The keys of most bytes, at most `TOP_KEY_COUNT`; among equals those of the smallest ids."""
+    # the keys of most bytes, at most `TOP_KEY_COUNT`; among equals those of the smallest ids
+    ids = keys.ids[entries.keys[here]]
     candidates = np.arange(len(ids))
     if len(ids) > TOP_KEY_COUNT:
         least = np.partition(sizes, len(sizes) - TOP_KEY_COUNT)[len(sizes) - TOP_KEY_COUNT]
         candidates = np.flatnonzero(sizes >= least)
-    return candidates[np.lexsort((ids[candidates], -sizes[candidates]))][:TOP_KEY_COUNT]
+    return TopicSums({NAMED: cells}, KeyTotals(*map(int, totals))), here.start + candidates[
+        np.lexsort((ids[candidates], -sizes[candidates]))
+    ][:TOP_KEY_COUNT]
 
 
 def _describe_top_keys(entries: _Entries, keys: _Keys, heaviest: Ints, partitions: NDArray[np.int32]) -> list[TopKey]:
@@ -280,8 +277,8 @@ def _keep(
     np.add.at(cells[:, :, KEYS], places, 1)
 
     def count(which: NDArray[np.bool_], *, keys: bool = False) -> Ints:
-        found = np.flatnonzero(which & stays)
-        return np.bincount(own[found], None if keys else entries.records[found], len(cells)).astype(np.int64)
+        places = np.flatnonzero(which & stays)
+        return np.bincount(own[places], None if keys else entries.records[places], len(cells)).astype(np.int64)
 
     hashless, refused = count(states == _HASHLESS), count(states == _EMPTY) * (rule.empty_key is KeyRule.REFUSED)
     return {

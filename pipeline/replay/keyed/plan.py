@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.custom import is_custom, load_custom
 from pipeline.partitioners.recorded import KeyFunction, StrategyFamily, is_replayable, key_function_of, list_families
-from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.registry import find_strategy, is_custom, load_custom
 from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.simulated.producers import check_producer, is_simulated, name_strategy
 
@@ -162,18 +161,17 @@ class _Columns:
     def assign(
         self, candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...]
     ) -> list[KeyAssignment]:
-        """The assignments of a topic."""
-        found = [self._of_family("", family, counts) for family in FAMILIES]
+        assignments = [self._of_family("", family, counts) for family in FAMILIES]
         if in_use is not None and assigns_keys(in_use):
-            found.append(self._of_strategy(IN_USE, in_use, counts))
+            assignments.append(self._of_strategy(IN_USE, in_use, counts))
         for candidate in candidates:
             new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
             strategy = name_strategy(candidate) or in_use
             if strategy is None:
-                found += [self._of_family(candidate.name, family, new_counts) for family in FAMILIES]
+                assignments += [self._of_family(candidate.name, family, new_counts) for family in FAMILIES]
             elif assigns_keys(strategy):
-                found.append(self._of_strategy(candidate.name, strategy, new_counts))
-        return found
+                assignments.append(self._of_strategy(candidate.name, strategy, new_counts))
+        return assignments
 
     def _of_family(self, candidate: str, family: StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
         # The members of a family differ over the empty key: it says nothing about the family.

@@ -61,12 +61,12 @@ def replay_keys(
         parts: dict[str, list[Columns]] = defaultdict(list)
         for row in rows.to_pylist():
             parts[row["kind"]].append(pickle.loads(row["columns"]))  # noqa: S301 - our own, of this job
-        sums = list(_sum_bucket(plan, {kind: _concatenate(found) for kind, found in parts.items()}))
+        sums = list(_sum_bucket(plan, {kind: _concatenate(packed_sums) for kind, packed_sums in parts.items()}))
         return pa.table({"sums": pa.array([pickle.dumps(sums)], pa.binary())})
 
     packed = map_tasks(spark, files, pack, _PACKED)
-    found = packed.groupBy("bucket").applyInArrow(replay, "sums binary").toArrow()
-    return merge_sums(one for sums in found["sums"] for one in pickle.loads(sums.as_py()))  # noqa: S301 - made by our tasks
+    packed_sums = packed.groupBy("bucket").applyInArrow(replay, "sums binary").toArrow()
+    return merge_sums(one for sums in packed_sums["sums"] for one in pickle.loads(sums.as_py()))  # noqa: S301 - made by our tasks
 
 
 def _sum_bucket(plan: KeyedPlan, rows: dict[str, Columns]) -> Iterator[tuple[int, int, TopicSums]]:
@@ -113,8 +113,8 @@ def _number_topics(batch: pa.RecordBatch, numbers: dict[tuple[str, str], int]) -
     topic, topic_id = _as_dictionary(batch["topic"]), _as_dictionary(batch["topic_id"])
     names, ids = topic.dictionary.to_pylist(), topic_id.dictionary.to_pylist()
     table = np.array([[numbers.get((name, id_), -1) for id_ in ids] for name in names], dtype=np.int64)
-    found: NDArray[np.int64] = table[topic.indices.to_numpy(), topic_id.indices.to_numpy()]
-    return found
+    topic_numbers: NDArray[np.int64] = table[topic.indices.to_numpy(), topic_id.indices.to_numpy()]
+    return topic_numbers
 
 
 def _as_dictionary(texts: pa.Array) -> pa.DictionaryArray:

@@ -60,7 +60,6 @@ class KeyedTopic:
 
     @property
     def partition_count(self) -> int:
-        """Partitions the topic has."""
         return self.plan.partition_counts[self.window]
 
     def recorded_cells(self, kind: str) -> NDArray[np.int64]:
@@ -80,13 +79,13 @@ class KeyedTopic:
     @cached_property
     def explained(self) -> dict[str, Explained]:
         """By family: keys and records that lie where it puts them."""
-        found = {}
+        parts = {}
         for number, (_, totals) in sorted(self.sums.assigned.items()):
             assignment, judged = self.plan.assignments[number], self._judged_by(totals)
             if not assignment.candidate:
                 moved = totals.moved_keys, totals.moved_records
-                found[assignment.family] = Explained(judged.key_count - moved[0], judged.record_count - moved[1])
-        return found
+                parts[assignment.family] = Explained(judged.key_count - moved[0], judged.record_count - moved[1])
+        return parts
 
     def _judged_by(self, totals: MoveTotals) -> Explained:
         keys = self.sums.keys
@@ -95,13 +94,14 @@ class KeyedTopic:
     @property
     def judged(self) -> Explained:
         """Keys to explain: all but the empty one. Families of texts keep bytes that are no text, too."""
-        found = [
+        parts = [
             self._judged_by(totals)
             for number, (_, totals) in self.sums.assigned.items()
             if not self.plan.assignments[number].candidate
         ]
         return Explained(
-            max((one.key_count for one in found), default=0), max((one.record_count for one in found), default=0)
+            max((one.key_count for one in parts), default=0),
+            max((one.record_count for one in parts), default=0),
         )
 
     @cached_property
@@ -129,14 +129,14 @@ class KeyedTopic:
     def outcomes(self) -> Mapping[str, KeyedOutcome]:
         """By name of the candidate, the current setup first."""
         in_use, _ = self._in_use
-        found = {IN_USE: self._leave() if in_use is None else self._assign(in_use)}
+        outcomes = {IN_USE: self._leave() if in_use is None else self._assign(in_use)}
         for number, assignment in enumerate(self.plan.assignments):
             if assignment.candidate not in {"", IN_USE}:
                 if assignment.family in {"", self.verdict.verdict}:
-                    found[assignment.candidate] = self._assign(number)
-                elif assignment.candidate not in found:
-                    found[assignment.candidate] = _not_known(assignment.partition_counts[self.window])
-        return found
+                    outcomes[assignment.candidate] = self._assign(number)
+                elif assignment.candidate not in outcomes:
+                    outcomes[assignment.candidate] = _not_known(assignment.partition_counts[self.window])
+        return outcomes
 
     def _leave(self) -> KeyedOutcome:
         records, sizes = (known_loads(np.ascontiguousarray(column)) for column in self.recorded.T)
@@ -233,7 +233,7 @@ def list_keyed_topics(
     Raises:
         ConfigError: A user-defined strategy was never asked about recorded keys.
     """
-    found = {}
+    topics = {}
     for (number, window), own in sorted(sums.items()):
         topic = KeyedTopic(plan.topics[number], window, plan.previous[window] >= 0, own)
         for assigned, (_, totals) in own.assigned.items():
@@ -244,5 +244,5 @@ def list_keyed_topics(
                     f"{topic.plan.topic} for {assignment.partition_counts[window]} partitions when they were read, or "
                     "its file has changed since: ingest again with it among `keys.strategies`"
                 )
-        found[plan.window_starts_ms[window], topic.plan.topic, topic.plan.topic_id] = topic
-    return found
+        topics[plan.window_starts_ms[window], topic.plan.topic, topic.plan.topic_id] = topic
+    return topics

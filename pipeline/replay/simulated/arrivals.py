@@ -17,7 +17,7 @@ from pipeline.calibration.session_traffic import SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.codec.records.key_ids import number_of_id
 from pipeline.model.window import NS_PER_MS
-from pipeline.partitioners.masks import place_hashes
+from pipeline.partitioners.hashes import place_hashes
 from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule, Strategy
@@ -80,10 +80,10 @@ NO_HASHES = KeyHashes(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
 
 def index_hashes(batches: Iterable[pa.RecordBatch]) -> KeyHashes:
     """Rows of `silver.key_hashes`, `KEY_HASH_COLUMNS`; a key may come several times."""
-    found: Sequence[pa.RecordBatch] = list(batches)
-    if not found:
+    read: Sequence[pa.RecordBatch] = list(batches)
+    if not read:
         return NO_HASHES
-    rows = pa.Table.from_batches(found)
+    rows = pa.Table.from_batches(read)
     numbers = np.array([number_of_id(key_id) for key_id in rows["key_id"].to_pylist()], np.int64)
     keys, first = np.unique(numbers, return_index=True)
     hashes = {
@@ -167,12 +167,12 @@ def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) ->
     return GroupArrivals(base_ms, tuple(_prepare_session(found, base_ms) for found in sessions))
 
 
-def _prepare_session(found: Sequence[tuple[int, SessionTraffic]], base_ms: int) -> SessionArrivals:
+def _prepare_session(traffics: Sequence[tuple[int, SessionTraffic]], base_ms: int) -> SessionArrivals:
     parts = tuple(
-        TopicArrivals(topic, len(traffic), traffic if traffic.is_keyed.any() else None) for topic, traffic in found
+        TopicArrivals(topic, len(traffic), traffic if traffic.is_keyed.any() else None) for topic, traffic in traffics
     )
-    due = [_place_in_time(traffic, base_ms) for _, traffic in found]
-    sizes = [traffic.body_bytes for _, traffic in found]
+    due = [_place_in_time(traffic, base_ms) for _, traffic in traffics]
+    sizes = [traffic.body_bytes for _, traffic in traffics]
     if len(parts) == 1:
         topic = np.broadcast_to(np.int16(parts[0].topic), len(due[0]))
         return SessionArrivals(due[0], sizes[0], topic, None, parts)

@@ -63,7 +63,6 @@ class SessionGroup:
 
     @property
     def record_count(self) -> int:
-        """Records of all sessions."""
         return sum(session.record_count for session in self.sessions)
 
     @property
@@ -96,7 +95,6 @@ class SessionGroup:
         return f"{self.start_ms} {sessions} {topics}"
 
     def topic_window(self, number: int) -> TopicWindow:
-        """One of its topics in its window."""
         return self.start_ms, self.topics[number].topic, self.topics[number].topic_id
 
 
@@ -115,10 +113,12 @@ def make_groups(
         keys = sorted(by_key)
         for members in join_sessions([_waits_on(metrics[key], by_key[key]) for key in keys]):
             own = [by_key[keys[member]] for member in members]
-            topics = _list_topics(recording, start_ms, {one.topic_key for found in own for one in found}, key_families)
+            topics = _list_topics(
+                recording, start_ms, {one.topic_key for sessions_of in own for one in sessions_of}, key_families
+            )
             led = {(topic.topic, topic.topic_id) for topic in topics}
-            kept = [[one for one in found if one.topic_key in led] for found in own]
-            made = tuple(_make_session(found) for found in kept if found)
+            kept = [[one for one in sessions_of if one.topic_key in led] for sessions_of in own]
+            made = tuple(_make_session(sessions_of) for sessions_of in kept if sessions_of)
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
                 racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights
@@ -136,8 +136,8 @@ def join_sessions(saturated: Sequence[frozenset[int]]) -> list[tuple[int, ...]]:
     for number, brokers in enumerate(saturated):
         met = [group for group in groups if group[0] & brokers]
         groups = [group for group in groups if not group[0] & brokers]
-        members = (number, *(member for _, found in met for member in found))
-        groups.append((brokers.union(*(found for found, _ in met)), tuple(sorted(members))))
+        members = (number, *(member for _, joined in met for member in joined))
+        groups.append((brokers.union(*(joined for joined, _ in met)), tuple(sorted(members))))
     return sorted(members for _, members in groups)
 
 
@@ -161,13 +161,13 @@ def _choose_models(sessions: Sequence[tuple[SessionMetrics, Sequence[ProducerSes
 def _list_topics(
     recording: Recording, start_ms: int, topics: set[tuple[str, str]], key_families: Mapping[TopicWindow, str]
 ) -> tuple[GroupTopic, ...]:
-    found = []
+    listed = []
     for topic, topic_id in sorted(topics):
         where = start_ms, topic, topic_id
         leaders = recording.list_leaders(where)
         if max(leaders, default=-1) >= 0:
-            found.append(GroupTopic(topic, topic_id, leaders, key_families.get(where, "")))
-    return tuple(found)
+            listed.append(GroupTopic(topic, topic_id, leaders, key_families.get(where, "")))
+    return tuple(listed)
 
 
 def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:

@@ -8,8 +8,7 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.partitioners.clients.java import RACK_AWARE
-from pipeline.partitioners.custom import is_custom
-from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.registry import find_strategy, is_custom
 from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
@@ -110,11 +109,11 @@ def resolve_candidate(
     if candidate.name == IN_USE:
         client, version, strategy = baseline.client, baseline.version, baseline.strategy
         config: Config = dict(baseline.config)
-        said = list(baseline.assumptions)
+        caveats = list(baseline.assumptions)
     else:
         client, version, config, strategy = _change(candidate, baseline, zone)
         is_other = client != baseline.client
-        said = [Caveat.DEFAULTS_OF_CLIENT.say(old=baseline.client, new=client)] if is_other else []
+        caveats = [Caveat.DEFAULTS_OF_CLIENT.say(old=baseline.client, new=client)] if is_other else []
     if strategy is None and candidate.client is None:
         raise ConfigError(baseline.reason or "the current strategy is not known")
     if strategy is not None and not is_simulated(strategy):
@@ -122,12 +121,12 @@ def resolve_candidate(
     codec = config.get("compression.type") or config.get("compression.codec") or "none"
     if codec != "none" and compression is None:
         compression = Compression(_UNMEASURED_RATIO_PPM)
-        said.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
+        caveats.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
-    said += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
+    caveats += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
     if resolved.settings.client_rack:
-        said += _say_racks(resolved.settings.client_rack, candidate.change_racks(racks or {}))
-    return CandidateProducer(version, resolved, tuple(said))
+        caveats += _say_racks(resolved.settings.client_rack, candidate.change_racks(racks or {}))
+    return CandidateProducer(version, resolved, tuple(caveats))
 
 
 def _say_racks(client_rack: str, racks: Mapping[int, str]) -> list[Statement]:

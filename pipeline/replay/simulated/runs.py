@@ -39,8 +39,6 @@ _RUN_RECORDS = 20_000  # what laying out a run costs, in records
 
 @dataclass(frozen=True, eq=False)
 class TopicRun:
-    """A topic in one run."""
-
     cells: NDArray[np.int64]  # int64[partitions, `CELLS`]
     sent_count: int  # records that were sent: the arrivals read
     done_count: int  # of them, those acknowledged, by the simulator's own counter
@@ -71,7 +69,7 @@ TOPIC = ("start_ms", "topic", "topic_id")
 
 def make_run_rows(rows: Sequence[tuple[int, str, str, int, int, int, bytes]]) -> pa.Table:
     """Rows of `RUN_SCHEMA`."""
-    columns = [[row[place] for row in rows] for place in range(len(RUN_SCHEMA))]
+    columns = [[row[index] for row in rows] for index in range(len(RUN_SCHEMA))]
     return pa.table(columns, schema=RUN_SCHEMA)
 
 
@@ -116,7 +114,10 @@ def derive_run_seed(seed: int, group: SessionGroup) -> int:
 def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> list[TopicRun]:
     """Simulates a group with one of the replay's seeds; a run for each of the group's topics."""
     scenario = planned.build(seed)
-    marks_ns = _mark_minutes(planned, arrivals)
+    # when each minute of a run begins, for the current setup over several minutes
+    last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
+    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
+    marks_ns = marks if planned.is_in_use and len(marks) > 1 else ()
     result = simulate(scenario, derive_run_seed(seed, planned.group), marks_ns=marks_ns)
     judged = _sum_odd_minutes(result, arrivals, marks_ns)
     starts = scenario.partition_starts
@@ -137,13 +138,6 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
         cells[:, CELL_LEADER] = [planned.group.broker_ids[leader] if leader >= 0 else -1 for leader in leaders]
         runs.append(_sum_topic(result, [queue for own in queues for queue in own], cells, arrivals, number))
     return runs
-
-
-def _mark_minutes(planned: GroupScenario, arrivals: GroupArrivals) -> tuple[int, ...]:
-    """When each minute of a run begins, for the current setup over several minutes."""
-    last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
-    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
-    return marks if planned.is_in_use and len(marks) > 1 else ()
 
 
 def _sum_odd_minutes(result: SimulationResult, arrivals: GroupArrivals, marks_ns: Sequence[int]) -> NDArray[np.int64]:

@@ -107,29 +107,29 @@ class SimulatedTopic:
 
     def by_broker(self, column: int, total: int | None = None) -> Loads:
         """One of `runs.CELLS` of each broker; sums to the total, by default the median of what the seeds sum to."""
-        found = self._sum_by_broker(column)
-        return spread_over_seeds(found, _median_total(found) if total is None else total, error=self.error.share)
+        sums = self._sum_by_broker(column)
+        return spread_over_seeds(sums, _median_total(sums) if total is None else total, error=self.error.share)
 
     def shares(self, column: int, *, of_brokers: bool) -> list[Estimate]:
         """The part of each broker or partition in one number of the topic."""
-        found = self._sum_by_broker(column) if of_brokers else self.cells(column)
-        shares = found[found.any(axis=1)] / found[found.any(axis=1)].sum(axis=1, keepdims=True)
+        sums = self._sum_by_broker(column) if of_brokers else self.cells(column)
+        shares = sums[sums.any(axis=1)] / sums[sums.any(axis=1)].sum(axis=1, keepdims=True)
         if not len(shares):
-            return [UNKNOWN] * found.shape[1]
+            return [UNKNOWN] * sums.shape[1]
         ends = expect_range(shares, most=1.0, error=spread_error(shares.mean(axis=0), self.error.share))
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
     def share_deviations(self, column: int) -> list[float]:
         """The standard deviation of each broker's share over the seeds."""
-        found = self._sum_by_broker(column)
-        sums = np.maximum(found.sum(axis=1, keepdims=True), 1)
-        deviations: list[float] = (found / sums).std(axis=0, ddof=1 if len(found) > 1 else 0).tolist()
+        loads = self._sum_by_broker(column)
+        sums = np.maximum(loads.sum(axis=1, keepdims=True), 1)
+        deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
         return deviations
 
     def _sum_by_broker(self, column: int) -> NDArray[np.int64]:
         leaders, values = self.cells(CELL_LEADER), self.cells(column)
-        found = np.array([np.where(leaders == broker, values, 0).sum(axis=1) for broker in self.broker_ids]).T
-        return found.reshape(len(values), len(self.broker_ids))
+        sums = np.array([np.where(leaders == broker, values, 0).sum(axis=1) for broker in self.broker_ids]).T
+        return sums.reshape(len(values), len(self.broker_ids))
 
     def peak_to_mean(self, *, of_brokers: bool) -> Estimate:
         """Largest over mean, by bytes before compression."""
@@ -159,8 +159,8 @@ class SimulatedTopic:
 
     def latency_p50_ms(self) -> Estimate:
         """The median of the records' latency, from `send()` to the acknowledgement."""
-        found = (run.latencies.find_quantile_ns(0.5) for run in self.runs.values())
-        known = (None if value is None else value / NS_PER_MS for value in found)
+        medians = (run.latencies.find_quantile_ns(0.5) for run in self.runs.values())
+        known = (None if value is None else value / NS_PER_MS for value in medians)
         return measure_seeds(known, error=self.error.latency)
 
     def client_latency_ms(self) -> Estimate:

@@ -135,8 +135,6 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ProducerConfiguration:
-    """A configuration, parsed."""
-
     client: str
     version: str
     values: Mapping[str, Any]  # by the name that others are aliases of, defaults filled in

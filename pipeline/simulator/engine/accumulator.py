@@ -132,7 +132,6 @@ def enqueue_message(
 
 @njit
 def _note_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> None:
-    """Notes that a queue has batches."""
     add_member(sim, producer.queues_with_batches, queue.number - producer.first_queue)
     if queue.connection != NONE:
         connection = sim.connections[queue.connection]
@@ -142,7 +141,6 @@ def _note_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueu
 
 @njit
 def _note_no_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> None:
-    """Notes that a queue has none."""
     remove_member(sim, producer.queues_with_batches, queue.number - producer.first_queue)
     if queue.connection != NONE:
         connection = sim.connections[queue.connection]

@@ -63,8 +63,8 @@ def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: i
     connection.first_sample = first
     connection.sample_count = count
     total_bytes = 0
-    for place in range(count):
-        total_bytes += connection.sample_bytes[(first + place) % QUOTA_RING]
+    for index in range(count):
+        total_bytes += connection.sample_bytes[(first + index) % QUOTA_RING]
     elapsed_ns = now_ns - starts_ns[first]
     window_ns = elapsed_ns + max(QUOTA_SAMPLE_COUNT - 1 - elapsed_ns // SECOND, 0) * SECOND
     # bytes times a second can pass 63 bits

@@ -143,10 +143,10 @@ def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicIn
 def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
     """The shortest and the longest of the listed queues, and what all of them hold."""
     shortest, longest, total = NEVER, 0, 0
-    for place in range(count):
-        shortest = min(shortest, sim.queue_sizes[place])
-        longest = max(longest, sim.queue_sizes[place])
-        total += sim.queue_sizes[place]
+    for index in range(count):
+        shortest = min(shortest, sim.queue_sizes[index])
+        longest = max(longest, sim.queue_sizes[index])
+        total += sim.queue_sizes[index]
     return shortest, longest, total
 
 
@@ -154,11 +154,11 @@ def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
 def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
     """Moves the listed partitions that are led in the producer's rack to the front, and returns how many they are."""
     kept = 0
-    for place in range(count):
-        queue = sim.queues[topic.first_queue + sim.partition_ids[place]]
+    for index in range(count):
+        queue = sim.queues[topic.first_queue + sim.partition_ids[index]]
         if sim.connections[queue.connection].is_in_rack:
-            sim.partition_ids[kept] = sim.partition_ids[place]
-            sim.queue_sizes[kept] = sim.queue_sizes[place]
+            sim.partition_ids[kept] = sim.partition_ids[index]
+            sim.queue_sizes[kept] = sim.queue_sizes[index]
             kept += 1
     return kept
 
@@ -171,8 +171,8 @@ def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic
     one has nothing queued, it overwrites only the partition there, and so inherits the size of the one left out. One with
     an empty queue is never left out.
     """
-    for place in range(topic.partition_count):
-        sim.queue_sizes[place] = 0
+    for index in range(topic.partition_count):
+        sim.queue_sizes[index] = 0
     count = 0
     for partition in range(topic.partition_count):
         queue = sim.queues[topic.first_queue + partition]

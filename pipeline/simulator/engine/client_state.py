@@ -18,8 +18,6 @@ class RandomStream:
 
 
 class QuantileTable:
-    """A distribution."""
-
     is_constant: bool
     value: int  # if it is
     quantiles: Annotated[Items[int], TABLE_LENGTH]
@@ -209,8 +207,6 @@ class RecordBlock:
 
 
 class ClientRequest:
-    """A Produce request."""
-
     next: int  # in the broker's socket, or among the free
     next_in_flight: int
     first_batch: int

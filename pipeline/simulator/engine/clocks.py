@@ -30,13 +30,11 @@ def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
 
 @njit
 def read_clock(sim: Simulation, clock: int) -> int:
-    """Reads a clock."""
     return sim.clocks[sim.clocks[0] + clock]
 
 
 @njit
 def read_earliest(sim: Simulation) -> int:
-    """The earliest time of all clocks."""
     return sim.clocks[1]
 
 

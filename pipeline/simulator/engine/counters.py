@@ -19,7 +19,6 @@ def bucket_of(latency_ns: int) -> int:
 
 @njit
 def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
-    """Counts one latency."""
     histogram.counts[bucket_of(latency_ns)] += 1
     histogram.sum_ns += latency_ns
     histogram.min_ns = min(histogram.min_ns, latency_ns)
@@ -67,7 +66,6 @@ def count_queue_times(sim: Simulation, request: ClientRequest, now_ns: int) -> N
 def count_response(
     sim: Simulation, connection: NodeConnection, request: ClientRequest, has_error: bool, now_ns: int
 ) -> None:
-    """A response was handled."""
     connection.errors += has_error
     connection.throttled_ns += request.throttle_ns
     count_latency(sim.request_latencies[connection.number], now_ns - request.sent_ns)
@@ -75,7 +73,6 @@ def count_response(
 
 @njit
 def count_batch(sim: Simulation, producer: ProducerState, batch: ProducerBatch, now_ns: int) -> None:
-    """A batch is done."""
     queue = sim.queues[batch.queue]
     _count_waiting(queue, now_ns)
     queue.record_count -= batch.record_count
@@ -103,8 +100,8 @@ def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None
     number = batch.first_block
     while number != NONE:
         block = sim.blocks[number]
-        for place in range(block.used):
-            latency_ns = now_ns - block.sent_at_ns[place]
+        for index in range(block.used):
+            latency_ns = now_ns - block.sent_at_ns[index]
             histogram.counts[bucket_of(latency_ns)] += 1
             sum_ns += latency_ns
             min_ns = min(min_ns, latency_ns)

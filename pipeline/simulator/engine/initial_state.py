@@ -58,7 +58,11 @@ class _Layout:
         self.threads = make_items(state.ThreadState, 1 + thread_count)
         self.lists: dict[str, list[Any]] = {name: [] for name in _LISTED}
         self.distributions: dict[Distribution, int] = {}
-        self._key_streams()
+        # gives the streams of all rows their keys; a stream's name is its purpose
+        for rows in (self.producers, self.topics, self.connections[1:], self.threads[1:]):
+            for name, purpose in _list_streams(rows.dtype.names):
+                keys = [derive_stream(self._seed, purpose, unit) for unit in range(len(rows))]
+                rows[name]["key"] = np.array(keys, np.uint64)
 
     def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
         """Adds items to a list, and returns the number of the first and how many there are."""
@@ -71,17 +75,9 @@ class _Layout:
         return self.distributions.setdefault(distribution, len(self.distributions))
 
     def copy_settings(self, row: Row, source: DataclassInstance) -> None:
-        """Copies what a row and a dataclass have in common."""
         for name in _list_shared(row.dtype.names, type(source)):
             value = getattr(source, name)
             row[name] = self.number_of(value) if isinstance(value, Distribution) else value
-
-    def _key_streams(self) -> None:
-        """Gives the streams of all rows their keys; a stream's name is its purpose."""
-        for rows in (self.producers, self.topics, self.connections[1:], self.threads[1:]):
-            for name, purpose in _list_streams(rows.dtype.names):
-                keys = [derive_stream(self._seed, purpose, unit) for unit in range(len(rows))]
-                rows[name]["key"] = np.array(keys, np.uint64)
 
 
 @functools.cache
@@ -143,8 +139,8 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     row["first_queue"] = 1 + number * len(layout.leaders)
     row["first_topic"] = number * layout.topic_count
     row["first_connection"] = 1 + number * layout.broker_count
-    for place, name in enumerate(_SETS):
-        row[name] = number * len(_SETS) + place
+    for index, name in enumerate(_SETS):
+        row[name] = number * len(_SETS) + index
     row["free_bytes"] = settings.buffer_memory_bytes
     row["first_sent_at_ns"] = row["metadata_at_ns"] = -1
     row["next_expiry_ns"] = state.NEVER

@@ -58,7 +58,6 @@ def release_request(sim: Simulation, number: int) -> None:
 
 @njit
 def free_request(sim: Simulation, number: int) -> None:
-    """Gives a request back."""
     sim.requests[number].next = sim.run.free_request
     sim.run.free_request = number
 

@@ -123,7 +123,6 @@ def _count_choices(topic: TopicInfo) -> int:
 
 @njit
 def _find_choice(sim: Simulation, topic: TopicInfo, place: int) -> int:
-    """One of them."""
     return sim.partitions[topic.first_available + place] if topic.available_count else place
 
 
@@ -141,8 +140,8 @@ def _draw_or_neighbour(sim: Simulation, topic: TopicInfo) -> None:
 def _pick_least_backup(sim: Simulation, topic: TopicInfo) -> int:
     """The partition with the fewest records that are not done; from the last on, each of equals as likely."""
     picked, equals, least = -1, 0, 0
-    for place in range(_count_choices(topic) - 1, -1, -1):
-        partition = _find_choice(sim, topic, place)
+    for index in range(_count_choices(topic) - 1, -1, -1):
+        partition = _find_choice(sim, topic, index)
         backup = sim.queues[topic.first_queue + partition].record_count
         if picked < 0 or backup < least:
             picked, equals, least = partition, 1, backup
@@ -164,15 +163,15 @@ def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> None:
         return
     count = _count_choices(topic)
     total = 0.0
-    for place in range(count - 1, -1, -1):
-        total += _weigh(sim, topic, place)
+    for index in range(count - 1, -1, -1):
+        total += _weigh(sim, topic, index)
     left = total * (draw_below(topic.partition_stream, _UNIT) / _UNIT)
-    place = count - 1
-    left -= _weigh(sim, topic, place)
-    while left > 0 and place > 0:
-        place -= 1
-        left -= _weigh(sim, topic, place)
-    topic.sticky_partition = _find_choice(sim, topic, place)
+    index = count - 1
+    left -= _weigh(sim, topic, index)
+    while left > 0 and index > 0:
+        index -= 1
+        left -= _weigh(sim, topic, index)
+    topic.sticky_partition = _find_choice(sim, topic, index)
 
 
 @njit

@@ -35,8 +35,6 @@ class QueueCounter(IntEnum):
 
 
 class ConnectionCounter(IntEnum):
-    """Columns of the connections' counters."""
-
     REQUESTS = 0
     BATCHES = 1  # in requests; a batch that is sent again counts again
     BYTES = 2  # of batches in requests
@@ -47,8 +45,6 @@ class ConnectionCounter(IntEnum):
 
 
 class ProducerCounter(IntEnum):
-    """Columns of the producers' counters."""
-
     SENT_RECORDS = 0  # calls of `send()`
     REFUSED_RECORDS = 1  # too large, or no memory within `max.block.ms`
     BLOCKED_NS = 2  # threads waiting for memory
@@ -103,13 +99,11 @@ class Histograms:
     maxs_ns: NDArray[np.int64]  # 0 where there is none
 
     def of(self, unit: int) -> LatencyHistogram:
-        """One unit's."""
         return LatencyHistogram(
             self.counts[unit], int(self.sums_ns[unit]), int(self.mins_ns[unit]), int(self.maxs_ns[unit])
         )
 
     def merge(self, units: Iterable[int]) -> LatencyHistogram:
-        """Several units' as one."""
         return merge_histograms(self.of(unit) for unit in units)
 
     def mean_ns(self, units: Iterable[int]) -> float | None:
@@ -149,7 +143,6 @@ class SimulationResult:
         return self._queues_of([partition])
 
     def queues_of_producer(self, producer: int) -> list[int]:
-        """All queues of a producer."""
         partition_count = len(self.leaders)
         return list(range(producer * partition_count, (producer + 1) * partition_count))
 

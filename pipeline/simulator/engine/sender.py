@@ -102,8 +102,8 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
         return 1
     count = 0
     broker = sim.brokers[connection.broker]
-    for place in range(broker.first_partition, broker.first_partition + broker.partition_count):
-        queue = sim.queues[producer.first_queue + sim.partitions[place]]
+    for index in range(broker.first_partition, broker.first_partition + broker.partition_count):
+        queue = sim.queues[producer.first_queue + sim.partitions[index]]
         if can_send_message(sim, producer, queue, now_ns):
             number = take_request(sim, producer, now_ns)
             add_to_request(sim, sim.requests[number], drain_batch(sim, producer, queue, now_ns))

@@ -34,8 +34,6 @@ QUOTA_RING = 16  # quota samples begin a second or more apart, and live for 11 s
 
 
 class RunState:
-    """The run as a whole."""
-
     now_ns: int
     first_sender: int  # clocks are numbered: connections from 1, then senders, then threads
     first_thread: int  # the clock of the blank thread
@@ -197,8 +195,6 @@ class SendTarget:
 
 
 class RecordedSend:
-    """A recorded record."""
-
     due_ns: int
     body_bytes: int
     partition: int

@@ -178,13 +178,13 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
     Raises:
         WrongValuesError: A broker leads no partition.
     """
-    place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
-    topics, in_turn = [], cycle(place.values())
+    index_of = {broker_id: number for number, broker_id in enumerate(broker_ids)}
+    topics, in_turn = [], cycle(index_of.values())
     for section in sections:
         if section.leaders is None:
             leaders = tuple(islice(in_turn, section.partitions))
         else:
-            leaders = tuple(-1 if leader is None else place[leader] for leader in section.leaders)
+            leaders = tuple(-1 if leader is None else index_of[leader] for leader in section.leaders)
         topics.append(Topic(section.name, leaders, section.metadata_order or ()))
     leading = {leader for topic in topics for leader in topic.leaders}
     problems = [
@@ -193,7 +193,7 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
             f"broker {broker_id} leads no partition; expected every broker to lead one:"
             " give it one in `leaders` of a topic, raise `partitions`, or leave the broker out",
         )
-        for broker_id, number in place.items()
+        for broker_id, number in index_of.items()
         if number not in leading
     ]
     if problems:

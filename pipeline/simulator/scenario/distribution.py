@@ -45,7 +45,6 @@ class Distribution:
 
     @classmethod
     def constant(cls, value: int) -> Distribution:
-        """A single value."""
         return cls(((0.0, value), (1.0, value)))
 
     @classmethod
@@ -76,5 +75,4 @@ class Steps:
 
     @classmethod
     def constant(cls, value: int) -> Steps:
-        """Makes a distribution of one constant value."""
         return cls((0,), (value,))

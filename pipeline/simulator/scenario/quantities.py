@@ -104,7 +104,7 @@ def _read_delay(value: Any, info: ValidationInfo) -> Steps:  # noqa: ANN401  (wh
         return _make_steps(_read_csv(_SERIES_FILE.validate_python(value, context=info.context).file))
     series = _SERIES.validate_python(value)
     every_ns = round(series.every_s * SECOND)
-    return _make_steps([(place * every_ns, ms) for place, ms in enumerate(series.ms)])
+    return _make_steps([(index * every_ns, ms) for index, ms in enumerate(series.ms)])
 
 
 Delay = Annotated[Steps, BeforeValidator(_read_delay, json_schema_input_type=_Series | Milliseconds)]

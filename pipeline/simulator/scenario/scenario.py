@@ -108,8 +108,6 @@ class SimulatedBroker:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic."""
-
     name: str
     # for each partition, the index of its leader among the scenario's brokers, or -1 without one
     leaders: tuple[int, ...]

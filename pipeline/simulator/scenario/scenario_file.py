@@ -37,8 +37,6 @@ class ScenarioVariant:
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """Contents of a scenario file."""
-
     name: str
     summary: str  # a sentence, or ""
     variants: tuple[ScenarioVariant, ...]  # at least one
@@ -93,11 +91,7 @@ def _read_scenario(file: YamlFile) -> ScenarioFile:
 
 
 def _build(section: ScenarioSection, name: str) -> ScenarioFile:
-    """The scenario of each variant.
-
-    Raises:
-        WrongValuesError: What is wrong, by location in the file.
-    """
+    """The scenario of each variant; `WrongValuesError` says what is wrong, by location in the file."""
     broker_ids = [broker.id for broker in section.cluster.brokers]
     topics = build_topics(section.topics, broker_ids)
     variants, problems = [], Problems()

@@ -52,7 +52,6 @@ def _format_line(head: str, about: str) -> list[str]:
 
 
 def _find_parts(annotation: Any) -> Iterator[type[ScenarioPart]]:  # noqa: ANN401  (a type)
-    """The parts that a type is made of."""
     if isinstance(annotation, type) and issubclass(annotation, ScenarioPart):
         yield annotation
     for argument in get_args(annotation):

@@ -172,12 +172,12 @@ class TrafficSection(ScenarioPart):
 
     def _weigh_topics(self, topics: Sequence[Topic]) -> dict[int, float]:
         """Index of each topic that records go to, and its weight."""
-        place = {topic.name: number for number, topic in enumerate(topics)}
+        index_of = {topic.name: number for number, topic in enumerate(topics)}
         if self.topics is not None:
-            return {place[name]: weight for name, weight in self.topics.items()}
+            return {index_of[name]: weight for name, weight in self.topics.items()}
         if self.topic is None and len(topics) > 1:
             raise WrongValuesError(((), "key topic is missing: there are several"))
-        return {0 if self.topic is None else place[self.topic]: 1.0}
+        return {0 if self.topic is None else index_of[self.topic]: 1.0}
 
     def _make_targets(self, weights: Mapping[int, float], topics: Sequence[Topic], strategy: str) -> tuple[Target, ...]:
         """Keyless, keyed and explicit parts of the records of every topic, with whole weights."""

@@ -61,7 +61,7 @@ class _Told:
 
 def agree_on_history(hosts: Sequence[Host]) -> Agreement:
     """Finds the history that counts, and the hosts that tell another one."""
-    told = [_Told.of(place, one) for place, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
+    told = [_Told.of(index, one) for index, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
     refused: dict[int, str] = {}
     doubts: list[str] = []
     believed: list[_Told] = []

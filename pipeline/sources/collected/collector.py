@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.config.keys import COUNTS_ONLY
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.cluster import CLUSTER_METADATA, ClusterState
 from pipeline.model.log import Problem
@@ -137,7 +137,11 @@ class _Collector:
 
     def run(self) -> CollectorReport:
         request = self._request
-        self._delete_orphans()
+        # deletes parts that no manifest names, once they are so old that no collector can be about to name them
+        named = {part.path for part in self._parts}
+        for path, written_at_ms, _ in self._folder.files("parts"):
+            if path not in named and written_at_ms < self._request.as_of_ms - DAY_MS:
+                self._folder.delete(path)
         history, problems = read_cluster_history(self._tree)
         replicas, replica_problems = read_replica_states(self._tree)
         all_problems = [*self._tree.problems, *problems, *replica_problems]
@@ -225,7 +229,13 @@ class _Collector:
         self._number += 1
         self._folder.write(path, content)
         self.done.written_bytes[kind.value] += len(content)
-        start_ms, end_ms = _reach(rows)
+        # returns the starts of the first and the last window of the rows; -1 without rows
+        if "window_start_ms" in rows.column_names:
+            starts = rows["window_start_ms"]
+        else:
+            starts = pc.divide(rows["window_start"].cast(pa.int64()), 1000)
+        bounds = pc.min_max(starts).as_py()
+        start_ms, end_ms = (-1, -1) if bounds["min"] is None else (bounds["min"], bounds["max"])
         row_count = Piece(kind, rows).row_count
         return Part(
             path=path,
@@ -237,13 +247,6 @@ class _Collector:
             newest_ms=newest_ms,
             collected_at_ms=self._request.as_of_ms,
         )
-
-    def _delete_orphans(self) -> None:
-        """Deletes parts that no manifest names, once they are so old that no collector can be about to name them."""
-        named = {part.path for part in self._parts}
-        for path, written_at_ms, _ in self._folder.files("parts"):
-            if path not in named and written_at_ms < self._request.as_of_ms - DAY_MS:
-                self._folder.delete(path)
 
     def _name(self, path: str) -> str:
         """A path as tables show it: below the host's name."""
@@ -284,16 +287,6 @@ def _encode(kind: Kind, schema: pa.Schema) -> dict[str, Any]:
         "use_dictionary": [name for name in schema.names if name not in rising],
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
     }
-
-
-def _reach(rows: pa.Table) -> tuple[int, int]:
-    """Returns the starts of the first and the last window of the rows; -1 without rows."""
-    if "window_start_ms" in rows.column_names:
-        starts = rows["window_start_ms"]
-    else:
-        starts = pc.divide(rows["window_start"].cast(pa.int64()), 1000)
-    bounds = pc.min_max(starts).as_py()
-    return (-1, -1) if bounds["min"] is None else (bounds["min"], bounds["max"])
 
 
 def _newest(rows: pa.Table) -> int:

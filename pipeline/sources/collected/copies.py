@@ -45,26 +45,26 @@ def choose_copies(
 ) -> Copies:
     """Chooses by host the partitions to read, and their windows."""
     holders: dict[PartitionId, list[int]] = defaultdict(list)
-    for place, host in enumerate(hosts):
+    for index, host in enumerate(hosts):
         for progress in host.manifest.progress:
             if not topics or progress.topic in topics:
-                holders[progress.key].append(place)
-    shared = {place for places in holders.values() if len(places) > 1 for place in places}
-    ranges = {place: _read_ranges(hosts[place], span) for place in shared}
+                holders[progress.key].append(index)
+    shared = {index for places in holders.values() if len(places) > 1 for index in places}
+    ranges = {index: _read_ranges(hosts[index], span) for index in shared}
     disks = [_Disks.of(host) for host in hosts]
     chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
     lacks: list[tuple[PartitionId, str]] = []
     for key, places in holders.items():
-        ordered = sorted(places, key=lambda place: _rank(hosts[place], disks[place], key, history, span), reverse=True)
+        ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)
         chosen[ordered[0]][key] = None
         limit = _NO_LIMIT
-        for before, place in pairwise(ordered):
+        for before, index in pairwise(ordered):
             limit = min(limit, _first_offset(disks[before], key, ranges[before]))
-            windows, cut = _windows_below(limit, ranges[place].get(key, {}))
+            windows, cut = _windows_below(limit, ranges[index].get(key, {}))
             if windows:
-                chosen[place][key] = windows
+                chosen[index][key] = windows
             lacks += [
-                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[place].name} alone")
+                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[index].name} alone")
                 for start_ms, first in cut
             ]
     return Copies(tuple(chosen), tuple(lacks))
@@ -107,7 +107,7 @@ def _rank(
         for term in history.leader_terms(TopicPartition(topic, partition))
         if _is_of(term, topic_id) and (term.since_ms is None or term.since_ms < span.end_ms)
     ]
-    led = max((place for place, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
+    led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
     has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
 

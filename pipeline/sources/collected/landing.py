@@ -78,7 +78,7 @@ class _Placement:
 
 def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     state, manifest = host.manifest.state, host.manifest
-    is_own = [placement.is_of_broker(found) for found in state.directories]
+    is_own = [placement.is_of_broker(log) for log in state.directories]
     own = list(compress(state.directories, is_own))
     brokers = {directory.broker_id for directory in own}
     foreign: set[TopicPartition] = set()
@@ -93,7 +93,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
         on = {directory.broker_id}
         return tuple(one for one in directory.partitions if is_placed(one.topic_partition, one.topic_id, on))
 
-    directories = tuple(replace(found, partitions=keep(found)) for found in own)
+    directories = tuple(replace(log, partitions=keep(log)) for log in own)
     replicas = tuple(
         one
         for one in state.replicas
@@ -102,7 +102,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     progress = tuple(
         one for one in manifest.progress if is_placed(TopicPartition(one.topic, one.partition), one.topic_id, brokers)
     )
-    others = [found.path for found, is_his in zip(state.directories, is_own, strict=True) if not is_his]
+    others = [log.path for log, is_his in zip(state.directories, is_own, strict=True) if not is_his]
     for what, names in ((_OTHERS_DIRECTORIES, others), (_OTHERS_PARTITIONS, [str(key) for key in sorted(foreign)])):
         if names:
             problems.append(Problem(path=host.folder.location, reason=name_some(what, names)))

@@ -119,7 +119,7 @@ class HostState(_Stored):
     @model_validator(mode="after")
     def _timelines_are_in_order(self) -> Self:
         by_key: list[Iterable[Timeline[Any]]] = [self.brokers.values(), self.topic_configs.values()]
-        for timeline in (*(one for found in by_key for one in found), *self.partitions, self.default_configs):
+        for timeline in (*(one for timelines in by_key for one in timelines), *self.partitions, self.default_configs):
             moments = timeline.moments_ms
             if len(moments) != len(timeline.values) or list(moments) != sorted(moments):
                 raise ValueError("a timeline whose moments are not in order, or not one a value")
@@ -140,7 +140,7 @@ class HostState(_Stored):
         problems: tuple[Problem, ...],
     ) -> HostState:
         """What is left of them where no file is at hand: names, sizes, leaders; no config that is not a topic's."""
-        lengths = [found.length for _, found in tree.iter_partitions() if found.is_cluster_metadata]
+        lengths = [directory.length for _, directory in tree.iter_partitions() if directory.is_cluster_metadata]
         of_history: dict[str, Any] = {}
         if history is not None:
             of_history = {
@@ -154,10 +154,10 @@ class HostState(_Stored):
             }
         return cls(
             directories=tuple(
-                replace(found, high_watermarks={}, log_start_offsets={}, recovery_points={}, cleaner_offsets={})
-                for found in tree.directories
+                replace(directory, high_watermarks={}, log_start_offsets={}, recovery_points={}, cleaner_offsets={})
+                for directory in tree.directories
             ),
-            cleaned=tuple(sorted({key.topic for found in tree.directories for key in found.cleaner_offsets})),
+            cleaned=tuple(sorted({key.topic for directory in tree.directories for key in directory.cleaner_offsets})),
             replicas=replicas,
             problems=problems,
             metadata_length=None if history is None else max(lengths, default=None),

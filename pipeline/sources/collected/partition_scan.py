@@ -190,5 +190,5 @@ def _make_pieces(
 
 
 def _named(rows: pa.Table, name: str) -> pa.Table:
-    place = rows.column_names.index("path")
-    return rows.set_column(place, rows.schema.field(place), pc.if_else(pc.is_valid(rows["path"]), name, rows["path"]))
+    index = rows.column_names.index("path")
+    return rows.set_column(index, rows.schema.field(index), pc.if_else(pc.is_valid(rows["path"]), name, rows["path"]))

@@ -72,7 +72,7 @@ class CollectedTask:
         return wanted
 
     def _with_leaders(self, rows: pa.Table) -> pa.Table:
-        place = rows.column_names.index("leader_id")
+        index = rows.column_names.index("leader_id")
         tables = [rows.slice(0, 0)]
         names = name_partitions(rows)
         for key in sorted(self.copies):
@@ -80,7 +80,7 @@ class CollectedTask:
             if own.num_rows:
                 epochs = own["leader_epoch"].to_numpy().astype("int32")
                 led = self.leaders.lead(LogName(*key), epochs, _window_starts(own).to_numpy())
-                tables.append(own.set_column(place, rows.schema.field(place), pa.array(led, pa.int64())))
+                tables.append(own.set_column(index, rows.schema.field(index), pa.array(led, pa.int64())))
         return pa.concat_tables(tables)
 
 
@@ -108,9 +108,9 @@ def _window_starts(rows: pa.Table) -> pa.ChunkedArray:
 
 def _lost_rows(error: InputError) -> pa.Table:
     """Rows of a part that could not be read: one for the quarantine, one for the windows that lack it."""
-    said = {"path": str(error.path), "topic": "", "topic_id": "", "partition": -1, "reason": error.reason}
-    problem = {**said, "row_kind": "problem", "severity": "refused", "first_bytes_hex": ""}
-    lack = {**said, "row_kind": "shortfall", "reason": str(error)}
+    text = {"path": str(error.path), "topic": "", "topic_id": "", "partition": -1, "reason": error.reason}
+    problem = {**text, "row_kind": "problem", "severity": "refused", "first_bytes_hex": ""}
+    lack = {**text, "row_kind": "shortfall", "reason": str(error)}
     return pa.Table.from_pylist([problem, lack], schema=SUMMARY_SCHEMA)
 
 
@@ -143,9 +143,9 @@ def plan_collected_tasks(
         raise ConfigError(NEEDS_KEYS)
     foreign = [host for host in landing.hosts if host.manifest.collected_as != collected_as]
     if foreign and len(foreign) == len(landing.hosts):
-        found = foreign[0]
+        first = foreign[0]
         raise ConfigError(
-            f"{found.folder.location} was collected as {found.manifest.collected_as!r}, the run wants {collected_as!r}: "
+            f"{first.folder.location} was collected as {first.manifest.collected_as!r}, the run wants {collected_as!r}: "
             "collect and run with one configuration"
         )
     landing = landing.without(foreign) if foreign else landing

@@ -114,12 +114,12 @@ class StoredFolder:
                     return sorted(entry.name for entry in entries if os.path.isdir(entry.path))  # noqa: PTH112
             from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
-            found = self._system.get_file_info(fs.FileSelector(self._path(""), allow_not_found=True))
+            infos = self._system.get_file_info(fs.FileSelector(self._path(""), allow_not_found=True))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise self._error("", error) from error
-        return sorted(info.base_name for info in found if info.type is fs.FileType.Directory)
+        return sorted(info.base_name for info in infos if info.type is fs.FileType.Directory)
 
     def delete(self, name: str) -> None:
         """Deletes a file; a missing one is no error."""

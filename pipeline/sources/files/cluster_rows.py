@@ -271,18 +271,18 @@ def _reassignment(partition: PartitionState, replica_id: int, moving: Collection
 
 
 def _disk_columns(
-    found: ReplicaState | None, leader: ReplicaState | None, relative: Callable[[str], str]
+    replica: ReplicaState | None, leader: ReplicaState | None, relative: Callable[[str], str]
 ) -> dict[str, Any]:
-    if found is None:
+    if replica is None:
         return {}
-    end, leader_end = found.log_end_offset, leader.log_end_offset if leader else None
+    end, leader_end = replica.log_end_offset, leader.log_end_offset if leader else None
     return {
-        "log_start_offset": found.log_start_offset,
+        "log_start_offset": replica.log_start_offset,
         "log_end_offset": end,
-        "high_watermark": found.high_watermark,
+        "high_watermark": replica.high_watermark,
         "lag_count": None if end is None or leader_end is None else leader_end - end,
-        "size_bytes": found.size_bytes,
-        "log_directory": relative(found.log_directory),
+        "size_bytes": replica.size_bytes,
+        "log_directory": relative(replica.log_directory),
     }
 
 

@@ -33,12 +33,12 @@ def read_cluster_history(
     The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
     """
     problems = _name_foreign_clusters(tree)
-    copies = [found for _, found in tree.iter_partitions(kind=DirectoryKind.LIVE) if found.is_cluster_metadata]
+    copies = [faults for _, faults in tree.iter_partitions(kind=DirectoryKind.LIVE) if faults.is_cluster_metadata]
     for directory in sorted(
         copies, key=lambda copy: (-copy.length[0], -copy.length[1], copy.path)
     ):  # the longest first
-        history, found = read_metadata_log(directory)
-        problems += found
+        history, faults = read_metadata_log(directory)
+        problems += faults
         if history is not None:
             return history, tuple(problems)
     return described or infer_from_replicas(tree), tuple(problems)
@@ -87,9 +87,9 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
         if log_directory.broker_id is not None and not partition.is_cluster_metadata:
             held.setdefault(partition.topic_partition, []).append((log_directory.broker_id, partition))
     states = []
-    for key, found in sorted(held.items()):
-        brokers = tuple(sorted({broker_id for broker_id, _ in found}))
-        partition = found[0][1]
+    for key, copies in sorted(held.items()):
+        brokers = tuple(sorted({broker_id for broker_id, _ in copies}))
+        partition = copies[0][1]
         states.append(
             PartitionState(
                 topic=key.topic,

@@ -86,12 +86,12 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
             size_bytes=partition.size_bytes,
         )
         replicas.append((key, broker_id, replica))
-    found = (
+    texts = (
         LogDirectory(path=path, broker_id=_known(broker_id), partitions=tuple(partitions))
         for (broker_id, path), partitions in directories.items()
     )
     replicas.sort(key=lambda held: held[:2])
-    tree = LogTree(directories=tuple(found), problems=tuple(problems))
+    tree = LogTree(directories=tuple(texts), problems=tuple(problems))
     return DumpedTree(tree, tuple(replica for *_, replica in replicas))
 
 
@@ -162,9 +162,9 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         try:
             if file is not None:
                 if file.complaints:
-                    said = f"{file.complaints[0].strip()} ({len(file.complaints):,} error lines)"
+                    text = f"{file.complaints[0].strip()} ({len(file.complaints):,} error lines)"
                     problems.append(
-                        Problem(path=part.path, position=line, reason=f"the tool says: {said}", severity="suspect")
+                        Problem(path=part.path, position=line, reason=f"the tool says: {text}", severity="suspect")
                     )
                 yield from _read_segment(part, dumped, broker_id, file)
         except InputError as error:

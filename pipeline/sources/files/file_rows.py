@@ -57,8 +57,8 @@ def iter_quarantine_rows(
     No hidden character stands in a row: whoever reads it may do so in a terminal.
     """
     seen: set[tuple[str, int, str]] = set()
-    for source, found in problems.items():
-        for problem in found:
+    for source, problems_of in problems.items():
+        for problem in problems_of:
             path, position = relative(problem.path), -1 if problem.position is None else problem.position
             reason = escape_hidden(problem.reason)
             if (path, position, reason) not in seen:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.regular_files import open_regular
-from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import find_subjects, parse_metadata_record
@@ -133,19 +132,15 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
             except InputError as error:
                 problems.append(_problem(path, position, error))
                 unread.append(UnreadState(last_ms, find_subjects(record.value), error.reason))
-    lost = _describe_rest(scan)
+    # why a log was not read to its end; None where it was, or where only its last batch is torn
+    reasons = [problem.reason for problem in scan.problems if problem.position == scan.valid_bytes]
+    lost = None if not reasons or reasons[-1].startswith(_TORN) else reasons[-1]
     if lost is not None:
         unread.append(UnreadState(last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {lost}"))
 
 
 def _problem(path: Path, position: int, error: InputError) -> Problem:
     return Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
-
-
-def _describe_rest(scan: HeaderScan) -> str | None:
-    """Why a log was not read to its end; None where it was, or where only its last batch is torn."""
-    reasons = [problem.reason for problem in scan.problems if problem.position == scan.valid_bytes]
-    return None if not reasons or reasons[-1].startswith(_TORN) else reasons[-1]
 
 
 def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:

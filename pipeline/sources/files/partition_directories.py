@@ -88,8 +88,8 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
     names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
     if not names and not may_be_empty:
         walk.problem(listing.path, "a partition directory without a segment file")
-    found = (_read_segment(listing.files[file], listing.files, walk, is_active=file == names[-1]) for file in names)
-    segments = tuple(segment for segment in found if segment is not None)
+    read = (_read_segment(listing.files[file], listing.files, walk, is_active=file == names[-1]) for file in names)
+    segments = tuple(segment for segment in read if segment is not None)
     for segment in segments:
         indexes = {".index": segment.index_path, ".timeindex": segment.time_index_path}
         absent = [ending for ending, path in indexes.items() if not path]

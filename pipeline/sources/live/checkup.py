@@ -85,8 +85,8 @@ def _examine_groups(connection: ClusterConnection) -> Finding:
             connection.admin.list_group_offsets(group_id)
     except KafkaError as error:
         return Finding(name=name, is_ok=True, found=f"not answered ({describe_error(error)}); {advice}")
-    found = f"{len(known):,} that we may see" if known else f"none that we may see; if there are any: {advice}"
-    return Finding(name=name, is_ok=True, found=found)
+    counted = f"{len(known):,} that we may see" if known else f"none that we may see; if there are any: {advice}"
+    return Finding(name=name, is_ok=True, found=counted)
 
 
 def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Finding:
@@ -115,5 +115,5 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
     for data in iter_replies(connection, read, state, {leaders[key]}):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"
-    found = f"{key} cannot be fetched: {state.stopped}"
-    return Finding(name="records", is_ok=False, found=found, advice=advice)
+    refused = f"{key} cannot be fetched: {state.stopped}"
+    return Finding(name="records", is_ok=False, found=refused, advice=advice)

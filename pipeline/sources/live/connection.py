@@ -70,11 +70,9 @@ class ClusterConnection:
         self.admin.close()
 
     def __enter__(self) -> Self:
-        """The connection."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         self.close()
 
 
@@ -149,7 +147,6 @@ def pages(items: Iterable[_T], size: int) -> Iterator[tuple[_T, ...]]:
 
 
 def group_partitions(page: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic."""
     grouped: dict[str, list[int]] = defaultdict(list)
     for key in page:
         grouped[key.topic].append(key.partition)
@@ -166,9 +163,9 @@ def describe_error(error: BaseException | None) -> str:
     if error is None:
         return "no answer"
     name = type(error).__name__.removesuffix("Error")
-    said = str(error.args[0]) if error.args else ""
-    says_more = said and said != name and not said.startswith("Request ")  # the library's own dump of both messages
-    return f"{name}: {said[:_SAID_LIMIT]}" if says_more else name
+    text = str(error.args[0]) if error.args else ""
+    says_more = text and text != name and not text.startswith("Request ")  # the library's own dump of both messages
+    return f"{name}: {text[:_SAID_LIMIT]}" if says_more else name
 
 
 def refuse_error(code: int) -> None:

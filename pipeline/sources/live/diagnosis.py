@@ -202,8 +202,8 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
         if reply is None:
             raise _ProbeError("the broker closed the connection at the login", is_final=True)
         if reply.error_code:
-            said = reply.error_message or f"error {reply.error_code}"
-            raise _ProbeError(f"the login of {user or 'this role'} by {name} is refused: {said}", is_final=True)
+            text = reply.error_message or f"error {reply.error_code}"
+            raise _ProbeError(f"the login of {user or 'this role'} by {name} is refused: {text}", is_final=True)
         mechanism.receive(reply.auth_bytes)
     if not mechanism.is_authenticated():
         raise _ProbeError(f"the login of {user or 'this role'} did not succeed", is_final=True)

@@ -25,5 +25,4 @@ class FetchRead:
 
     @property
     def offset_count(self) -> int:
-        """Offsets in the range."""
         return self.end_offset - self.start_offset

@@ -70,7 +70,8 @@ def read_offset_traffic(
         ):
             shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
-        high = state.high_watermarks[key]._replace(leader_epoch=_present_epoch(key, state))
+        epoch = state.partitions[key].leader_epoch
+        high = state.high_watermarks[key]._replace(leader_epoch=-1 if epoch is None else epoch)
         at = {i: high if by_instant[i][key].offset < 0 else by_instant[i][key] for i in instants}
         start_ms = windows[0].start_ms
         shortfalls += find_retention(key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms)
@@ -104,11 +105,6 @@ def _rows(
                 end_offset=end,
                 size_bytes=round((end - first) * bytes_per_offset),
             )
-
-
-def _present_epoch(key: TopicPartition, state: LiveState) -> int:
-    epoch = state.partitions[key].leader_epoch
-    return -1 if epoch is None else epoch
 
 
 def _led_all(key: TopicPartition, state: LiveState, first_epoch: int, next_epoch: int) -> tuple[int, int]:

@@ -64,7 +64,6 @@ class HttpReader:
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
 
     def __enter__(self) -> HttpReader:
-        """The reader."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,7 +90,9 @@ class HttpReader:
                     return answer
                 if is_last:
                     raise HttpStatusError(answer.status_code, _describe_status(answer, attempt), path=shown(url))
-                pause_s = max(pause_s, _retry_after_s(answer))
+                # seconds the server asks to wait; 0 where it names a date
+                text = answer.headers.get("retry-after", "")
+                pause_s = max(pause_s, float(text) if text.isdecimal() else 0.0)
             self._pause(min(pause_s, LONGEST_PAUSE_S))
             pause_s *= 2
         raise AssertionError("unreachable: attempts is at least 1")
@@ -162,7 +163,6 @@ class _Body:
         self._content = bytearray()
 
     def take(self, piece: bytes) -> None:
-        """Adds a piece."""
         if self._inflate is not None:
             try:
                 piece = self._inflate.decompress(piece, self._most_bytes + 1 - len(self._content))
@@ -228,12 +228,6 @@ def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> s
     words = "" if _media_type(answer) == "text/html" else " ".join(text[:200].split())
     said = f"HTTP {status} {answer.reason_phrase[:80]}{tried}: {advice}" + (f" ({words})" if words else "")
     return escape_hidden(said)
-
-
-def _retry_after_s(answer: httpx.Response) -> float:
-    """Seconds the server asks to wait; 0 where it names a date."""
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else 0.0
 
 
 def _media_type(answer: httpx.Response) -> str:

@@ -249,12 +249,12 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     series = [f"{name} {count}" for name, count in counts.items() if count]
     down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
     is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
-    found = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
+    text = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
     lacks = "" if is_ok or not series else "; no series of a broker"
     answered = Finding(
         name="",
         is_ok=is_ok,
-        found=f"{found}{lacks}{'; targets ' if down else ''}{down}",
+        found=f"{text}{lacks}{'; targets ' if down else ''}{down}",
         advice="" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source",
     )
     return [answered, *find_unknown_names([name for name in names if name not in source.queries.values()])]

@@ -36,11 +36,7 @@ SAMPLE_SCHEMA = pa.schema(
 
 
 def milliseconds_of_seconds(instants_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Instants of samples, UTC milliseconds.
-
-    Raises:
-        ValueError: No calendar holds one of them.
-    """
+    """Instants of samples, UTC milliseconds; `ValueError` if no calendar holds one of them."""
     if not np.all((instants_s >= 0) & (instants_s * 1000 <= LATEST_MS)):
         raise ValueError("an instant that no calendar holds")
     return np.rint(instants_s * 1000).astype(np.int64)

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.config.keys import COUNTS_ONLY
+from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError
 from pipeline.model.log import TopicPartition
-from pipeline.partitioners.custom import is_custom
 from pipeline.partitioners.recorded import list_families
-from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.registry import find_strategy, is_custom
 from pipeline.partitioners.strategy import Strategy, choose_partition
 from pipeline.sources.records.segment_scan import RecordLog
 
@@ -43,8 +42,6 @@ class Question:
 
 
 class Answers(NamedTuple):
-    """Answers of a strategy."""
-
     partitions: NDArray[np.int64]  # by key the partition, or `NO_ANSWER`
     failures: tuple[str, ...]  # what went wrong, in words that name no key
 
@@ -110,10 +107,10 @@ def ask(question: Question, keys: pa.Array) -> Answers:
 def _ask_function(strategy: Strategy, keys: pa.Array, partition_count: int) -> Answers:
     partitions = np.full(len(keys), NO_ANSWER, np.int64)
     raised: Counter[str] = Counter()
-    for place, key in enumerate(keys.to_pylist()):
+    for index, key in enumerate(keys.to_pylist()):
         try:
             answer = choose_partition(strategy, key, partition_count)
-            again = choose_partition(strategy, key, partition_count) if place < _ASKED_TWICE else answer
+            again = choose_partition(strategy, key, partition_count) if index < _ASKED_TWICE else answer
         except Exception as error:  # noqa: BLE001 - a user's function may raise whatever it likes
             raised[type(error).__name__] += 1
             continue
@@ -122,7 +119,7 @@ def _ask_function(strategy: Strategy, keys: pa.Array, partition_count: int) -> A
                 f"returned {answer}, then {again} for one key; expected a function of the key: no answer is stored"
             )
             return Answers(np.full(len(keys), NO_ANSWER, np.int64), (failure,))
-        partitions[place] = NO_ANSWER if answer is None else answer
+        partitions[index] = NO_ANSWER if answer is None else answer
     return Answers(
         partitions,
         tuple(

@@ -22,8 +22,6 @@ from pipeline.sources.records.segment_scan import SENSELESS, RecordLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowKeys:
-    """Keys of a segment in a window."""
-
     window_start_ms: int
     counts: KeyCounts
     unreadable_record_count: int  # records of batches that cannot be read, as their headers have it
@@ -120,14 +118,14 @@ the keys that a question gets one answer for) and `problem`."""
 UNNAMED = -2  # in place of a partition, for records whose keys the memory limit could not name
 
 
-def make_key_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:
+def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:
     """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`."""
     unit = {"topic": log.topic, "topic_id": log.topic_id, "partition": log.partition}
-    unit |= {"window_start_ms": found.window_start_ms}
+    unit |= {"window_start_ms": counted.window_start_ms}
     columns, others = (
-        ({}, _cell_rows(log, found, settings)) if settings.secret is None else _key_columns(log, found, settings)
+        ({}, _cell_rows(log, counted, settings)) if settings.secret is None else _key_columns(log, counted, settings)
     )
-    count = len(found.counts.keys) if columns else 0
+    count = len(counted.counts.keys) if columns else 0
     keys = [
         pa.array(columns[field.name], field.type)
         if field.name in columns
@@ -139,11 +137,11 @@ def make_key_rows(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> 
 
 
 def _key_columns(
-    log: RecordLog, found: WindowKeys, settings: ScanSettings
+    log: RecordLog, keys: WindowKeys, settings: ScanSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A row per key with its hashes and the answers about it, and the other rows."""
     assert settings.secret is not None  # noqa: S101  (narrows the type)
-    counts, is_clear = found.counts, log.topic in settings.clear_topics
+    counts, is_clear = keys.counts, log.topic in settings.clear_topics
     ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)
     columns: dict[str, Any] = {
         "key_id": make_key_ids(settings.secret, counts.keys.to_pylist(), is_clear=is_clear),
@@ -156,7 +154,7 @@ def _key_columns(
     }
     if is_clear:
         columns["clear_key"] = counts.keys.cast(pa.binary())
-    others = list(_other_rows(found))
+    others = list(_other_rows(keys))
     if len(counts.keys) and any(question.topic == log.topic for question in settings.questions):
         columns["answers"], problems = _answer(log, counts.keys, settings.questions)
         others += problems
@@ -166,12 +164,12 @@ def _key_columns(
 def _cell_rows(log: RecordLog, keys: WindowKeys, settings: ScanSettings) -> list[dict[str, Any]]:
     """Sums over keys alone: a row per question and answer, and those that are not about keys."""
     counts, rows = keys.counts, list(_other_rows(_unnamed(keys)))
-    for place, question in enumerate(settings.questions):
+    for index, question in enumerate(settings.questions):
         if question.topic != log.topic or not len(counts.keys):
             continue
         answers = ask(question, counts.keys)
         rows += [_problem_row(log, question, failure) for failure in answers.failures]
-        rows += [{"kind": "cell", "question": place, **cell} for cell in _sum_cells(answers.partitions, counts)]
+        rows += [{"kind": "cell", "question": index, **cell} for cell in _sum_cells(answers.partitions, counts)]
     return rows
 
 
@@ -179,18 +177,18 @@ def make_hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
     """Hashes of keys (large binary without nulls), as columns of `silver.key_hashes`; NULL where a key has none."""
     hashes = {column: hash_keys(keys, name) for name, column in HASH_COLUMNS.items()}
     return {
-        column: pa.array(found.values.astype(np.int64), mask=None if found.is_hashed.all() else ~found.is_hashed)
-        for column, found in hashes.items()
+        column: pa.array(values.values.astype(np.int64), mask=None if values.is_hashed.all() else ~values.is_hashed)
+        for column, values in hashes.items()
     }
 
 
 def _answer(log: RecordLog, keys: pa.Array, questions: tuple[Question, ...]) -> tuple[pa.Array, list[dict[str, Any]]]:
     answers, problems = np.full((len(keys), len(questions)), -1, np.int64), []
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         if question.topic == log.topic:
-            said = ask(question, keys)
-            answers[:, place] = said.partitions
-            problems += [_problem_row(log, question, failure) for failure in said.failures]
+            answered = ask(question, keys)
+            answers[:, index] = answered.partitions
+            problems += [_problem_row(log, question, failure) for failure in answered.failures]
     ends = np.arange(0, answers.size + 1, len(questions), dtype=np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(answers.ravel())), problems
 
@@ -219,8 +217,8 @@ def _unnamed(keys: WindowKeys) -> WindowKeys:
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
     chosen, places = np.unique(partitions, return_inverse=True)
-    for place, partition in enumerate(chosen.tolist()):
-        mine = places == place
+    for index, partition in enumerate(chosen.tolist()):
+        mine = places == index
         yield {
             "chosen_partition": partition,
             "key_count": int(np.count_nonzero(mine)),

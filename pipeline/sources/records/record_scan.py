@@ -98,7 +98,6 @@ class SegmentPart(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The file."""
         return self.read.path
 
     @property
@@ -214,7 +213,7 @@ def scan_records(
         yield from _key_pieces(log, window_keys, settings)
 
 
-def _key_pieces(log: RecordLog, found: WindowKeys, settings: ScanSettings) -> Iterator[Piece]:
-    keys, others = make_key_rows(log, found, settings)
+def _key_pieces(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -> Iterator[Piece]:
+    keys, others = make_key_rows(log, counted, settings)
     yield Piece(Kind.KEYS, keys)
     yield Piece(Kind.OTHERS, others)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.key_ids import SECRET_BYTES, KeySecret
-from pipeline.config.keys import PSEUDONYMOUS, KeySettings
+from pipeline.config.sections import PSEUDONYMOUS, KeySettings
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow

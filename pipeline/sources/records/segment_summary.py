@@ -43,7 +43,13 @@ def summarise_partition(
             continue
         summary = _sum_up(directory, partition, segment, scan)
         if records is not None:
-            summary = _with_records(summary, scan, records)
+            # adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps
+            # compacted away
+            stamps = [] if records.min_timestamp_ms is None else [records.min_timestamp_ms]
+            if summary.control_batch_count:
+                markers = scan.min_timestamp_ms[scan.usable & scan.is_control]
+                stamps += markers[markers >= 0].tolist()
+            summary = replace(summary, records=records, min_timestamp_ms=min(stamps, default=None))
         if verify:
             summary = replace(summary, problems=(*summary.problems, *verify_segment(segment, scan)))
         segments.append(summary)
@@ -76,15 +82,6 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
             each.add(scan)
         problems += scan.headers.problems
     return replace(headers, problems=limit_problems(segment.path, problems)), tally.summary()
-
-
-def _with_records(summary: SegmentSummary, scan: HeaderScan, records: RecordSummary) -> SegmentSummary:
-    """Adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps compacted away."""
-    stamps = [] if records.min_timestamp_ms is None else [records.min_timestamp_ms]
-    if summary.control_batch_count:
-        markers = scan.min_timestamp_ms[scan.usable & scan.is_control]
-        stamps += markers[markers >= 0].tolist()
-    return replace(summary, records=records, min_timestamp_ms=min(stamps, default=None))
 
 
 def _sum_up(

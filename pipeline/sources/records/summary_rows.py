@@ -63,7 +63,6 @@ def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
 
 
 def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
-    """The row of what was wrong with a log."""
     return {
         **_head(log, "problem"),
         "position": problem.position,

@@ -16,7 +16,7 @@ import polars as pl
 import yaml
 from deltalake import DeltaTable, write_deltalake
 
-from pipeline.config.retention import SUMMED_UP
+from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.airflow_names import AirflowNames
+from pipeline.config.sections import AirflowNames
 from pipeline.progress import Progress
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.steps import judge_windows, replay_windows
 from pipeline.storage.engines import running_engine
-from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.session import SparkErrors
 from pipeline.storage.staging import FOLDER
 from tests.engines import SAIL
 from tests.lab.archive import unpack_once

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.advice.zone_what_ifs import ZoneChange
-from pipeline.config.zones import Zones
+from pipeline.config.sections import Zones
 from tests.integration.live.runs import wait_until
 from tests.lab.archive import pack
 from tests.lab.cluster import run_tool

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.tables.zones import ZONE_TRAFFIC
+from pipeline.tables.gold import ZONE_TRAFFIC
 from tests.lab.archive import unpack
 from tests.lab.fidelity.pairs.pair import BEFORE, ENDING, decode_pair
 from tests.lab.fidelity.pairs.record import name_client

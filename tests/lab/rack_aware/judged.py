@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pipeline.config.zones import Zones
+    from pipeline.config.sections import Zones
 
 
 def judge_capture(

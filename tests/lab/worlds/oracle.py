@@ -27,7 +27,7 @@ from pipeline.jobs import deliver_alerts
 from pipeline.model.cluster import Timeline
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.steps import ingest_windows, judge_windows
-from pipeline.storage.spark_errors import SparkErrors
+from pipeline.storage.session import SparkErrors
 from tests.engines import on_sail
 from tests.lab.faults.disks import mounted, run_tool
 from tests.lab.worlds.draw import Surroundings, draw_answer, draw_surroundings, make_hostile

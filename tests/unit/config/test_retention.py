@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pipeline.config.retention import SUMMED_UP, retention_of
+from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import maintain

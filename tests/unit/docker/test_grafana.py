@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pipeline.report.metric_families import FAMILIES, PREFIX
+from pipeline.report.metrics import FAMILIES, PREFIX
 
 DASHBOARD = json.loads((Path(__file__).parents[3] / "docker/grafana/partition-health.json").read_text())
 SCHEMA = json.loads(Path(__file__).with_name("grafana-schema.json").read_text())["properties"]

@@ -8,8 +8,7 @@ import pytest
 from pipeline.cli import main
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.assignment import assign_partitions
-from pipeline.partitioners.custom import check_determinism
-from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.registry import check_determinism, find_strategy
 from pipeline.partitioners.strategy import choose_partition
 
 FUNCTIONS = """

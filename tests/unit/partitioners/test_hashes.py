@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.masks import Mask, mask_sign_bit, take_modulo, to_signed
+from pipeline.partitioners.hashes import HashName, Mask, mask_sign_bit, take_modulo, to_signed
 from tests.oracles.hashes import hash_key
 
 

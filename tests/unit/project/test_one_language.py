@@ -8,8 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 NAMES = re.compile(r"\bRDD\b|\.rdd\b|sparkContext|SparkContext|parallelize|\b_jvm\b|\b_jsparkSession\b|py4j")
 CLASSIC = {
-    "pipeline/storage/session.py",  # starts and ends the JVM
-    "pipeline/storage/spark_errors.py",  # tells its errors
+    "pipeline/storage/session.py",  # starts and ends the JVM, tells its errors
     "pipeline/cli/sql_guard.py",  # its parser says what a statement does
     "pipeline/cli/sql.py",  # tells what it says of one
 }

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
-from pipeline.config.zones import Zones
+from pipeline.config.sections import Zones
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import prepare_arrivals

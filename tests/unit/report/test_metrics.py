@@ -9,8 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.config_file import load_config
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
-from pipeline.report.metric_families import FAMILIES, PREFIX
-from pipeline.report.metrics import publish_metrics
+from pipeline.report.metrics import FAMILIES, PREFIX, publish_metrics
 from pipeline.runs import plan_runs
 from tests.config_files import write_configuration
 from tests.metrics_paper import METRICS_PAPER, with_metrics

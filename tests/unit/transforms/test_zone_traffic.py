@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.zones import Zones
+from pipeline.config.sections import Zones
 from pipeline.model.window import HOUR_MS
-from pipeline.tables.zones import ZONE_TRAFFIC
+from pipeline.tables.gold import ZONE_TRAFFIC
 from pipeline.transforms.zone_traffic import MOST_ASSUMED_ZONES, WindowZones, list_zone_loads, measure_zone_traffic
 
 START = dt.datetime(2026, 11, 24, 6, tzinfo=dt.UTC)

@@ -17,7 +17,7 @@ from pipeline.calibration.partitioner import baseline, settings
 from pipeline.calibration.service import batch_fit, fit, follow, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
-from pipeline.replay import client_matching, metrics, request_spans, sessions, topics
+from pipeline.replay import client_matching, metrics, sessions, topics
 from pipeline.replay.simulated import arrivals, scenario
 from pipeline.replay.simulated.topics import ModelError
 from pipeline.simulator.clients.client import Compression
@@ -223,7 +223,7 @@ PIECES = (
         "metrics",
         "all that clients' metrics say",
         ((metrics, "match_sessions", lambda *_others: {}), (metrics, "pool_clients", lambda *_others: {})),
-        (client_matching, metrics, request_spans, fit, follow),
+        (client_matching, metrics, fit, follow),
     ),
     Piece(
         "bursts",

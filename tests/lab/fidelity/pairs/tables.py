@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.zones import Zones
+from pipeline.config.sections import Zones
 from pipeline.model.trust import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change

@@ -37,36 +37,26 @@ from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_sa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Findings of a run at its sources, before anything is written.
+class IngestInput:
+    """Findings of a run at its sources, before anything is written."""
 
-    Attributes:
-        reading: Everything but records and samples.
-        instances: When samples were taken, of each metrics source.
-        staging: Where tasks leave their parts.
-        parts: Batches, keys, arrivals and samples, by kind.
-        summaries: Rows of `SUMMARY_SCHEMA`.
-        samples: What the samples add up to, by table, not yet finished; see `summarise_samples`.
-        row_counts: Record batches, samples and described partitions, by source and window.
-    """
-
-    reading: ClusterReading
+    reading: ClusterReading  # everything but records and samples
     metrics: MetricReading
-    instances: tuple[InstanceSamples, ...]
+    instances: tuple[InstanceSamples, ...]  # when samples were taken, of each metrics source
     settings: ScanSettings
-    staging: Staging
-    parts: dict[Kind, Parts]
-    summaries: list[dict[str, Any]]
-    samples: dict[str, Parts]
+    staging: Staging  # where tasks leave their parts
+    parts: dict[Kind, Parts]  # batches, keys, arrivals and samples, by kind
+    summaries: list[dict[str, Any]]  # rows of `SUMMARY_SCHEMA`
+    samples: dict[str, Parts]  # what the samples add up to, by table, not yet finished; see `summarise_samples`
+    # record batches, samples and described partitions, by source and window
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
 
     def window_rows(self) -> list[dict[str, Any]]:
-        """Rows of each log in each window."""
         return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
-def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> Found:
+def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> IngestInput:
     """Reads everything a run reads, in one Spark job, into parts."""
     replicas = choose_replicas(reading.tree, reading.history.state_at(run.as_of_ms).leaders, run.cluster.topics)
     reads = plan_reads(replicas, run.span)
@@ -102,7 +92,7 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     problems.setdefault(reading.record_source, []).extend(of_records)
     for kind, found in page_problems.items():
         problems.setdefault(kind, []).extend(found)
-    return Found(
+    return IngestInput(
         reading=reading,
         metrics=metrics,
         instances=instances,

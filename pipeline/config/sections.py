@@ -1,0 +1,203 @@
+"""Sections of the configuration of some lines: `airflow`, `keys`, `metrics`, `report`, `retention`; of a cluster `what_ifs`, `zones`."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from pipeline.config.http_access import HttpLogin, check_url
+from pipeline.config.section import ConfigPath, Duration, Section, WrongValuesError, suggest
+from pipeline.model.number_text import format_slug
+from pipeline.tables import KEPT, TABLES, Table
+from pipeline.tables.keys import EXPIRING, KEY_TRAFFIC
+from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
+
+_Factor = Annotated[float, Field(gt=0)]
+
+
+class WhatIf(Section):
+    """A change of brokers, traffic and placement.
+
+    Attributes:
+        add_brokers: More brokers: rack by id, "" for none.
+        lose_brokers: Brokers that are gone.
+        lose_racks: Racks whose brokers are gone.
+        resize_brokers: Capacity of a broker by id, as a multiple of what it has.
+        grow: Traffic of a topic, as a multiple of what it has.
+        reassignment: File as kafka-reassign-partitions reads it, carried out first.
+    """
+
+    add_brokers: dict[int, str] = Field(default_factory=dict)
+    lose_brokers: tuple[int, ...] = ()
+    lose_racks: tuple[str, ...] = ()
+    resize_brokers: dict[int, _Factor] = Field(default_factory=dict)
+    grow: dict[str, _Factor] = Field(default_factory=dict)
+    reassignment: ConfigPath | None = None
+
+
+class AirflowNames(Section):
+    """Names in Airflow.
+
+    Attributes:
+        prefix: What the ids of DAGs and the names of assets and pool begin with.
+    """
+
+    prefix: str = Field("partition_health_", pattern=r"^[A-Za-z0-9_.-]{0,100}$")
+
+    def name(self, of: str) -> str:
+        """Returns the name of a DAG, an asset or the pool in Airflow.
+
+        >>> AirflowNames().name("ingest")
+        'partition_health_ingest'
+        """
+        return f"{self.prefix}{of}"
+
+
+PSEUDONYMOUS, COUNTS_ONLY = "pseudonymous", "counts_only"
+DEFAULT_SECRET = Path("partition-health.secret")
+
+
+class KeySettings(Section):
+    """Settings of what is stored about keys.
+
+    Attributes:
+        mode: `pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores
+            sums over keys, no id and no hash; `off` reads no keys.
+        secret: File outside the warehouse with the deployment secret, 64 hex digits; written at the first start, readable
+            by its owner only. If it is lost, new ids cannot be matched with old ones.
+        secret_variable: Environment variable that holds the secret instead.
+        clear_topics: By cluster, topics whose keys may be stored in clear, with their hashes, for `retention`.
+        max_distinct_keys: Keys held at once per segment and window; further ones are counted with a stated error. Each
+            part of a segment that is cut among Spark's tasks holds as many: the error is then smaller.
+        retention: How long hashes, answers and clear keys are kept after the date on which the key was seen.
+        strategies: User-defined strategies, `module:name`, that place every distinct key.
+        partition_counts: Partition counts they place it for, besides the topic's own.
+    """
+
+    mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
+    secret: ConfigPath = DEFAULT_SECRET
+    secret_variable: str | None = None
+    clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
+    retention: Duration = timedelta(days=30)
+    strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
+    partition_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
+
+
+class Pushgateway(HttpLogin):
+    """A Pushgateway of Prometheus.
+
+    Attributes:
+        url: Its address, such as `http://pushgateway:9091`.
+    """
+
+    url: Annotated[str, AfterValidator(check_url)]
+
+
+class Metrics(Section):
+    """Targets of the newest judged window's metrics, and limits on their series.
+
+    Attributes:
+        textfile_folder: Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole.
+        pushgateway: Pushgateway that gets the same, a group per cluster.
+        topics: How many topics have series, those with most bytes.
+        partitions: How many partitions have series, those farthest above their topic's mean.
+    """
+
+    textfile_folder: ConfigPath | None = None
+    pushgateway: Pushgateway | None = None
+    topics: int = Field(500, ge=0)
+    partitions: int = Field(50, ge=0)
+
+
+class Report(Section):
+    """The report.
+
+    Attributes:
+        folder: Where reports are written; `reports` in the warehouse by default.
+        base_url: Address under which a web server of yours shows that folder, for links in mails; without it mails name the
+            file.
+        period: How far back a report looks from its newest window.
+        keep: How long reports are kept after their newest window.
+    """
+
+    folder: ConfigPath | None = None
+    base_url: str | None = Field(None, pattern=r"^https?://[^\s\"'<>]+$")
+    period: Duration = timedelta(days=7)
+    keep: Duration = timedelta(days=30)
+
+
+def cluster_slug(cluster: str) -> str:
+    """Returns a cluster's name as part of a file name; a digest distinguishes similar names."""
+    slug = format_slug(cluster)
+    digest = "" if slug == cluster else f"-{hashlib.blake2b(cluster.encode(), digest_size=3).hexdigest()}"
+    return f"{slug}{digest}"
+
+
+def report_name(cluster: str, window: str) -> str:
+    """Returns the file name of a report."""
+    return f"{cluster_slug(cluster)}-{window}.html"
+
+
+LEAST_RETENTION = timedelta(days=31)
+"""As far back as jobs take up windows by themselves."""
+SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)
+"""What grows with records and keys, beside hashes of keys; replay and health read them once, for the window's sums."""
+_NAMES = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}
+
+
+def _check(retention: Mapping[str, timedelta]) -> Mapping[str, timedelta]:
+    known = sorted({table.layer for table in TABLES}) + sorted(_NAMES)
+    wrong = []
+    for name, kept in retention.items():
+        if name not in known:
+            wrong.append(((name,), f"no layer and no table that may lose rows; {suggest(name, known)}"))
+        elif kept < LEAST_RETENTION:
+            wrong.append(((name,), f"runs read up to {LEAST_RETENTION.days} days of history; keep that much or more"))
+    if wrong:
+        raise WrongValuesError(*wrong)
+    return retention
+
+
+Retention = Annotated[dict[str, Duration], AfterValidator(_check)]
+
+
+def retention_of(retention: Mapping[str, timedelta], table: Table) -> timedelta | None:
+    """How long a table's rows are kept: its own entry, or its layer's; None is for ever."""
+    if table.name not in _NAMES:
+        return None
+    return retention.get(table.name) or retention.get(table.layer)
+
+
+class Zones(Section):
+    """Availability zones, by the names that brokers have in `broker.rack`.
+
+    Attributes:
+        brokers: Zone of a broker by id, where its `broker.rack` is not its zone or it has none.
+        clients: Zone by pattern of `client.id` or address, such as `checkout-a-*` or `10.1.*`, the first that fits; for
+            clients that do not say their `client.rack` themselves.
+        weights: Part of the producers in each zone, in any unit, for those whose zone nothing says; by default each of the
+            brokers' zones counts alike.
+        price_per_gb: Price of 10^9 bytes from one zone to another, both directions together, in your currency.
+    """
+
+    brokers: dict[int, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    clients: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    price_per_gb: float | None = Field(None, ge=0)
+
+    def find(self, *names: str) -> str:
+        """Zone of a client by its `client.id` and addresses, without a port too; "" where no pattern fits.
+
+        >>> zones = Zones(clients={"app-a*": "a", "10.1.*": "b"})
+        >>> [zones.find("app-a7"), zones.find("x", "10.1.0.3:9404"), zones.find("x")]
+        ['a', 'b', '']
+        """
+        tried = {part for name in names if name for part in (name, name.rpartition(":")[0])}
+        return next(
+            (zone for pattern, zone in self.clients.items() if any(fnmatchcase(name, pattern) for name in tried)), ""
+        )
