@@ -8,6 +8,9 @@ Where most of the excess is neither keys nor their luck the load follows the bro
 records without keys, whichever partitions it leads. Then a plan that moves such topics is predicted by a replay of the window
 with the plan's leaders: one that does not help comes last and says so, and where no replay is to be relied on nothing is
 predicted of it. What to look at on the broker itself stands first where it answers late.
+
+Where most of the excess is how leaders are spread, a plan that moves such topics is replayed, too: other brokers answer their
+producers at other speeds. Without a replay its figure is that of partitions that keep their load, and says so.
 """
 
 from collections import Counter
@@ -90,19 +93,24 @@ def recommend(
     """
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
-    found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in _plans(hot, partitions, brokers)]
+    followed = plan_following(hot, partitions, brokers) if hot.load_follows or _is_replayed(hot) else []
+    found = [
+        ((_COSTS[plan.kind], 0), _of_plan(plan, hot))
+        for plan in _plans(hot, partitions, brokers)
+        if hot.load_follows or plan.kind not in {one.kind for one in followed}
+    ]
     found += [
         ((effect.cost, effect.setting_count), _of_effect(effect, hot))
         for effect in effects
         if hot.broker_id in effect.ratios
     ]
     useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
+    useful += [
+        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
+        for plan in followed
+        for row in [_of_replayed(plan, hot, partitions, brokers)]
+    ]
     if hot.load_follows:
-        useful += [
-            (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
-            for plan in plan_following(hot, partitions, brokers)
-            for row in [_of_replayed(plan, hot, partitions, brokers)]
-        ]
         check = check_broker(
             hot.broker_id,
             hot.window_start_ms,
@@ -130,6 +138,10 @@ def recommend(
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
+def _is_replayed(hot: HotBroker) -> bool:
+    return hot.replayed is not None and not hot.replayed.reason
+
+
 def _helps(row: Recommendation, hot: HotBroker) -> bool:
     """Whether it takes enough of the broker's excess away to be advised; what nobody predicts may."""
     return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
@@ -147,7 +159,10 @@ def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScor
 def plan_following(
     hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
 ) -> list[ReassignmentPlan]:
-    """The plan that would even the load out if it stayed with the partitions; none where it moves those of keys alone."""
+    """The plan to replay: the one that would even the load out if it stayed with the partitions.
+
+    None where it moves only topics that are placed by keys.
+    """
     plans = _plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers)
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
@@ -187,9 +202,11 @@ def _of_replayed(
         is_replayed=True,
         broker_ratios={broker_id: median for broker_id, (_, median, _) in ratios.items()},
     )
-    said = f"The window was replayed with these leaders, because the load follows the broker: the highest broker would be at {format_ratio(peak)}."
+    why = "the load follows the broker" if hot.load_follows else "producers without keys choose among all partitions"
+    said = f"The window was replayed with these leaders, because {why}: the highest broker would be at {format_ratio(peak)}."
     if not _helps(found, hot):
-        said = f"It does not help: replayed with these leaders the load follows broker {hot.broker_id}, which stays at {format_ratio(ratio)}."
+        follows = "the load follows broker" if hot.load_follows else "most of the load comes back to broker"
+        said = f"It does not help: replayed with these leaders {follows} {hot.broker_id}, which stays at {format_ratio(ratio)}."
     return replace(found, text=f"{text} {said}")
 
 

@@ -52,8 +52,8 @@ def run(
 ) -> JobReport:
     """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
 
-    `replay_of`: how a window is replayed with other leaders; without it nothing is predicted of a plan where load follows the
-    broker.
+    `replay_of`: how a window is replayed with the leaders of a plan; without it nothing is predicted of a plan where load
+    follows the broker.
     """
     if not windows:
         return JobReport()
@@ -138,11 +138,11 @@ def _replay_plans(
     partitions: Sequence[PlacedPartition],
     brokers: Sequence[PlacementBroker],
 ) -> list[HotBroker]:
-    """Replays the plan for the brokers that load follows, one a window: that of the broker furthest above its share."""
+    """Replays the plan that moves topics without keys, one a window: that of the broker furthest above its share."""
     replayed: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
     results: dict[int, LeaderReplay] = {}
     for broker in sorted(hot, key=lambda one: -one.share_ratio):
-        for plan in plan_following(broker, partitions, brokers) if broker.load_follows else ():
+        for plan in plan_following(broker, partitions, brokers):
             leaders = list_new_leaders(partitions, move_partitions(partitions, plan.moves), broker.keyed)
             key = frozenset(leaders.items())
             if not replayed:

@@ -175,6 +175,28 @@ def test_where_the_load_follows_a_plan_is_what_the_replay_with_its_leaders_says(
     assert (plan.is_enough, plan.is_replayed) == (replayed is FOLLOWED, ends is not None)
 
 
+@pytest.mark.parametrize(
+    ("replayed", "share", "is_first"),
+    [
+        (FOLLOWED, 0.34, True),
+        (STAYS, 0.54, False),
+        (LeaderReplay({}, "the replay of orders is not there"), 1 / 3, True),
+        (None, 1 / 3, True),
+    ],
+)
+def test_where_leaders_are_the_cause_a_plan_of_topics_without_keys_is_replayed_too(replayed, share, is_first):
+    """Carried out, such a plan had left its broker 6 to 8 points above what partitions that keep their load promised."""
+    easier = effect("linger", 1, dict.fromkeys(range(3), (1.1, 1.2, 1.3)))
+    found = recommend(replace(HOT, share_ratio=3.0, replayed=replayed), LEADERS, BROKERS, [easier])
+    assert (found[0].action == "move_leaders") is is_first
+    plan = next(row for row in found if row.action == "move_leaders")
+    assert plan.predicted_ratio == pytest.approx(3 * share)
+    is_known = replayed is not None and not replayed.reason
+    assert plan.is_replayed is is_known
+    assert ("The figure has no range" in plan.text) is not is_known
+    assert ("It does not help" in plan.text) is False
+
+
 def test_topics_that_were_not_replayed_stay_on_their_partitions_in_a_plan_that_was():
     keyed = [replace(one, topic="payments", partition=3, load_bytes=60) for one in LEADERS[:1]]
     ratios = predict_following(
