@@ -4,14 +4,16 @@ Importing this takes Great Expectations' three seconds; `expectations.gate` does
 ephemeral: a context that keeps its suites in their folder writes an id of its own into it.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
-from great_expectations.checkpoint import CheckpointResult, ValidationAction
+from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
+from great_expectations.compatibility.pydantic import PrivateAttr
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.datasource.fluent.pandas_datasource import DataFrameAsset, PandasDatasource
 from great_expectations.exceptions import SuiteParameterError
@@ -20,9 +22,14 @@ from great_expectations.exceptions.exceptions import ValidationActionRegistryRet
 from expectations.rows import MAX_ROWS, ROW, plain_row  # registers our classes: suites name them by type
 from expectations.suite_files import list_suites, read_suite
 from pipeline.errors import ConfigError, GateBrokenError
+from pipeline.model.number_text import format_name
 
+_log = logging.getLogger(__name__)
 Settings = Mapping[str, Any]
 _ROWS = "rows of the windows checked"
+_TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expectations/actions.py"
+_BROKEN_TYPE = "api"
+"""Its requests have a list of dictionaries as their body, which no HTTP library takes."""
 
 
 class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] # untyped
@@ -31,6 +38,31 @@ class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] #
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
         """Validates the rows of its name."""
         return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
+
+
+class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
+    """Runs an action of the configuration; one that fails is told and changes no verdict, nor keeps others from running."""
+
+    type: Literal["run_configured"] = "run_configured"
+    name: str
+    _configured: ValidationAction = PrivateAttr()
+
+    @classmethod
+    def of(cls, configured: ValidationAction) -> "RunConfigured":
+        """Of an action that Great Expectations has read from its settings."""
+        action = cls(name=configured.name)
+        action._configured = configured
+        return action
+
+    def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
+        """Runs it."""
+        self._configured._data_context = self._data_context  # noqa: SLF001 - as a Checkpoint does
+        try:
+            return dict(self._configured.run(checkpoint_result, action_context) or {})
+        except Exception as error:  # noqa: BLE001 - of anybody's code
+            cause = format_name(f"{type(error).__name__}: {error}", 300)
+            _log.warning("action %s of checkpoint_actions failed, the verdict stands: %s", self.name, cause)
+            return {}
 
 
 @cache
@@ -70,23 +102,29 @@ def run_checkpoint(
     gate: str,
     rows: Mapping[str, pa.Table],
     parameters: Mapping[str, Any],
-    actions: Sequence[ValidationAction | Settings] = (),
+    actions: Sequence[ValidationAction] = (),
+    configured: Sequence[Settings] = (),
 ) -> CheckpointResult:
     """Runs a gate's Checkpoint: a ValidationDefinition for each suite, then the actions.
 
     `rows`: by suite.
     `parameters`: values of the suites' `$PARAMETER`s.
-    `actions`: Great Expectations' own, or as its documents have them: `type`, `name` and what that type takes.
+    `actions`: ours.
+    `configured`: further ones as Great Expectations' documents have them: `type`, `name` and what that type takes.
 
     Raises:
         GateBrokenError: if a `$PARAMETER` of a suite has no value.
         ConfigError: if no action has that type or those settings.
     """
+    if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
+        raise ConfigError(
+            f"`checkpoint_actions`: Great Expectations {gx.__version__} cannot send by `api`; known: {_TYPES}"
+        )
     try:
         checkpoint = gx.Checkpoint(
             name=gate,
             validation_definitions=[_validation_definition(name) for name in rows],
-            actions=list(actions),
+            actions=[*actions, *configured],
             result_format={
                 "result_format": "SUMMARY",
                 "partial_unexpected_count": MAX_ROWS,
@@ -94,7 +132,8 @@ def run_checkpoint(
             },
         )
     except (ValidationActionRegistryRetrievalError, ValueError) as error:
-        raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error}") from error
+        raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error} Known types: {_TYPES}") from error
+    checkpoint.actions = [*actions, *map(RunConfigured.of, checkpoint.actions[len(actions) :])]
     _drop_stored(gate)
     try:
         return checkpoint.run(

@@ -55,14 +55,14 @@ def run_gate(
 
     Raises:
         GateBrokenError: if a check raised: nothing is known about the data then.
-        ConfigError: if an action of the configuration is none of Great Expectations'.
+        ConfigError: if an action of the configuration has no known type or other settings than that has.
     """
     from expectations.actions import WriteDataDocs  # takes three seconds
     from expectations.checkpoints import run_checkpoint
 
     rows = fetch_rows(spark, run, batches)
     docs = WriteDataDocs.of(run, rows)
-    result = run_checkpoint(name, rows, parameters or {}, [docs, *actions, *run.config.checkpoint_actions])
+    result = run_checkpoint(name, rows, parameters or {}, [docs, *actions], run.config.checkpoint_actions)
     return make_reports(result, rows)
 
 

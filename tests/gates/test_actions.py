@@ -7,8 +7,10 @@ import dataclasses
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Literal
 
 import pytest
+from great_expectations.checkpoint import ValidationAction
 
 from expectations.health_gate import check_health
 from pipeline.config.rules import Gate
@@ -80,4 +82,37 @@ def test_a_configured_action_is_done_after_ours(tmp_path, web, windows, count):
 def test_an_action_that_great_expectations_has_not_is_named(tmp_path):
     run = with_actions(gate_run(tmp_path), {"type": "carrier_pigeon", "name": "tell us"})
     with pytest.raises(ConfigError, match=r"checkpoint_actions.*carrier_pigeon"):
+        check_health(run, ())
+
+
+class Note(ValidationAction):
+    """An action of somebody's own, which finds nobody there."""
+
+    type: Literal["note"] = "note"
+    fails: bool = False
+
+    def run(self, checkpoint_result, action_context=None):
+        if self.fails:
+            raise ValueError("too many values to unpack")
+        NOTES.append(checkpoint_result.success)
+
+
+NOTES = []
+
+
+def test_an_action_that_fails_changes_no_verdict_and_stops_no_other(tmp_path, caplog):
+    NOTES.clear()
+    actions = ({"type": "note", "name": "broken", "fails": True}, {"type": "note", "name": "sound"})
+    report = check_health(with_actions(gate_run(tmp_path), *actions), judge([HOT] * 3))
+    assert not report.success
+    assert NOTES == [False]
+    (told,) = [message for message in caplog.messages if "checkpoint_actions" in message]
+    assert (
+        told == "action broken of checkpoint_actions failed, the verdict stands: ValueError: too many values to unpack"
+    )
+
+
+def test_the_type_that_great_expectations_cannot_send_by_is_refused(tmp_path):
+    run = with_actions(gate_run(tmp_path), {"type": "api", "name": "tell us", "url": "http://127.0.0.1:1/"})
+    with pytest.raises(ConfigError, match=r"cannot send by `api`; known: slack, email"):
         check_health(run, ())
