@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, score_health
+from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.runs import plan_runs
 from tests.config_files import write_configuration
@@ -72,10 +72,9 @@ class Traffic:
 class Runs:
     """Runs of the pipeline over one configuration, by Spark or without, and what they left."""
 
-    def __init__(self, engine, folder, source, **settings):
-        lab = {"sources": [source], "topics": list(TOPICS), "freshness": "P1D", **settings}
+    def __init__(self, engine, folder, source):
+        lab = {"sources": [source], "topics": list(TOPICS), "freshness": "P1D"}
         off = {"keys": {"mode": "off"}, "replay": {"arrivals": False}}
-        self._tells = bool(settings)  # these alone open incidents
         self._engine, self._path = engine, write_configuration(folder, {"lab": lab}, window="PT1M", **off)
         self.warehouse = load_config(self._path).warehouse
         self.verdicts = {}
@@ -87,10 +86,7 @@ class Runs:
         gates.check_ingested(self._engine, run)
         score_health.run(self._engine, run, run.windows)
         measure_rules.run(run, run.windows)
-        verdicts = judge_health.run(run, run.windows)
-        if self._tells:
-            raise_incidents.run(run, verdicts)
-        for verdict in verdicts:
+        for verdict in judge_health.run(run, run.windows):
             minute = (verdict.window_start_ms - start_ms) // MINUTE_MS
             self.verdicts[minute, verdict.rule, verdict.subject] = verdict
 
@@ -111,18 +107,6 @@ class Runs:
             )
             for row in stored(self.warehouse, "gold.broker_share")
         }
-
-    def incidents(self, rule, start_ms):
-        """Ids of a rule's incidents, with their states, and the minutes since when and in which they changed."""
-        changes = sorted(
-            (row["window_start"], row["incident_id"], row["state"], row["since"])
-            for row in stored(self.warehouse, "gold.incidents")
-            if row["rule"] == rule
-        )
-        return [
-            (name, state, *((milliseconds_of(at) - start_ms) // MINUTE_MS for at in (since, changed)))
-            for changed, name, state, since in changes
-        ]
 
     def reasons(self, rule):
         """What a rule found beyond its limit, by minute and subject."""
@@ -229,22 +213,8 @@ def happened(spark, tmp_path_factory):
         disks = [str(broker.log_directory) for broker in cluster.brokers]
         on_disk = Runs(spark, folder / "on-disk", {"kind": "log_directories", "paths": disks})
         on_disk.run(start_ms, everything, now_ms=now_minute() + MINUTE_MS)
-        told = catch_up(spark, folder / "caught-up", {"kind": "log_directories", "paths": disks}, start_ms)
-        yield (
-            start_ms,
-            count_truth(cluster, traffic, leaders_by_epoch(cluster)),
-            {"prompt": prompt, "delayed": delayed, "late": late, "disks": on_disk, "told": told},
-        )
-
-
-def catch_up(spark, folder, source, start_ms):
-    """Incidents of `broker_away` after each run of windows that do not come in order."""
-    runs = Runs(spark, folder, source, rules={"broker_away": {"severity": "critical"}})
-    told = []
-    for minutes in ([AWAY, RETURNED], [KILLED], [ALIVE], [WELL]):  # the first look, what came late, what came next
-        runs.run(start_ms, minutes, now_ms=now_minute() + MINUTE_MS)
-        told.append(runs.incidents("broker_away", start_ms))
-    return told
+        truth = count_truth(cluster, traffic, leaders_by_epoch(cluster))
+        yield start_ms, truth, {"prompt": prompt, "delayed": delayed, "late": late, "disks": on_disk}
 
 
 def now_minute():
@@ -382,14 +352,3 @@ def test_a_fair_share_is_that_of_the_capacity_that_stood(happened):
     assert fair[AWAY] == {0: 0.5, 1: 0.5, DEAD: 0.0}
     assert 0.15 < fair[KILLED][DEAD] < 0.3
     assert all(fair[minute][DEAD] == pytest.approx(1 / 3) for minute in (ALIVE, WELL))
-
-
-def test_windows_that_come_late_move_the_start_of_an_incident_and_leave_its_id(happened):
-    """First the broker was found away; then the window it was killed in came late, one before it, and one in which it was back."""
-    _, _, runs = happened
-    first, killed, alive, well = runs["told"]
-    ((name, state, since, _), *_) = first
-    assert (state, since) == ("new", AWAY)
-    assert {one[0] for told in (first, killed, alive, well) for one in told} == {name}
-    assert {one[2] for told in (killed, alive, well) for one in told} == {KILLED}
-    assert [one[1] for one in well][-1] == "resolved"
