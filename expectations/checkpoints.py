@@ -41,7 +41,7 @@ class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] #
 
 
 class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
-    """Runs an action of the configuration; one that fails is told and changes no verdict, nor keeps others from running."""
+    """Runs a configured action. If it fails, the log says so: the verdict stands, and the other actions run."""
 
     type: Literal["run_configured"] = "run_configured"
     name: str

@@ -93,12 +93,13 @@ def recommend(
     """
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
-    followed = plan_following(hot, partitions, brokers) if hot.load_follows or _is_replayed(hot) else []
-    found = [
-        ((_COSTS[plan.kind], 0), _of_plan(plan, hot))
-        for plan in _plans(hot, partitions, brokers)
-        if hot.load_follows or plan.kind not in {one.kind for one in followed}
-    ]
+    plans, followed = _plans(hot, partitions, brokers), []
+    if hot.load_follows:
+        followed = plan_following(hot, partitions, brokers)
+    elif hot.replayed is not None and not hot.replayed.reason:
+        followed = _list_to_replay(plans, hot)
+        plans = plans[: len(plans) - len(followed)]
+    found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in plans]
     found += [
         ((effect.cost, effect.setting_count), _of_effect(effect, hot))
         for effect in effects
@@ -138,10 +139,6 @@ def recommend(
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
-def _is_replayed(hot: HotBroker) -> bool:
-    return hot.replayed is not None and not hot.replayed.reason
-
-
 def _helps(row: Recommendation, hot: HotBroker) -> bool:
     """Whether it takes enough of the broker's excess away to be advised; what nobody predicts may."""
     return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
@@ -163,7 +160,11 @@ def plan_following(
 
     None where it moves only topics that are placed by keys.
     """
-    plans = _plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers)
+    return _list_to_replay(_plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers), hot)
+
+
+def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[ReassignmentPlan]:
+    """The last plan, if it moves a topic that is not placed by keys."""
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 

@@ -50,7 +50,7 @@ class Matcher:
 
 @lru_cache(maxsize=2 * _MOST_EXPRESSIONS)
 def _matches(expression: str, label: str) -> bool | None:
-    """Whether an anchored expression of RE2 matches; None where it is none."""
+    """Whether an RE2 expression matches the whole label; None if RE2 cannot read the expression."""
     try:
         found: bool = pc.match_substring_regex(pa.scalar(label), f"^(?:{expression})$").as_py()
     except (pa.ArrowInvalid, UnicodeError):

@@ -13,7 +13,7 @@ from pipeline.codec.log.regular_files import read_small
 from pipeline.config.storage import NO_STORAGE, RemoteFolder, Storage, is_remote
 from pipeline.durable_files import replace_file
 from pipeline.errors import InputError, StorageError
-from pipeline.sources.files.directory_walk import is_below, walk_files
+from pipeline.sources.files.directory_walk import is_below, is_file, is_folder, is_there, walk_files
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -53,7 +53,7 @@ class StoredFolder:
 
     def _read_local(self, name: str, most_bytes: int) -> bytes:
         path = Path(self._path(name))
-        if os.path.exists(path) and self.leads_out(name):  # noqa: PTH110 - Path's own raises for some links
+        if is_there(path) and self.leads_out(name):
             raise InputError("a link that leads out of its folder", path=path)
         try:
             return read_small(path, most_bytes)
@@ -102,7 +102,7 @@ class StoredFolder:
             return
         for path in walk_files(Path(self._path(name)), []):
             relative = os.path.relpath(path, self.location)
-            if os.path.isfile(path) and not self.leads_out(relative):  # noqa: PTH113 - Path's own raises for some links
+            if is_file(path) and not self.leads_out(relative):
                 status = path.stat()
                 yield relative, status.st_mtime_ns // 1_000_000, status.st_size
 
@@ -111,7 +111,7 @@ class StoredFolder:
         try:
             if not is_remote(self.location):
                 with os.scandir(self.location) as entries:
-                    return sorted(entry.name for entry in entries if os.path.isdir(entry.path))  # noqa: PTH112
+                    return sorted(entry.name for entry in entries if is_folder(Path(entry.path)))
             from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
             infos = self._system.get_file_info(fs.FileSelector(self._path(""), allow_not_found=True))

@@ -167,18 +167,33 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
     `problems` takes paths that lead to no file, and in folders odd names and links that lead out.
     """
     for root in paths:
-        if os.path.isdir(root):  # noqa: PTH112 - Path's own asks raise where a link's target cannot be looked at
+        if is_folder(root):
             walked = walk_files(root, problems)
             matched = {path for path in walked if any(fnmatchcase(path.name, pattern) for pattern in patterns)}
             matched = set(refuse_odd_paths(root, matched, problems))
         else:
-            beside = root.parent.iterdir() if os.path.isdir(root.parent) else ()  # noqa: PTH112
+            beside = root.parent.iterdir() if is_folder(root.parent) else ()
             named = {path for path in beside if fnmatchcase(path.name, root.name) and path.name.isprintable()}
-            matched = {root} if os.path.exists(root) else named  # noqa: PTH110
-        files = sorted(path for path in matched if os.path.isfile(path))  # noqa: PTH113
+            matched = {root} if is_there(root) else named
+        files = sorted(path for path in matched if is_file(path))
         if not files:
             problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
         yield from files
+
+
+def is_there(path: Path) -> bool:
+    """As `Path.exists`, which raises for a link whose target cannot be looked at: too long a name, a closed folder."""
+    return os.path.exists(path)  # noqa: PTH110 - it swallows every OSError
+
+
+def is_file(path: Path) -> bool:
+    """As `Path.is_file`, and false where that raises."""
+    return os.path.isfile(path)  # noqa: PTH113 - it swallows every OSError
+
+
+def is_folder(path: Path) -> bool:
+    """As `Path.is_dir`, and false where that raises."""
+    return os.path.isdir(path)  # noqa: PTH112 - it swallows every OSError
 
 
 def walk_files(root: Path, problems: list[Problem], *, most_levels: int = sys.maxsize) -> Iterator[Path]:

@@ -6,7 +6,6 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
-from pipeline.sources.files.directory_walk import list_files, refuse_odd_paths, split_instant, walk_files
+from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, problem_batch, sample_batch
 from pipeline.sources.records.pieces import Kind, Piece
 
@@ -56,7 +55,7 @@ def discover_pages(
     root: Path, source: str, kind: type[PageReader]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
-    if not os.path.isdir(root):  # noqa: PTH112 - Path's own raises where a link's target cannot be looked at
+    if not is_folder(root):
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages: list[MetricPage] = []
     problems: list[Problem] = []
@@ -72,7 +71,7 @@ def discover_pages(
 def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
     """Pages in the folders of a root, and in those that links in it lead to."""
     for path in walk_files(root, problems, most_levels=1):
-        within = walk_files(path, problems, most_levels=0) if os.path.isdir(path) else (path,)  # noqa: PTH112
+        within = walk_files(path, problems, most_levels=0) if is_folder(path) else (path,)
         yield from (page for page in within if page.suffix == ".prom" and page.parent != root)
 
 
