@@ -44,6 +44,7 @@ class Caveat(Enum):
     TIMES_OF_APPEND = "LogAppendTime: when records were sent within a batch is not known"
     JAVA_ALIKE = "records with keys alone do not distinguish one Java partitioner from another; their places are known"
     CLIENTS_ALIKE = "a log does not name its client: {clients} place such records alike"
+    OTHER_VERSION = "the client tells that it is {told}, which has no {strategy}: the batches are believed"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
     SETTING_UNKNOWN = "{name} is not known, the data leave it open: {value} is taken"
     # The brokers

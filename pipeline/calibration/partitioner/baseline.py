@@ -56,6 +56,7 @@ class Baseline:
     source: Origin  # `CONFIGURED`, `INFERRED` or `NONE`
     reason: str
     assumptions: tuple[Statement, ...] = ()  # what the data leave open or contradict
+    is_told: bool = False  # its client tells the version
 
     @property
     def config(self) -> dict[str, str]:
@@ -321,7 +322,7 @@ def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baselin
     changed = replace(linger, value=str(waited_ms))
     settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
     switches_by_bytes = baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES
-    if switches_by_bytes and waited_ms == NEW_DEFAULT_MS:
+    if switches_by_bytes and waited_ms == NEW_DEFAULT_MS and not baseline.is_told:
         settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
     else:  # no client has such a default: it was set
         changed = replace(changed, source=Origin.INFERRED)

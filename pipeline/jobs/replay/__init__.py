@@ -15,6 +15,7 @@ from pipeline.jobs.replay.compare import compare_candidates, pack_topics
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
+from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.metrics import fit_sessions
 from pipeline.replay.sessions import find_sessions, refine_sessions
@@ -72,6 +73,7 @@ def run(
     describe_work(f"{run.subject}: find producer sessions")
     sessions = find_sessions(spark, recording, families, **reading)
     metrics = fit_sessions(recording, sessions)
+    sessions = name_versions(recording, sessions, metrics)
     sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
     sessions = name_zones(recording, sessions, metrics)
     groups = make_groups(recording, sessions, metrics, families)

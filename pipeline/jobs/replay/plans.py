@@ -15,6 +15,7 @@ from pipeline.jobs.replay.compare import load_traffic
 from pipeline.jobs.replay.load import Readers, load_recording, make_readers
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.metrics import SessionMetrics, fit_sessions
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
@@ -130,6 +131,7 @@ class WindowReplay:
         }
         sessions = find_sessions(self._spark, recording, families, **reading)
         metrics = fit_sessions(recording, sessions)
+        sessions = name_versions(recording, sessions, metrics)
         refined, sharpened = refine_sessions(self._spark, recording, sessions, metrics, **reading)
         return _Calibrated(recording, readers, name_zones(recording, refined, sharpened), sharpened, families)
 
