@@ -85,8 +85,14 @@ def name_cause(evidence: BrokerShareEvidence) -> str:
     if evidence.causes is None:
         return ""
     meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
-    topic = f", most in topic {format_name(evidence.topics[0], NAME_LENGTH)}" if evidence.topics else ""
-    return f"{_IN_SHORT[meaning]}{topic}"
+    topic = _find_topic(evidence, meaning)
+    return f"{_IN_SHORT[meaning]}" + (f", most in topic {format_name(topic, NAME_LENGTH)}" if topic else "")
+
+
+def _find_topic(evidence: BrokerShareEvidence, meaning: Cause) -> str:
+    """The topic with most of the excess; where that is for rack-aware producers, of the topics that they send to."""
+    aware = [topic for topic in evidence.topics if evidence.partitioners.get(topic) == RACK_AWARE]
+    return next(iter((aware if meaning is Cause.RACK_AWARE else ()) or evidence.topics), "")
 
 
 def advise_cause(evidence: BrokerShareEvidence) -> str:
@@ -104,7 +110,7 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
     largest, meaning = _largest(evidence.causes, evidence)
     of_that = "what is " if meaning in _NAMES else ""
     part = f", of that {of_that}{_NAMES.get(meaning, meaning)}" if meaning != largest else ""
-    topic = evidence.topics[0] if evidence.topics else ""
+    topic = _find_topic(evidence, meaning)
     is_placing = meaning in _PLACING and topic in evidence.partitioners
     return (
         f"Most of it is {largest}{part}: {_MEANINGS[meaning]}.",

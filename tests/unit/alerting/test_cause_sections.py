@@ -46,6 +46,8 @@ def test_rack_aware_producers_are_the_cause_where_no_key_is():
             "Most of it is partition skew, of that rack-aware producers: its topic's producers keep to leaders" in said
         )
         assert partitioner.startswith("The producers of orders use the rack-aware partitioner of Kafka clients 4.4")
+    crowded = replace(aware, causes=replace(batching, rack_aware_term=0.16), topics=("payments", "orders"))
+    assert name_cause(crowded).endswith("most in topic orders")  # nobody sends payments by racks
     assert name_cause(replace(aware, causes=SPLIT)).startswith("its partitions hold heavy keys")
     plain = replace(aware, causes=batching, partitioners={"orders": "java-builtin"})
     assert name_cause(plain) == "producers send more to its partitions, whatever the keys, most in topic orders"
