@@ -13,6 +13,7 @@ Where most of the excess is how leaders are spread, a plan that moves such topic
 producers at other speeds. Without a replay its figure is that of partitions that keep their load, and says so.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from pipeline.model.recommendation import Recommendation
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
+_NINE_OF_TEN = 1.645  # standard deviations to either side
 _WORTH = 0.1
 """Part of a broker's excess that an action has to take away to be advised."""
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
@@ -73,6 +75,8 @@ class HotBroker:
     # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
     healed: Mapping[int, Ends] = field(default_factory=dict)
     max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
+    fair_share: float = 0.0
+    unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
     # the window under the leaders of `plan_following`; None where nobody replayed it
     replayed: LeaderReplay | None = None
 
@@ -135,7 +139,7 @@ def recommend(
     for _, (cost, _), row in useful:
         alike[cost, row.topic] += 1
         if alike[cost, row.topic] <= MOST_ALIKE:
-            kept.append(_with_score(row, scores.get(row.action, PromiseScore())))
+            kept.append(_with_score(_with_chance(row, hot), scores.get(row.action, PromiseScore())))
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
@@ -211,6 +215,16 @@ def _of_replayed(
     return replace(found, text=f"{text} {said}")
 
 
+def _with_chance(row: Recommendation, hot: HotBroker) -> Recommendation:
+    """A figure that nothing drew gets the range of chance: nine times of ten two windows of so many batches differ by less."""
+    ratio = row.predicted_ratio
+    if ratio is None or row.predicted_ratio_high != row.predicted_ratio_low or not hot.unit_count or not hot.fair_share:
+        return row
+    share = min(1.0, ratio * hot.fair_share)
+    width = _NINE_OF_TEN * math.sqrt(2 * share * (1 - share) / hot.unit_count) / hot.fair_share
+    return replace(row, predicted_ratio_low=max(0.0, ratio - width), predicted_ratio_high=ratio + width)
+
+
 def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
     if not score.is_bad or row.predicted_ratio is None:
         return row
@@ -245,10 +259,9 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
     }[plan.kind]
     stays = (
-        "The figure has no range: keys keep the load of these partitions on them, as it was in this window."
+        "Keys keep the load of these partitions on them, as it was in this window."
         if all(move.topic in hot.keyed for move in plan.moves)
-        else "The figure has no range: it holds as far as producers of records without keys spread them as they did in "
-        "this window."
+        else "It holds as far as producers of records without keys spread them as they did in this window."
     )
     is_election = plan.kind == "elect_preferred"
     moves = plan.moves

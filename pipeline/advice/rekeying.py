@@ -62,7 +62,7 @@ def _effect(topic: Mapping[str, Any], ratios: Mapping[int, float]) -> CandidateE
         caveat=(
             f"With the present keys no hash and no rebalance brings its fullest partition below "
             f"{format_ratio(topic['best_peak_to_mean'])} the mean: one key holds {format_percent(topic['top_key_ratio'])}. "
-            "Records are then in order by the new key only. The figure has no range: it holds if the new keys spread evenly."
+            "Records are then in order by the new key only. The figure holds if the new keys spread evenly."
         ),
         ratios={broker_id: (ratio, ratio, ratio) for broker_id, ratio in ratios.items()},
     )

@@ -118,6 +118,8 @@ def _recommend(
             answers=answers.get(row["broker_id"]),
             healed=healed,
             max_moved_bytes=run.cluster.max_moved_bytes,
+            fair_share=row["expected_share"],
+            unit_count=row["effective_unit_count"],
         )
         for row in hot
     ]
