@@ -1,4 +1,4 @@
-"""Runs `health` and `ingest`, then asks every route of Airflow's application as a Viewer, and the pages of reports as several users.
+"""Runs `health` and `ingest`, then asks every route of Airflow's application as a Viewer and without login, and the pages of reports as several users.
 
 The variable `PLANTED` holds secrets as a JSON list: of a connection, of a variable, and others to look for.
 """
@@ -66,6 +66,11 @@ def ask(bag, window, hostile, note):
 
         routes = sorted(set(list_routes(app)))
         before = dump()
+        unsigned = {
+            f"{verb} {path}": client.request(verb, fill(path), json=bodies.get(path, {}), follow_redirects=False)
+            for verb, path in routes
+            if verb in {"GET", *WRITING}
+        }
         written = {
             f"{verb} {path}": request(verb, fill(path), bodies.get(path, {}))
             for verb, path in routes
@@ -81,6 +86,10 @@ def ask(bag, window, hostile, note):
         return {
             "written": {name: answer.status_code for name, answer in written.items()},
             "changed": changed,
+            "unsigned": {name: answer.status_code for name, answer in unsigned.items()},
+            "unsigned_leaks": sorted(
+                name for name, answer in unsigned.items() if any(one in answer.text for one in secrets)
+            ),
             "as_user": request("POST", f"/api/v2/dags/{PREFIX}health/dagRuns", {}, role="user").status_code,
             "as_task": [request("GET", f"/execution/{fill(path)}").status_code for path in EXECUTION],
             "read": {path: answer.status_code for path, answer in read.items()},

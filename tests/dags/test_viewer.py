@@ -16,6 +16,16 @@ HARMLESS = {
     "POST /ui/auth/token": 200,
 }
 """Routes that change nothing of others."""
+DOCUMENTED = ("docs", "docs/oauth2-redirect", "redoc")
+OPEN = {
+    **{f"GET /api/v2/{path}": 200 for path in ("monitor/health", "version")},
+    **{f"GET /api/v2/auth/{path}": 307 for path in ("login", "logout")},  # to the page that signs in
+    **{f"GET {app}/{path}": 200 for app in ("", "/auth", "/execution") for path in DOCUMENTED},
+    **{f"GET {path}": 200 for path in ("/openapi.json", "/auth/openapi.json", "/execution/changelog")},
+    **{f"GET {app}/{{rest_of_path:path}}": 200 for app in ("", "/auth")},  # the pages' own files
+    **{f"POST /auth/{path}": 422 for path in ("token", "token/cli")},  # they ask for name and password
+}
+"""Routes of Airflow that answer whoever asks: health, version, what its interfaces are, the page that signs in."""
 
 
 def test_a_viewer_triggers_clears_and_changes_nothing(asked):
@@ -25,6 +35,14 @@ def test_a_viewer_triggers_clears_and_changes_nothing(asked):
     assert found["changed"] == []
     assert found["as_user"] == 422  # who may trigger is only told that the request lacks something
     assert set(found["as_task"]) == {403}
+
+
+def test_who_is_not_signed_in_sees_health_version_and_the_login_page_alone(asked):
+    found, _ = asked
+    open_routes = {name: status for name, status in found["unsigned"].items() if status not in (401, 403, 404, 405)}
+    assert open_routes == OPEN
+    assert len(found["unsigned"]) > 120
+    assert found["unsigned_leaks"] == []
 
 
 def test_a_viewer_reads_runs_and_finds_no_secret(asked):
