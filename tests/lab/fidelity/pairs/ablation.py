@@ -38,6 +38,7 @@ def ablate(words: Sequence[str]) -> int:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of each replay")
     parser.add_argument("--also-off", choices=names, default=NOTHING, metavar="PIECE", help="off in all states")
+    parser.add_argument("--scrapes", type=int, default=0, metavar="SECONDS", help="read scrapes so far apart only")
     parser.add_argument("--folder", type=Path, default=KEPT, help="where what is judged is kept")
     parser.add_argument("--told", action="store_true", help="only print what was judged before")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this paper")
@@ -45,8 +46,9 @@ def ablate(words: Sequence[str]) -> int:
     pieces = [piece for piece in PIECES if piece.name in arguments.pieces]
     also_off = next(piece for piece in PIECES if piece.name == arguments.also_off)
     kept = arguments.folder / f"without-{also_off.name}" if also_off.name != NOTHING else arguments.folder
+    kept = kept / f"scrapes-{arguments.scrapes}-s" if arguments.scrapes else kept
     if not arguments.told:
-        judge_pieces(pieces, arguments.only, kept, arguments.seeds, also_off)
+        judge_pieces(pieces, arguments.only, kept, arguments.seeds, also_off, scrape_s=arguments.scrapes)
     text = format_pieces({piece.name: read_judged(kept, piece) for piece in pieces})
     print(text)
     if arguments.write:
@@ -54,7 +56,9 @@ def ablate(words: Sequence[str]) -> int:
     return 0
 
 
-def judge_pieces(pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds: int, also_off: Piece) -> None:
+def judge_pieces(
+    pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds: int, also_off: Piece, *, scrape_s: float
+) -> None:
     """Judges recordings, all or those whose names hold one of some texts, without each piece, as far as that is not kept yet."""
 
     def list_open(name: str) -> list[tuple[Piece, Path]]:
@@ -64,7 +68,7 @@ def judge_pieces(pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds
     def is_wanted(name: str) -> bool:
         return bool(list_open(name)) and (not only or any(each in name for each in only))
 
-    for ingested in ingest_pairs(seeds, is_wanted):
+    for ingested in ingest_pairs(seeds, is_wanted, scrape_s=scrape_s):
         for piece, file in list_open(ingested.name):
             started_s = time.process_time()
             with also_off.switched_off(), piece.switched_off():

@@ -21,6 +21,7 @@ from pipeline.replay import client_matching, metrics, sessions, topics
 from pipeline.replay.simulated import arrivals, scenario
 from pipeline.replay.simulated.topics import ModelError
 from pipeline.simulator.clients.client import Compression
+from tests.lab.fidelity.pairs import one_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -254,6 +255,17 @@ PIECES = (
         "ranges that hold what the model was off by",
         ((topics, "CURRENT_ERROR", _EXACT), (topics, "OTHER_ERROR", _EXACT)),
         (ModelError,),
+    ),
+    Piece(
+        "one-method",
+        "trials, in place of which draws are weighed by what they reproduce",
+        (
+            (sessions, "sharpen_services", one_method.infer_services),
+            (sessions, "choose_variant", one_method.take_baseline),
+            (sessions, "can_refine", one_method.can_infer),
+            (scenario.GroupScenario, "_make_broker", one_method.make_drawn),
+        ),
+        _REFINEMENT,
     ),
 )
 """All, the comparison first."""
