@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
+from pipeline.calibration.partitioner.baseline import UNSEEN_VARIANT
 from pipeline.calibration.partitioner.settings import USUAL_LINGERS_MS
 from pipeline.calibration.service.batch_fit import ADAPTIVE, UNIFORM
 from pipeline.calibration.service.model import Parameter, ServiceModel, make_broker
@@ -110,11 +111,11 @@ def infer_services(
 
 
 def list_lingers(baseline: Baseline) -> list[str]:
-    """Values of `linger.ms` that the log leaves open: the one taken, and usual ones within its bounds."""
+    """Values of `linger.ms` that are drawn: the one taken, and usual ones within its bounds where it is not known."""
     linger = baseline.settings.get("linger.ms")
     if linger is None:
         return [""]
-    if baseline.client != JAVA or baseline.source is not Origin.INFERRED:
+    if baseline.client != JAVA or linger.source is not Origin.UNKNOWN:
         return [linger.value]
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
     return sorted({linger.value, *(f"{each}" for each in USUAL_LINGERS_MS if low <= each < min(high, 101))})
@@ -170,23 +171,23 @@ def measure_latencies(
 
 
 def settle(baseline: Baseline, near: Sequence[Draw]) -> Baseline:
-    """The strategy and `linger.ms` of most of the nearest draws; known where they agree."""
-    for name in ("strategy", "linger"):
-        values = [getattr(draw, name) for draw in near]
-        best = max(set(values), key=lambda value: (values.count(value), value))
-        part = values.count(best) / len(values)
-        if name == "strategy" and best:
-            baseline = replace(baseline, strategy=best, confidence=part)
-        elif (best and baseline.settings["linger.ms"].value != best) or part < AGREED:
-            baseline = _with_linger(baseline, best, Origin.INFERRED if part >= AGREED else Origin.UNKNOWN)
-    return baseline
+    """The partitioner's default unless the nearest draws agree on its variant, and the `linger.ms` that they agree on."""
+    uniform = sum(draw.strategy == UNIFORM for draw in near) / len(near)
+    if baseline.strategy == ADAPTIVE and baseline.source is Origin.INFERRED:
+        chosen, part = (UNIFORM, uniform) if uniform >= AGREED else (ADAPTIVE, 1 - uniform)
+        baseline = replace(baseline, strategy=chosen, confidence=min(1.0, baseline.confidence / UNSEEN_VARIANT) * part)
+    values = [draw.linger for draw in near]
+    best = max(sorted(set(values)), key=values.count)
+    return _with_linger(baseline, best) if values.count(best) >= AGREED * len(near) else baseline
 
 
-def _with_linger(baseline: Baseline, value: str, source: Origin = Origin.INFERRED) -> Baseline:
+def _with_linger(baseline: Baseline, value: str) -> Baseline:
     linger = baseline.settings.get("linger.ms")
-    if linger is None or not value or (linger.value == value and source is Origin.INFERRED):
+    if linger is None or linger.value == value:
         return baseline
-    return replace(baseline, settings={**baseline.settings, "linger.ms": replace(linger, value=value, source=source)})
+    return replace(
+        baseline, settings={**baseline.settings, "linger.ms": replace(linger, value=value, source=Origin.INFERRED)}
+    )
 
 
 def _with_levels(model: ServiceModel, levels_ms: Sequence[float], baseline: Baseline) -> DrawnModel:
