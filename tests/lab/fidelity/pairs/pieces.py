@@ -53,6 +53,11 @@ class Piece:
     code: tuple[Any, ...] = ()
 
     @property
+    def is_late(self) -> bool:
+        """It changes what is simulated or said without a trace in what calibration finds."""
+        return any(owner in {scenario, topics, arrivals, model} for owner, *_ in self.stand_ins)
+
+    @property
     def line_count(self) -> int:
         """Lines of its code."""
         return sum(len(inspect.getsourcelines(each)[0]) for each in self.code)
