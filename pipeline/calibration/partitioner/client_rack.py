@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipeline.calibration.partitioner.clients import list_strategies
+from pipeline.calibration.partitioner.settings import DEFAULT_BATCH_BYTES
+from pipeline.calibration.partitioner.switch_rules import NO_CHANCE
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
-
-_MOST_CHANCE = 1e-6  # that a partitioner which knows no racks keeps to one
-_LEAST_BATCH_BYTES = 16_384  # of `batch.size`, where batches are smaller than that
 
 
 def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Mapping[int, str]) -> str:
@@ -32,9 +31,9 @@ def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Ma
     in_order = batches.partition[np.argsort(batches.base_ms, kind="stable")]
     draws = int((np.diff(in_order[np.isin(in_order, used)]) != 0).sum())
     if led[rack] == 1:
-        run_bytes = 2 * max(_LEAST_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
+        run_bytes = 2 * max(DEFAULT_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
         draws = int(traffic.body_bytes[keyless].sum(dtype="int64")) // run_bytes
-    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(_MOST_CHANCE) else ""
+    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(NO_CHANCE) else ""
 
 
 def is_free_of_keys(

@@ -37,14 +37,13 @@ _USUAL_BONUS = 10.0  # nats by which a limit that people write is preferred to o
 _MOST_BROKEN = 0.1  # a rule that is violated more often is rejected
 # Of the stays that random choice would show; Java's clients with KIP-480 show up to 0.08, franz-go's least backup half of them.
 _MOST_STAYS, _LEAST_STAYS = 0.2, 5
-_DEALT_CHANCE = 1e-6  # chance of draws as even as these, below which nothing was drawn
+NO_CHANCE = 1e-6  # below which what was seen is not by chance
 _MOST_BLOCKS, _LEAST_DRAWS = 20, 10
 _TEMPER = 0.02
 _ODD_LIMIT = 0.05  # part of the users whose limit is no number that people usually write
-_TIED, _TIED_CHANCE = 0.5, 0.6
+_TIED, _DOUBTED_CHANCE = 0.5, 0.6
 # Hardly a client with producer ids switches by time or at random, and of those without ids only Java's from 2.4 to 3.1
 # with every batch: it may be something that no rule here describes.
-_ODD_CHANCE = 0.6
 _TOLERANCE_PARTS = 8
 _TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
 
@@ -108,9 +107,9 @@ class RuleEvidence:
         ranked = sorted(weights, key=lambda rule: -weights[rule])
         chances = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
         if ranked[0] in ({SwitchRule.TIME, SwitchRule.RANDOM} if is_idempotent else {SwitchRule.BATCH}):
-            chances[ranked[0]] = min(chances[ranked[0]], _ODD_CHANCE)
+            chances[ranked[0]] = min(chances[ranked[0]], _DOUBTED_CHANCE)
         if {ranked[0], ranked[1]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > _TIED:
-            chances[ranked[0]] = min(chances[ranked[0]], _TIED_CHANCE)
+            chances[ranked[0]] = min(chances[ranked[0]], _DOUBTED_CHANCE)
         return chances
 
 
@@ -197,7 +196,7 @@ def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int,
     counts = np.bincount(block * width + numbers, drawn, blocks * width).reshape(blocks, width)
     expected = counts.mean(axis=1, keepdims=True)
     squares = float(((counts - expected) ** 2 / np.maximum(expected, 1)).sum() / variance)
-    return bool(chdtr(blocks * (width - 1), squares) < _DEALT_CHANCE)
+    return bool(chdtr(blocks * (width - 1), squares) < NO_CHANCE)
 
 
 def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:

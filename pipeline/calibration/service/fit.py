@@ -21,6 +21,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import (
+    LATENCY_ERROR_MS,
     SAME_LEVEL,
     Parameter,
     ServiceModel,
@@ -38,7 +39,6 @@ _STALE_RATIO = 0.375
 LEAST_DELAY_MS = 1.0  # shortest delay of a broker that is distinguished from none
 _LEAST_REQUESTS = 30
 _CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
-_UNSURE_MS = 0.3
 _SETTLED_RATIO = 0.2
 
 
@@ -148,7 +148,7 @@ def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLate
     old_part = old / (old + (1 - ratio) * rate)
     own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
     own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
-    is_settled = abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + _UNSURE_MS
+    is_settled = abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + LATENCY_ERROR_MS
     return SettledLatency(node, own_ms, is_settled)
 
 
@@ -174,7 +174,7 @@ def estimate_delay(latency: SettledLatency) -> Parameter:
     if value < LEAST_DELAY_MS and time.source == Origin.MEASURED:
         value, low = 0.0, 0.0
     source = time.source if latency.is_settled else Origin.INFERRED
-    return Parameter(value, max(0.0, low - _UNSURE_MS), high + _UNSURE_MS, source)
+    return Parameter(value, max(0.0, low - LATENCY_ERROR_MS), high + LATENCY_ERROR_MS, source)
 
 
 def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Sequence[SettledLatency]) -> ServiceModel:

@@ -21,6 +21,7 @@ from pipeline.calibration.service.fit import (
 )
 from pipeline.calibration.service.follow import fit_spans
 from pipeline.calibration.service.model import (
+    LATENCY_ERROR,
     LATENCY_ERROR_MS,
     SAME_LEVEL,
     Parameter,
@@ -31,7 +32,6 @@ from pipeline.calibration.service.model import (
 from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 
-_LATENCY_ERROR = 0.03
 _LEAST_CHANGE_MS = 2.0  # brokers without a delay differ by as much from minute to minute
 _STEPS = 7
 
@@ -184,7 +184,7 @@ class _Trials:
 
         own_ms = latency.own_ms
         low, high = 0.0, max(2.0, min(2 * most_ms, own_ms + 1.0))
-        error_ms = _LATENCY_ERROR * own_ms + LATENCY_ERROR_MS
+        error_ms = LATENCY_ERROR * own_ms + LATENCY_ERROR_MS
         if simulate_ms(low) >= own_ms - error_ms:
             return Parameter(0.0, 0.0, error_ms, Origin.MEASURED)
         if simulate_ms(high) < own_ms:

@@ -16,10 +16,9 @@ from pipeline.simulator.scenario.scenario import SimulatedBroker
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""
-LATENCY_ERROR_MS = 0.3  # of a latency that simulation gives, beside what grows with it
+LATENCY_ERROR, LATENCY_ERROR_MS = 0.03, 0.3  # of a latency: what grows with it, and at least
 _DELAY_ERROR = 0.04
 SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
-_OTHER_ERROR = 0.03  # error of a saturated connection's time per request, from which another level is known
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
         return delay_ms
     if usual.value and abs(delay_ms - usual.value) <= SAME_LEVEL * usual.value:
         return delay_ms * _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value
-    return delay_ms * _draw_triangle(1 - _OTHER_ERROR, 1.0, 1 + _OTHER_ERROR, chance)
+    return delay_ms * _draw_triangle(1 - LATENCY_ERROR, 1.0, 1 + LATENCY_ERROR, chance)
 
 
 def _vary_level(usual: Parameter, chance: float) -> float:

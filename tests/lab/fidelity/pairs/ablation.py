@@ -7,13 +7,17 @@ judged is kept in a file for each piece, so that an interrupted run goes on; ``-
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import json
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+from pipeline.jobs import replay as replay_job
 from tests.lab.bench.figures import write_between
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, SHARE_POINTS
 from tests.lab.fidelity.pairs.judged import Judged, ingest_pairs
@@ -22,6 +26,8 @@ from tests.lab.recording import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.lab.fidelity.pairs.judged import Ingested
 
 KEPT = Path("build/ablation")
 SEEDS = 20
@@ -38,6 +44,7 @@ def ablate(words: Sequence[str]) -> int:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of each replay")
     parser.add_argument("--also-off", choices=names, default=NOTHING, metavar="PIECE", help="off in all states")
+    parser.add_argument("--scrapes", type=int, default=0, metavar="SECONDS", help="read scrapes so far apart only")
     parser.add_argument("--folder", type=Path, default=KEPT, help="where what is judged is kept")
     parser.add_argument("--told", action="store_true", help="only print what was judged before")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this paper")
@@ -45,8 +52,9 @@ def ablate(words: Sequence[str]) -> int:
     pieces = [piece for piece in PIECES if piece.name in arguments.pieces]
     also_off = next(piece for piece in PIECES if piece.name == arguments.also_off)
     kept = arguments.folder / f"without-{also_off.name}" if also_off.name != NOTHING else arguments.folder
+    kept = kept / f"scrapes-{arguments.scrapes}-s" if arguments.scrapes else kept
     if not arguments.told:
-        judge_pieces(pieces, arguments.only, kept, arguments.seeds, also_off)
+        judge_pieces(pieces, arguments.only, kept, arguments.seeds, also_off, scrape_s=arguments.scrapes)
     text = format_pieces({piece.name: read_judged(kept, piece) for piece in pieces})
     print(text)
     if arguments.write:
@@ -54,7 +62,9 @@ def ablate(words: Sequence[str]) -> int:
     return 0
 
 
-def judge_pieces(pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds: int, also_off: Piece) -> None:
+def judge_pieces(
+    pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds: int, also_off: Piece, *, scrape_s: float
+) -> None:
     """Judges recordings, all or those whose names hold one of some texts, without each piece, as far as that is not kept yet."""
 
     def list_open(name: str) -> list[tuple[Piece, Path]]:
@@ -64,17 +74,41 @@ def judge_pieces(pieces: Sequence[Piece], only: Sequence[str], kept: Path, seeds
     def is_wanted(name: str) -> bool:
         return bool(list_open(name)) and (not only or any(each in name for each in only))
 
-    for ingested in ingest_pairs(seeds, is_wanted):
+    for ingested in ingest_pairs(seeds, is_wanted, scrape_s=scrape_s):
+        known: dict[str, list[Judged]] = {}
         for piece, file in list_open(ingested.name):
             started_s = time.process_time()
             with also_off.switched_off(), piece.switched_off():
-                rows = ingested.judge()
+                rows = judge_once(ingested, {} if piece.is_late else known)
             cpu_s = time.process_time() - started_s
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps({"cpu_s": cpu_s, "rows": [asdict(row) for row in rows]}))
             say(
                 f"{ingested.name}: without {piece.name}: {sum(row.holds for row in rows)} of {len(rows)}, {cpu_s:.1f} CPU-s"
             )
+
+
+class _Found(Exception):  # noqa: N818 - it is no error
+    """What is to be simulated was judged before."""
+
+
+def judge_once(ingested: Ingested, known: dict[str, list[Judged]]) -> list[Judged]:
+    """Judges a recording, unless calibration found what it found in one of the states known: the rest would be the same."""
+    digest = ""
+
+    def look(*given: object, **named: object) -> Any:
+        nonlocal digest
+        digest = hashlib.sha256(repr((named["sessions"], named["metrics"], named["plan"])).encode()).hexdigest()
+        if digest in known:
+            raise _Found
+        return _list_topics(*given, **named)
+
+    with contextlib.suppress(_Found), patch.object(replay_job, "list_topics", look):
+        known[digest] = ingested.judge()  # the key is looked up when the value is there
+    return known[digest]
+
+
+_list_topics = replay_job.list_topics
 
 
 @dataclass(frozen=True)

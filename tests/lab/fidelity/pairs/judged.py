@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,8 +133,13 @@ class Ingested:
         return [row for table in tables for row in judge_table(self.name.split()[0], table)]
 
 
-def ingest_pairs(seeds: int, is_wanted: Callable[[str], bool] = lambda _name: True) -> Iterator[Ingested]:
-    """All committed recordings, one after the other, as far as their names are wanted; each is gone when the next comes."""
+def ingest_pairs(
+    seeds: int, is_wanted: Callable[[str], bool] = lambda _name: True, *, scrape_s: float = 0.0
+) -> Iterator[Ingested]:
+    """All committed recordings, one after the other, as far as their names are wanted; each is gone when the next comes.
+
+    Of scrapes that lie less than `scrape_s` apart only the first is read.
+    """
     with running_engine(Spark(engine="sail"), app_name="pairs") as spark:
         for folder in (PAIRS, *sorted(DRAWS.glob("[0-9]*"))):
             recordings = read_recordings(folder)
@@ -145,7 +151,29 @@ def ingest_pairs(seeds: int, is_wanted: Callable[[str], bool] = lambda _name: Tr
                     secret.touch(mode=0o600)
                     secret.write_text(_SECRET)
                     candidates = write_other_side(Path(place) / "candidates.yaml", recording)
-                    run = ingest_capture(
-                        spark, recording.capture, candidates, seeds, Path(place), **name_reading(recording)
-                    )
+                    capture = thin_scrapes(recording.capture, Path(place) / "thinned", scrape_s)
+                    run = ingest_capture(spark, capture, candidates, seeds, Path(place), **name_reading(recording))
                     yield Ingested(name, recording, recordings.get((pair, recording.other_side)), spark, run)
+
+
+def thin_scrapes(capture: Path, folder: Path, scrape_s: float) -> Path:
+    """The recording with scrapes at least so far apart, in another folder; the recording itself where all are.
+
+    Args:
+        capture: An unpacked recording.
+        folder: Is made.
+        scrape_s: Seconds.
+    """
+    if not scrape_s:
+        return capture
+    folder.mkdir()
+    (folder / "brokers").symlink_to((capture / "brokers").resolve())
+    (folder / "tools").symlink_to((capture / "tools").resolve())
+    last: dict[Path, int] = {}
+    for file in sorted((capture / "scrapes").rglob("*.prom"), key=lambda each: int(each.stem)):
+        source = file.parent.relative_to(capture)
+        if source not in last or int(file.stem) - last[source] >= 1000 * scrape_s - 500:
+            last[source] = int(file.stem)
+            (folder / source).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, folder / source)
+    return folder

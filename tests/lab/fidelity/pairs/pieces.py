@@ -21,6 +21,7 @@ from pipeline.replay import client_matching, metrics, sessions, topics
 from pipeline.replay.simulated import arrivals, scenario
 from pipeline.replay.simulated.topics import ModelError
 from pipeline.simulator.clients.client import Compression
+from tests.lab.fidelity.pairs import one_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,6 +51,11 @@ class Piece:
     does: str
     stand_ins: tuple[tuple[Any, str, Any], ...] = ()
     code: tuple[Any, ...] = ()
+
+    @property
+    def is_late(self) -> bool:
+        """It changes what is simulated or said without a trace in what calibration finds."""
+        return any(owner in {scenario, topics, arrivals, model} for owner, *_ in self.stand_ins)
 
     @property
     def line_count(self) -> int:
@@ -254,6 +260,17 @@ PIECES = (
         "ranges that hold what the model was off by",
         ((topics, "CURRENT_ERROR", _EXACT), (topics, "OTHER_ERROR", _EXACT)),
         (ModelError,),
+    ),
+    Piece(
+        "one-method",
+        "trials, in place of which draws are weighed by what they reproduce",
+        (
+            (sessions, "sharpen_services", one_method.infer_services),
+            (sessions, "choose_variant", one_method.take_baseline),
+            (sessions, "can_refine", one_method.can_infer),
+            (scenario.GroupScenario, "_make_broker", one_method.make_drawn),
+        ),
+        _REFINEMENT,
     ),
 )
 """All, the comparison first."""
