@@ -58,15 +58,10 @@ def reads_files_in_tasks(spark: SparkSession, folder: Folder) -> bool:
 def count_task_slots(spark: SparkSession) -> int:
     """How many tasks run at a time, as the engine says; asked once a session."""
     if id(spark) not in _slots:
-        _slots[id(spark)] = _ask_slots(spark)
+        # a range without a number of partitions has one for each slot
+        ids = spark.range(1 << 16).select(F.spark_partition_id())
+        _slots[id(spark)] = (os.cpu_count() or 1) if is_sail(spark) else ids.distinct().count()
     return _slots[id(spark)]
-
-
-def _ask_slots(spark: SparkSession) -> int:
-    if is_sail(spark):
-        return os.cpu_count() or 1
-    # a range without a number of partitions has one for each slot
-    return spark.range(1 << 16).select(F.spark_partition_id()).distinct().count()
 
 
 def describe_work(what: str) -> None:

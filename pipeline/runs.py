@@ -15,7 +15,7 @@ from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of, spanning
 from pipeline.stages import then
 from pipeline.storage.data_files import replace_in_tables, replace_windows
-from pipeline.storage.delta import insert_missing, load_windows
+from pipeline.storage.delta import insert_missing
 from pipeline.storage.file_writer import Scope, write_tables
 from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
@@ -150,10 +150,6 @@ class RunContext:
         }
         views = ", ".join(f"{name} AS (SELECT * FROM stored_{name} WHERE {where})" for name, where in cut.items())  # noqa: S608
         return query_rows(self.warehouse, f"WITH {views} {sql}", stored)
-
-    def frame(self, spark: SparkSession, table: Table, windows: Sequence[TimeWindow]) -> DataFrame:
-        """The same as a Spark frame, for tables that grow with the traffic."""
-        return load_windows(spark, self.warehouse, table, self.cluster_name, windows)
 
     def fit(self, table: Table, frame: DataFrame) -> DataFrame:
         """A DataFrame in a table's declared columns; `cluster`, `window_date` and `run_id` are filled in."""

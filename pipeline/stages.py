@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
@@ -57,11 +58,11 @@ class Parts:
             return self.spark.createDataFrame(self.schema.empty_table(), declared)
         if not reads_files_in_tasks(self.spark, self.folder):
             return self.spark.read.schema(declared).parquet(*self.paths)
-        return map_tasks(self.spark, self.paths, partial(_give_part, self.folder), self.schema)
+        return map_tasks(self.spark, self.paths, partial(_give_part, self.folder, self.schema), self.schema)
 
     def load(self) -> pa.Table:
         """All rows on the driver: of a small kind."""
-        return pa.concat_tables([self.schema.empty_table(), *(_read_part(self.folder, path) for path in self.paths)])
+        return read_parts(self.folder, self.schema, self.paths)
 
     def with_rows(self, kind: str, rows: pa.Table) -> Parts:
         """The same and some rows that the driver has: few."""
@@ -69,12 +70,15 @@ class Parts:
         return replace(self, paths=(*self.paths, path), row_count=self.row_count + rows.num_rows)
 
 
-def _read_part(folder: Folder, path: str) -> pa.Table:
-    return pq.read_table(path, filesystem=open_in_arrow(folder)[0], partitioning=None)
+def read_parts(folder: Folder, schema: pa.Schema, paths: Sequence[str], filters: pc.Expression = None) -> pa.Table:
+    """Rows of some parts, all or those of a filter."""
+    files = open_in_arrow(folder)[0]
+    read = (pq.read_table(path, filesystem=files, partitioning=None, filters=filters) for path in paths)
+    return pa.concat_tables([schema.empty_table(), *read])
 
 
-def _give_part(folder: Folder, path: str) -> tuple[pa.Table]:
-    return (_read_part(folder, path),)
+def _give_part(folder: Folder, schema: pa.Schema, path: str) -> tuple[pa.Table]:
+    return (read_parts(folder, schema, (path,)),)
 
 
 def write_part(folder: Folder, kind: str, rows: pa.Table) -> str:

@@ -68,15 +68,6 @@ LATEST_MS = 253_402_300_799_999
 is not an instant."""
 
 
-def known_instant_of(instant_ms: int | None) -> datetime | None:
-    """The instant of a timestamp that a client wrote; None outside the calendar.
-
-    >>> known_instant_of(2**62), known_instant_of(-1)
-    (None, None)
-    """
-    return instant_of(instant_ms) if instant_ms is not None and 0 <= instant_ms <= LATEST_MS else None
-
-
 def instant_of(instant_ms: int) -> datetime:
     """The instant as an aware datetime, the form in which rows carry it.
 

@@ -11,9 +11,7 @@ References:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies
@@ -22,9 +20,6 @@ from pipeline.storage.locks import holding
 from pipeline.storage.session import create_session, find_archive, stop_session
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.gold import BROKER_SHARE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def make_archive() -> Path | None:
@@ -46,9 +41,9 @@ def make_archive() -> Path | None:
         options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={draft} {QUIET}"}
         spark = create_session(spark_config, app_name="classes", extra_conf=options)
         table = str(table_path(Path(folder), BROKER_SHARE))
-        spark.range(3).mapInArrow(_same, "id bigint").write.format("delta").save(table)
+        spark.range(3).mapInArrow(iter, "id bigint").write.format("delta").save(table)
         spark.read.format("delta").load(table).groupBy("id").count().orderBy("id").toArrow()
-        spark.range(3).groupBy("id").applyInArrow(_same_rows, "id bigint").toArrow()
+        spark.range(3).groupBy("id").applyInArrow(lambda rows: rows, "id bigint").toArrow()
         for name, value in FOR_FEW_ROWS.items():
             spark.conf.set(name, value)
         register_copies(spark, Path(folder), (BROKER_SHARE,), Path(folder))
@@ -58,11 +53,3 @@ def make_archive() -> Path | None:
             return None
         draft.replace(path)
     return path
-
-
-def _same_rows(rows: pa.Table) -> pa.Table:
-    return rows
-
-
-def _same(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    return batches

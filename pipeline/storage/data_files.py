@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,16 +24,21 @@ from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
 from pipeline.storage.at_once import write_at_once
+from pipeline.storage.durability import open_table
 from pipeline.storage.file_writer import (
+    FILE,
     MISMATCH,
     NOT_WRITTEN,
     WRITTEN,
     Scope,
     format_partition,
     keep_others,
+    read_file,
     write_batches,
 )
+from pipeline.storage.frames import arrow_schema
 from pipeline.storage.rows import commit
+from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
 
@@ -105,43 +110,78 @@ def _replace(
     spark: SparkSession, written: Sequence[Mapping[str, Any]], warehouse: Folder, table: Table, scope: Scope
 ) -> int:
     def write(on_disk: DeltaTable) -> None:
-        touched = _list_touched(on_disk, table, scope)
+        touched = list_touched(on_disk, table, scope)
         mixed = [
             (file["path"], format_partition(file.get("partition")))
             for file in touched
             if not _is_inside(file, table, scope)
         ]
         kept = _rewrite(spark, mixed, warehouse, table, scope) if mixed else []
-        removed = [
-            RemoveAction(
-                path=file["path"],
-                data_change=True,
-                deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
-                size=file["size_bytes"],
-                partition_values=format_partition(file.get("partition")),
-            )
-            for file in touched
-        ]
-        _commit(on_disk, table, [*removed, *map(_add, (*written, *kept))], written)
+        _commit(on_disk, table, [*_remove(touched, written), *map(_add, (*written, *kept))], written)
 
     return commit(warehouse, table, write)
+
+
+def load_stored(
+    spark: SparkSession, warehouse: Folder, table: Table, scope: Scope, columns: Sequence[str] = ()
+) -> DataFrame:
+    """Rows of the files that may hold rows of a scope, others' among them; columns as of `read_files`."""
+    stored = list_touched(open_table(table_path(warehouse, table)), table, scope)
+    return read_files(spark, stored, warehouse, table, columns)
+
+
+def read_files(
+    spark: SparkSession,
+    files: Sequence[Mapping[str, Any]],
+    warehouse: Folder,
+    table: Table,
+    columns: Sequence[str] = (),
+) -> DataFrame:
+    """Rows of some files, as `list_touched` lists them; some columns, all and `FILE` by default."""
+    schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
+    wanted = pa.schema([schema.field(name) for name in columns or schema.names])
+    named = [(file["path"], file.get("partition") or {}) for file in files]
+    return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
 
 
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int) -> bool:
     """Adds rows if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
     written = write_files(frame, warehouse, table)
-    if not written:
-        return True
-    is_committed = False
+    return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version)
+
+
+def commit_once(
+    warehouse: Folder,
+    table: Table,
+    written: Sequence[Mapping[str, Any]],
+    removed: Sequence[Mapping[str, Any]],
+    is_as_read: Callable[[DeltaTable], bool],
+) -> bool:
+    """Commits files if the table is still as it was read; returns False, with nothing committed, where somebody was quicker."""
+    is_committed = not written
 
     def write(on_disk: DeltaTable) -> None:
         nonlocal is_committed
-        if on_disk.version() == version and not is_committed:
-            _commit(on_disk, table, list(map(_add, written)), written)
+        if not is_committed and is_as_read(on_disk):
+            _commit(on_disk, table, [*_remove(removed, written), *map(_add, written)], written)
             is_committed = True
 
-    commit(warehouse, table, write)
+    if written:
+        commit(warehouse, table, write)
     return is_committed
+
+
+def _remove(files: Iterable[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> list[RemoveAction]:
+    return [
+        RemoveAction(
+            path=file["path"],
+            data_change=True,
+            deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
+            size=file["size_bytes"],
+            partition_values=format_partition(file.get("partition")),
+        )
+        for file in files
+    ]
 
 
 def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Sequence[Mapping[str, Any]]) -> None:
@@ -177,12 +217,14 @@ def _take_files(answers: DataFrame) -> list[dict[str, Any]]:
     return written
 
 
-def _list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[str, Any]]:
+def list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[str, Any]]:
     """Files that may hold rows of a scope, as delta-rs lists them."""
     touched = []
     for file in pa.table(on_disk.get_add_actions()).to_pylist():
         partition = file.get("partition") or {}
         if "cluster" in table.partitioned_by and partition.get("cluster") != scope.cluster:
+            continue
+        if "window_date" in partition and not scope.meets_date(partition["window_date"]):
             continue
         low, high = _span(file)
         if low is None or high is None or scope.meets(low, high):

@@ -1,7 +1,7 @@
-"""Tables as DataFrames: loaded, replaced window by window, and rows added whose key is missing.
+"""Rows merged into Delta: added where their key is missing, or in place of stored ones.
 
-Spark's tasks write the data files, and delta-rs makes the one commit, see `data_files`: the same on a disk and in an object
-store, on classic Spark, behind Spark Connect and on Sail. Spark reads tables with Delta's own reader where it has one.
+Spark's tasks read and write the data files, and delta-rs makes the one commit, see `data_files`: the same on a disk and in an
+object store, on classic Spark, behind Spark Connect and on Sail.
 
 References:
     Delta 4.3's log store for S3, `S3SingleDriverLogStore`, overwrites a version that another writer put there since it looked.
@@ -9,59 +9,27 @@ References:
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder
-from pipeline.engine import reads_files_in_tasks
 from pipeline.errors import StorageConflictError
-from pipeline.model.window import TimeWindow
-from pipeline.stages import map_tasks
-from pipeline.storage.data_files import append_files
-from pipeline.storage.durability import find_version
-from pipeline.storage.file_writer import Scope
-from pipeline.storage.files import iter_dataset, list_data_files
-from pipeline.storage.frames import arrow_schema
-from pipeline.storage.predicates import format_predicate
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow
+from pipeline.storage.data_files import append_files, commit_once, list_touched, load_stored, read_files, write_files
+from pipeline.storage.durability import find_version, open_table
+from pipeline.storage.file_writer import FILE, Scope
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _ATTEMPTS = 20
-
-
-def load(spark: SparkSession, warehouse: Folder, table: Table) -> DataFrame:
-    """The rows of a table, in the declared columns and order."""
-    return spark.read.format("delta").load(str(table_path(warehouse, table))).select(*table.column_names)
-
-
-def load_windows(
-    spark: SparkSession, warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
-) -> DataFrame:
-    """A cluster's rows of some windows, likewise; of a table partitioned by cluster and window date."""
-    if not reads_files_in_tasks(spark, warehouse):
-        return load(spark, warehouse, table).where(format_predicate(table, cluster, windows))
-    paths = list_data_files(warehouse, table, cluster, windows)
-    return map_tasks(
-        spark, paths, partial(_read_windows, warehouse, table, Scope.of(cluster, windows)), arrow_schema(table)
-    )
-
-
-def _read_windows(warehouse: Folder, table: Table, scope: Scope, path: str) -> Iterator[pa.Table]:
-    """Rows of one file of a table that is partitioned by cluster and window date."""
-    stored = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
-    for batch in iter_dataset(warehouse, path, stored):
-        rows = pa.Table.from_batches([batch])
-        rows = rows.filter(scope.holds(rows))
-        dates = rows["window_start"].cast(pa.date32())
-        rows = rows.append_column("cluster", pa.repeat(scope.cluster, len(rows))).append_column("window_date", dates)
-        yield rows.select(table.column_names)
 
 
 def insert_missing(
@@ -85,32 +53,57 @@ def insert_missing(
     path = table_path(warehouse, table)
     for _ in range(_ATTEMPTS):
         version = find_version(path)
-        stored = _load_keys(spark, warehouse, table, cluster, windows)
+        stored = load_stored(spark, warehouse, table, Scope.of(cluster, windows), table.key)
         new = frame.join(stored, on=list(table.key), how="left_anti").select(*table.column_names)
         if append_files(new, warehouse, table, version):
             return find_version(path)
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 
 
-def _load_keys(
-    spark: SparkSession, warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]
-) -> DataFrame:
-    """Keys of the rows of some windows' dates."""
-    if not reads_files_in_tasks(spark, warehouse):
-        return load(spark, warehouse, table).where(format_predicate(table, cluster, windows)).select(*table.key)
-    files = list_data_files(warehouse, table, cluster, windows)
-    keys = pa.schema([arrow_schema(table).field(name) for name in table.key])
-    return map_tasks(spark, files, partial(_read_keys, warehouse, keys, cluster), keys)
+def merge_frame(
+    spark: SparkSession, frame: DataFrame, warehouse: Folder, table: Table, cluster: str, *, replacing: str
+) -> int:
+    """Adds a cluster's rows whose key is not stored; rows that `replacing` holds for replace stored ones that differ.
+
+    Makes no commit where nothing changes.
+
+    `frame`: rows in the declared columns, one a key; of a table partitioned by cluster alone.
+    `replacing`: name of a column.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        TableMismatchError, StorageConflictError: as `replace_windows`.
+    """
+    path, scope = table_path(warehouse, table), Scope.of(cluster, [TimeWindow(0, END_OF_TIME_MS)])
+    for _ in range(_ATTEMPTS):
+        stored = list_touched(open_table(path), table, scope)
+        removed: list[dict[str, Any]] = []
+        if stored:
+            both, is_new = _join_stored(frame, read_files(spark, stored, warehouse, table), table, replacing)
+            found = {*both.where(is_new).select(f"old_{FILE}").distinct().toArrow()[0].to_pylist()}
+            removed = [file for file in stored if file["path"] in found]
+            is_kept = F.col(f"old_{FILE}").isin([file["path"] for file in removed]) if removed else F.lit(0) == 1
+            chosen = (F.when(is_new, F.col(n)).otherwise(F.col(f"old_{n}")).alias(n) for n in table.column_names)
+            changed = both.where(is_new | is_kept).select(*chosen) if found else None
+        else:
+            changed = frame
+        written = [] if changed is None else write_files(changed, warehouse, table)
+        if commit_once(warehouse, table, written, removed, partial(_has_files, table, scope, stored)):
+            return open_table(path).version()
+    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 
 
-def _read_keys(warehouse: Folder, keys: pa.Schema, cluster: str, path: str) -> Iterator[pa.Table]:
-    # all writers name a file's folder by its date, `window_date=2026-11-21`
-    date = next(part.removeprefix("window_date=") for part in path.split("/") if part.startswith("window_date="))
-    partition = {"cluster": cluster, "window_date": dt.date.fromisoformat(date)}
-    stored = pa.schema([field for field in keys if field.name not in partition])
-    for batch in iter_dataset(warehouse, path, stored):
-        columns = {
-            name: pa.repeat(pa.scalar(value, keys.field(name).type), len(batch)) for name, value in partition.items()
-        }
-        columns |= {name: batch[name] for name in stored.names}
-        yield pa.table([columns[name] for name in keys.names], schema=keys)
+def _has_files(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], on_disk: DeltaTable) -> bool:
+    return list_touched(on_disk, table, scope) == files
+
+
+def _join_stored(frame: DataFrame, stored: DataFrame, table: Table, replacing: str) -> tuple[DataFrame, Column]:
+    """Rows beside those stored, whose columns begin with `old_`, and which of them are added or replace a stored one."""
+    old = stored.toDF(*(f"old_{name}" for name in stored.columns))
+    both = frame.join(old, [F.col(name) == F.col(f"old_{name}") for name in table.key], "full")
+    compared = [name for name in table.column_names if name not in (*table.key, "run_id")]
+    differs = reduce(or_, (~F.col(name).eqNullSafe(F.col(f"old_{name}")) for name in compared))
+    is_stored, is_given = (F.col(prefix + table.key[0]).isNotNull() for prefix in ("old_", ""))
+    return both, is_given & (~is_stored | (F.col(replacing) & differs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime as dt
 import json
 import uuid
 from collections import defaultdict
@@ -17,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pipeline.config.storage import Folder, open_in_arrow
-from pipeline.model.window import TimeWindow, stretches_of
+from pipeline.model.window import DAY_MS, TimeWindow, stretches_of
 from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -30,6 +32,8 @@ WRITTEN = pa.schema(
     ]
 )
 """What a task says of a file that it wrote."""
+FILE = "_file"
+"""Name of a column: in which data file a row is."""
 MISMATCH, NOT_WRITTEN = -1, -2
 """In place of a file's rows, where it was refused or could not be written; the reason stands in place of its statistics."""
 
@@ -58,6 +62,11 @@ class Scope:
     def meets(self, low_ms: int, high_ms: int) -> bool:
         """Whether one of its windows may begin within an interval, both ends included."""
         return any(span.start_ms <= high_ms and low_ms < span.end_ms for span in self.spans)
+
+    def meets_date(self, date: dt.date) -> bool:
+        """Whether one of its windows may begin on a UTC date."""
+        start_ms = calendar.timegm(date.timetuple()) * 1000
+        return self.meets(start_ms, start_ms + DAY_MS - 1)
 
     def covers(self, low_ms: int, high_ms: int) -> bool:
         """Whether every window that begins within an interval is one of it."""
@@ -196,13 +205,31 @@ def keep_others(
 ) -> Iterator[pa.Table]:
     """Kernel: a data file, and its partition, to one without the rows of a scope; gives a row of `WRITTEN`."""
     path, partition = file
+    writer = _FileWriter(warehouse, table, partition)
+    for batch in _iter_stored(warehouse, table, path):
+        writer.write(batch.filter(pc.invert(_find_mine(batch, table, scope))))
+    yield writer.close()
+
+
+def read_file(
+    warehouse: Folder, table: Table, columns: Sequence[str], file: tuple[str, Mapping[str, Any]]
+) -> Iterator[pa.Table]:
+    """Kernel: some columns of a data file, and its partition; `FILE` among them is its path."""
+    path, partition = file
+    constant = {**partition, FILE: path}
+    for batch in _iter_stored(warehouse, table, path, [name for name in columns if name not in constant]):
+        arrays = [pa.repeat(constant[n], len(batch)) if n in constant else batch[n] for n in columns]
+        yield pa.table(arrays, names=list(columns))
+
+
+def _iter_stored(
+    warehouse: Folder, table: Table, path: str, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a data file, without columns that the table is partitioned by; NULL where it is older than a column."""
     schema = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
     files, root = open_in_arrow(table_path(warehouse, table))
     rows = ds.dataset(f"{root}/{unquote(path)}", schema, format="parquet", filesystem=files, partitioning=None)
-    writer = _FileWriter(warehouse, table, partition)
-    for batch in rows.to_batches(use_threads=False):
-        writer.write(batch.filter(pc.invert(_find_mine(batch, table, scope))))
-    yield writer.close()
+    yield from rows.to_batches(columns=columns, use_threads=False)
 
 
 def _find_mine(rows: pa.RecordBatch, table: Table, scope: Scope) -> pa.Array:

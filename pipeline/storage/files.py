@@ -67,12 +67,6 @@ def iter_file_rows(warehouse: Folder, path: str, columns: Sequence[str]) -> Iter
         yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
 
 
-def iter_dataset(warehouse: Folder, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of one file in the columns of a schema; NULL where the file is older than a column."""
-    files = _files_of(warehouse)
-    yield from ds.dataset(path, schema, format="parquet", filesystem=files).to_batches(use_threads=False)
-
-
 def read_window_rows(
     warehouse: Folder,
     paths: Sequence[str],

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from pipeline.errors import TableMismatchError
-from pipeline.tables import Column, Table
+from pipeline.tables import Table
 from pipeline.tables.arrow_types import ARROW_TYPES
 
 if TYPE_CHECKING:
@@ -123,17 +123,13 @@ def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> 
 
     `rows`: by column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
     """
-    filled = [_filled(row, run_id) for row in rows]
-    return pa.table({column.name: _array(column, filled) for column in table.columns})
-
-
-def _filled(row: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    start = row.get("window_start")
-    return {**row, "run_id": run_id, "window_date": None if start is None else start.astimezone(UTC).date()}
-
-
-def _array(column: Column, rows: list[Any]) -> pa.Array:
-    return pa.array([_plain(row.get(column.name)) for row in rows], ARROW_TYPES[column.type])
+    filled = []
+    for row in rows:
+        start = row.get("window_start")
+        date = None if start is None else start.astimezone(UTC).date()
+        filled.append({**row, "run_id": run_id, "window_date": date})
+    values = {column: [_plain(row.get(column.name)) for row in filled] for column in table.columns}
+    return pa.table({column.name: pa.array(of, ARROW_TYPES[column.type]) for column, of in values.items()})
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  (whatever the column holds)

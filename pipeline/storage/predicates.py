@@ -1,32 +1,33 @@
 """Which rows a run is about, as SQL: for Spark and for the DataFusion inside delta-rs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from pipeline.model.window import TimeWindow, format_instant, stretches_of
 from pipeline.tables import Table
 
 
-def format_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
-    """Spark SQL that selects a cluster's rows in some windows; adjacent windows become one range.
+def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
+    """Condition that selects a cluster's rows in some windows; adjacent windows become one range.
+
+    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
 
     Raises:
         ValueError: without windows.
-
-    >>> from pipeline.model.window import TimeWindow
-    >>> from pipeline.tables.gold import BROKER_SHARE
-    >>> format_predicate(BROKER_SHARE, "c", [TimeWindow(0, 60_000), TimeWindow(60_000, 120_000)])[:71]
-    "cluster = 'c' AND (window_start >= TIMESTAMP '1970-01-01T00:00:00Z' AND"
     """
-    escaped = cluster.replace("\\", "\\\\").replace("'", "\\'")
-    return _format(table, f"'{escaped}'", windows, "TIMESTAMP '{}'".format)
-
-
-def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
-    """The same for delta-rs.
-
-    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
-    """
-    return _format(table, format_datafusion_text(cluster), windows, _datafusion_instant)
+    spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
+    if not spans:
+        raise ValueError("no windows")
+    ranges = " OR ".join(
+        f"(window_start >= {format_datafusion_instant(start_ms)} AND window_start < {format_datafusion_instant(end_ms)})"
+        for start_ms, end_ms in spans
+    )
+    parts = [f"cluster = {format_datafusion_text(cluster)}"]
+    if "window_start" in table.column_names:  # else its rows are of dates
+        parts.append(ranges if len(spans) == 1 else f"({ranges})")
+    if "window_date" in table.partitioned_by:  # spares reading the other dates
+        first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
+        parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")
+    return " AND ".join(parts)
 
 
 def sql_text(text: str) -> str:
@@ -64,24 +65,4 @@ def format_datafusion_text(text: str) -> str:
 
 def format_datafusion_instant(instant_ms: int) -> str:
     """Writes an instant as DataFusion's literal in microseconds, as tables hold it."""
-    return _datafusion_instant(format_instant(instant_ms))
-
-
-_datafusion_instant = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')".format
-
-
-def _format(table: Table, cluster: str, windows: Iterable[TimeWindow], instant: Callable[[str], str]) -> str:
-    spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
-    if not spans:
-        raise ValueError("no windows")
-    ranges = " OR ".join(
-        f"(window_start >= {instant(format_instant(start_ms))} AND window_start < {instant(format_instant(end_ms))})"
-        for start_ms, end_ms in spans
-    )
-    parts = [f"cluster = {cluster}"]
-    if "window_start" in table.column_names:  # else its rows are of dates
-        parts.append(ranges if len(spans) == 1 else f"({ranges})")
-    if "window_date" in table.partitioned_by:  # spares reading the other dates
-        first, last = format_instant(spans[0][0])[:10], format_instant(spans[-1][1] - 1)[:10]
-        parts.insert(1, f"window_date >= DATE '{first}' AND window_date <= DATE '{last}'")
-    return " AND ".join(parts)
+    return f"arrow_cast('{format_instant(instant_ms)}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -7,8 +7,7 @@ vouches for, as after a restored backup.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,42 +22,9 @@ from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
 from pipeline.tables.bronze import WINDOW_STATUS
-from pipeline.tables.silver import PARTITION_TRAFFIC
 
 _BOUNDS = ("window_start", "window_end")
 _VERSIONS = "table_versions"
-
-
-class Subject(NamedTuple):
-    """Subject of coverage: a topic-partition; a recreated topic has another id."""
-
-    topic: str
-    topic_id: str
-    partition: int
-
-
-class Coverage(NamedTuple):
-    """Offsets of one topic-partition in one window, `[first_offset, last_offset]`, and the records among them."""
-
-    first_offset: int
-    last_offset: int
-    record_count: int
-
-    def holds(self, other: Coverage) -> bool:
-        """Whether all of the other is covered: its offsets, and as many records (compaction takes some away)."""
-        return (
-            self.first_offset <= other.first_offset
-            and self.last_offset >= other.last_offset
-            and self.record_count >= other.record_count
-        )
-
-    def joined(self, other: Coverage) -> Coverage:
-        """Both together."""
-        return Coverage(
-            min(self.first_offset, other.first_offset),
-            max(self.last_offset, other.last_offset),
-            self.record_count + other.record_count,
-        )
 
 
 class StoredAvailability(NamedTuple):
@@ -69,15 +35,11 @@ class StoredAvailability(NamedTuple):
     missing: str | None = None
 
 
-WindowCoverage = dict[TimeWindow, dict[Subject, Coverage]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWindows:
     """Stored rows of some windows."""
 
     windows: frozenset[TimeWindow] = frozenset()
-    traffic: WindowCoverage = field(default_factory=dict)  # offsets per committed window and topic-partition
     # `row_count` of `bronze.window_status`, by source and window
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
     # expected and arrived of `bronze.window_status`, by source and window
@@ -148,11 +110,8 @@ def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """Loads the stored rows of the windows that a run is about to replace."""
     status = _status_rows(warehouse, cluster, windows).to_pylist()
-    committed = frozenset(_window(row) for row in status)
-    columns = load_rows(warehouse, PARTITION_TRAFFIC, cluster=cluster, windows=windows).select(_TRAFFIC_COLUMNS)
     return StoredWindows(
-        windows=committed,
-        traffic=collect_coverage(columns.to_pylist(), committed),
+        windows=frozenset(_window(row) for row in status),
         row_counts={(row["source"], _window(row)): row["row_count"] for row in status},
         availability={
             (row["source"], _window(row)): StoredAvailability(
@@ -161,44 +120,6 @@ def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeW
             for row in status
         },
     )
-
-
-_TRAFFIC_COLUMNS = ("window_start", *Subject._fields, *Coverage._fields, "count_kind", "sampling_rate")
-
-
-def collect_coverage(rows: Iterable[Mapping[str, Any]], windows: Iterable[TimeWindow]) -> WindowCoverage:
-    """Sums rows of `silver.partition_traffic` up to topic-partitions.
-
-    Args:
-        rows: With `window_start` as an aware datetime and the columns of `Subject` and `Coverage`; a topic-partition has
-            a row per leader and leader epoch. Where `count_kind` is `sampled`, records count as many as were read.
-        windows: Rows of other windows are left out.
-    """
-    by_start = {window.start_ms: window for window in windows}
-    covered: WindowCoverage = defaultdict(dict)
-    for row in rows:
-        window = by_start.get(milliseconds_of(row["window_start"]))
-        if window is None:
-            continue
-        subject = Subject(*(row[name] for name in Subject._fields))
-        coverage = Coverage(*(row[name] for name in Coverage._fields))
-        if row.get("count_kind") == "sampled":
-            coverage = coverage._replace(record_count=round(coverage.record_count * row["sampling_rate"]))
-        known = covered[window].get(subject)
-        covered[window][subject] = known.joined(coverage) if known else coverage
-    return dict(covered)
-
-
-def windows_to_keep(stored: WindowCoverage, read: WindowCoverage, committed: Iterable[TimeWindow]) -> set[TimeWindow]:
-    """Committed windows for which a rerun read less than is stored; their rows must stay.
-
-    `committed`: windows that were finished; the rows of others are leftovers of a run that died, and go.
-    """
-    return {window for window in committed if not _holds(read.get(window, {}), stored.get(window, {}))}
-
-
-def _holds(read: Mapping[Subject, Coverage], stored: Mapping[Subject, Coverage]) -> bool:
-    return all(subject in read and read[subject].holds(coverage) for subject, coverage in stored.items())
 
 
 def _status_rows(

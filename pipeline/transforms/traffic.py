@@ -48,27 +48,19 @@ def sum_traffic(
         F.size(F.collect_set("producer_id")).cast("bigint").alias("producer_count"),
     )
     rate = float(sampling_rate)
-    return (
-        sums.withColumns(
-            {
-                "is_compacted": F.col("topic").isin(sorted(compacted_topics)) if compacted_topics else F.lit(0) == 1,
-                "records_per_batch": quotient(F.col("record_count"), F.col("batch_count")),
-                "fill_ratio": quotient(F.col("data_bytes"), F.col("batch_count") * batch_size_bytes),
-                # Squares so that the units behind the load stay those that were read.
-                "batch_bytes_squared": F.col("squared").cast("double") / F.lit(rate * rate),
-                "count_kind": F.lit("exact" if sampling_rate == 1 else "sampled"),
-                "sampling_rate": F.lit(rate),
-            }
-        )
-        .withColumns({name: _scale(name, rate) for name in _SCALED})
-        .drop(*_HELPERS)
-    )
+    return sums.withColumns(
+        {
+            "is_compacted": F.col("topic").isin(sorted(compacted_topics)) if compacted_topics else F.lit(0) == 1,
+            "records_per_batch": quotient(F.col("record_count"), F.col("batch_count")),
+            "fill_ratio": quotient(F.col("data_bytes"), F.col("batch_count") * batch_size_bytes),
+            # Squares so that the units behind the load stay those that were read.
+            "batch_bytes_squared": F.col("squared").cast("double") / F.lit(rate * rate),
+            "count_kind": F.lit("exact" if sampling_rate == 1 else "sampled"),
+            "sampling_rate": F.lit(rate),
+            **{name: F.round(F.col(name) / F.lit(rate)).cast("bigint") for name in _SCALED if rate != 1},
+        }
+    ).drop(*_HELPERS)
 
 
 def _sum(values: Column) -> Column:
     return F.coalesce(F.sum(values), F.lit(0))
-
-
-def _scale(name: str, rate: float) -> Column:
-    """Counts of the whole window from those of a part."""
-    return F.col(name) if rate == 1 else F.round(F.col(name) / F.lit(rate)).cast("bigint")

@@ -12,14 +12,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
+from pipeline.stages import map_tasks
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, replace_windows
-from pipeline.storage.delta import insert_missing, load
+from pipeline.storage.delta import insert_missing, merge_frame
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.row_groups import ROW_GROUP_BYTES
 from pipeline.storage.rows import load_rows, merge_rows, replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.arrow_types import format_sql_schema
 from tests.engines import on_sail
@@ -66,7 +67,7 @@ ARRAYS = replace(
 
 
 def stored(spark, warehouse, cluster="c"):
-    rows = load(spark, warehouse, LOADS).where(f"cluster = '{cluster}'")
+    rows = spark.read.format("delta").load(str(table_path(warehouse, LOADS))).where(f"cluster = '{cluster}'")
     rows = rows.selectExpr("unix_millis(window_start) div 60000 AS minute", "broker_id", "size_bytes").collect()
     found = sorted(tuple(row) for row in rows)
     plain = load_rows(warehouse, LOADS, cluster=cluster.replace("\\'", "'")).to_pylist()
@@ -222,6 +223,81 @@ def test_who_adds_rows_to_a_version_that_is_gone_writes_nothing(tmp_path):
         assert not append_files(second, tmp_path, DATED, 0)
         assert append_files(second, tmp_path, DATED, 1)
     assert sorted(load_rows(tmp_path, DATED)["broker_id"].to_pylist()) == [1, 2]
+
+
+FOUND = replace(
+    loads_table(*LOADS.columns[-2:-1], Column(name="is_read", type="boolean", nullable=False, doc="It was read.")),
+    name="bronze.found",
+    partitioned_by=("cluster",),
+    write_mode="merge",
+)
+
+
+def found_rows(*rows, cluster="c", run_id="a"):
+    """Rows of (minute, broker, bytes, whether it was read)."""
+    is_read = pa.array([row[3] for row in rows], pa.bool_())
+    return rows_of(*rows, cluster=cluster, run_id=run_id).append_column("is_read", is_read).select(FOUND.column_names)
+
+
+@pytest.fixture(params=["classic", "sail"])
+def merge(request, classic, tmp_path):
+    """Merges rows on an engine; returns the version."""
+    ensure_tables(tmp_path, [FOUND])
+
+    def merge_rows_of(*rows, cluster="c", run_id="a"):
+        with contextlib.nullcontext(classic) if request.param == "classic" else on_sail() as session:
+            frame = session.createDataFrame(found_rows(*rows, cluster=cluster, run_id=run_id))
+            return merge_frame(session, frame, tmp_path, FOUND, cluster, replacing="is_read")
+
+    return merge_rows_of
+
+
+def test_rows_that_were_read_replace_stored_ones_and_others_are_only_added(merge, tmp_path):
+    assert merge((0, 1, 10, True), (0, 2, 20, False), (0, 3, 30, True)) == 1
+    assert merge((0, 1, 1, True), cluster="d") == 2
+    assert merge((0, 1, 11, True), (0, 2, 21, False), (0, 3, 30, True), (0, 4, 40, False), run_id="b") == 3
+    found = load_rows(tmp_path, FOUND).to_pylist()
+    assert sorted((row["cluster"], row["broker_id"], row["size_bytes"], row["run_id"]) for row in found) == [
+        ("c", 1, 11, "b"),
+        ("c", 2, 20, "a"),
+        ("c", 3, 30, "a"),
+        ("c", 4, 40, "b"),
+        ("d", 1, 1, "a"),
+    ]
+
+
+def test_a_merge_by_tasks_that_changes_nothing_makes_no_commit(merge):
+    rows = (0, 1, 10, True), (0, 2, 20, False)
+    assert [merge(*rows, run_id="a"), merge(*rows, run_id="b"), merge((0, 2, 21, False), run_id="c")] == [1, 1, 1]
+
+
+def test_a_file_of_which_no_row_changes_is_left_alone(merge, tmp_path):
+    merge((0, 1, 10, True))
+    (kept,) = DeltaTable(tmp_path / "bronze/found").file_uris()
+    merge((1, 1, 11, True))
+    merge((1, 1, 12, True))
+    assert kept in DeltaTable(tmp_path / "bronze/found").file_uris()
+    assert sorted(load_rows(tmp_path, FOUND)["size_bytes"].to_pylist()) == [10, 12]
+
+
+def test_a_merge_is_made_again_where_the_clusters_files_changed_since_it_read_them(tmp_path):
+    """A rival, such as compaction, commits between the reading and the commit: no row is lost or there twice."""
+    ensure_tables(tmp_path, [FOUND])
+
+    def give(rows):
+        on_disk = DeltaTable(tmp_path / "bronze/found")
+        if rows.num_rows == 2 and len(on_disk.file_uris()) == 2:
+            on_disk.optimize.compact()
+        yield rows
+
+    with on_sail() as session:
+        for rows in (((0, 1, 10, True),), ((0, 2, 20, True),), ((0, 1, 11, True), (0, 3, 30, True))):
+            frame = map_tasks(session, [found_rows(*rows)], give, arrow_schema(FOUND))
+            merge_frame(session, frame, tmp_path, FOUND, "c", replacing="is_read")
+    history = DeltaTable(tmp_path / "bronze/found").history()
+    assert [commit["operation"] for commit in history].count("OPTIMIZE") == 1
+    found = load_rows(tmp_path, FOUND).to_pylist()
+    assert sorted((row["broker_id"], row["size_bytes"]) for row in found) == [(1, 11), (2, 20), (3, 30)]
 
 
 @every

@@ -24,7 +24,6 @@ from pipeline.sources.metrics.metric_source import name_metric_sources, reports_
 from pipeline.sources.records.pieces import Kind
 from pipeline.stages import map_groups
 from pipeline.storage.file_writer import WRITTEN
-from pipeline.tables import Table
 from pipeline.tables.arrow_types import arrow_columns
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
@@ -42,7 +41,7 @@ from pyspark.sql import SparkSession
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.sections import PSEUDONYMOUS
 from pipeline.errors import NothingUsableError
-from pipeline.jobs.ingest.cluster import merge_files, write_cluster
+from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import counts_keys, read_run_input, reads_arrivals
 from pipeline.jobs.ingest.windows import (
     commit_windows,
@@ -94,11 +93,6 @@ def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
     return rows.where(wanted)
 
 
-def clear(run: RunContext, table: Table, windows: tuple[TimeWindow, ...]) -> int:
-    """Leaves a table without rows in some windows."""
-    return run.replace(table, (), windows)
-
-
 def write_metrics(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
     """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
@@ -109,7 +103,7 @@ def write_metrics(run: RunContext, given: IngestInput, expired: dict[str, set[Ti
     if not samples.row_count:
         tables = [METRIC_SAMPLES, PRODUCER_NODES]
         tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
-        return {table.name: clear(run, table, fresh) for table in tables}
+        return {table.name: run.replace(table, (), fresh) for table in tables}
     reasons = {problem.reason for name in names for problem in given.problems.get(name, ())}
     frame = select_samples(samples.frame(), run.span, run.window_ms, has_repeated=REPEATED in reasons)
     selected = within(frame, fresh)
@@ -177,7 +171,7 @@ def write_keys(run: RunContext, given: IngestInput, expired: Expired) -> dict[st
         return {}
     if not counts_keys(run, given.reading):
         for table in (KEY_TRAFFIC, KEY_MATRICES):
-            clear(run, table, fresh)
+            run.replace(table, (), fresh)
         return {}  # no version is committed for keys that were not counted
     keys, others = (within(given.parts[kind].frame(), fresh) for kind in (Kind.KEYS, Kind.OTHERS))
     versions = {KEY_TRAFFIC.name: run.replace_frame(spark, KEY_TRAFFIC, sum_keys(keys, others), fresh)}
@@ -185,7 +179,7 @@ def write_keys(run: RunContext, given: IngestInput, expired: Expired) -> dict[st
         versions[KEY_HASHES.name] = run.insert_missing(spark, KEY_HASHES, list_key_hashes(keys), fresh)
     questions = [(q.strategy, q.version, q.partition_count) for q in given.settings.questions]
     if not questions:
-        return {**versions, KEY_MATRICES.name: clear(run, KEY_MATRICES, fresh)}
+        return {**versions, KEY_MATRICES.name: run.replace(KEY_MATRICES, (), fresh)}
     matrices = sum_key_matrices(others, questions)
     versions[KEY_MATRICES.name] = run.replace_frame(spark, KEY_MATRICES, matrices, fresh)
     answers = answer_keys(keys, questions)
@@ -204,10 +198,10 @@ def write_arrivals(run: RunContext, given: IngestInput, expired: Expired) -> dic
         return {}
     chunks = given.parts[Kind.ARRIVALS]
     if not reads_arrivals(run, given.reading):
-        clear(run, ARRIVALS, fresh)
+        run.replace(ARRIVALS, (), fresh)
         return {}  # no version is committed for arrivals that were not read
     if not chunks.row_count:
-        return {ARRIVALS.name: clear(run, ARRIVALS, fresh)}
+        return {ARRIVALS.name: run.replace(ARRIVALS, (), fresh)}
     live, staging = given.reading.live, given.staging
     rate = 1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions
     join = partial(join_arrivals, is_named=run.config.keys.mode == PSEUDONYMOUS, sampling_rate=rate)
@@ -215,7 +209,7 @@ def write_arrivals(run: RunContext, given: IngestInput, expired: Expired) -> dic
     def work(rows: pa.Table) -> TableRows:
         yield ARRIVALS.name, join(rows)
 
-    records = sum(row["record_count"] or 0 for row in given.window_rows())
+    records = sum(row["record_count"] or 0 for row in given.window_sums)
     count = max(count_task_slots(staging.spark), -(-records // GROUP_RECORDS))
     kernel = run.to_files(work, (ARRIVALS,), fresh)
     ordered = map_groups(within(chunks.frame(), fresh), GROUP, count, kernel, WRITTEN)
@@ -251,7 +245,8 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
         # writes all tables that belong to windows at once
         writers = (write_traffic, write_keys, write_arrivals, write_metrics, write_cluster)
-        versions = write_at_once([partial(write, run, given, expired) for write in writers]) | merge_files(run, given)
+        work = [*(partial(write, run, given, expired) for write in writers), partial(merge_segments, run, given)]
+        versions = write_at_once(work) | merge_problems(run, given)
         versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
     return JobReport(table_versions=versions, notes=describe_kept(expired))
 

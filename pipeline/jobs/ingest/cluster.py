@@ -1,20 +1,21 @@
-"""Brokers, consumer groups, segment files and what was wrong, through delta-rs; partitions' states by tasks."""
+"""Consumer groups and what was wrong, through delta-rs; brokers, partitions' states and segment files by tasks."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log_tree import LogTree
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import LATEST_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
-    WindowState,
     compacted_topics,
     disk_columns,
     iter_broker_rows,
@@ -24,70 +25,79 @@ from pipeline.sources.files.cluster_rows import (
     with_leaders,
 )
 from pipeline.sources.files.file_rows import (
+    LISTED_SCHEMA,
     group_row,
     iter_consumer_group_rows,
     iter_quarantine_rows,
-    iter_segment_rows,
+    list_segments,
 )
+from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
-from pipeline.stages import map_tasks
+from pipeline.stages import map_tasks, read_parts
+from pipeline.storage.delta import merge_frame
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.rows import merge_rows
-from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
+from pipeline.transforms.segments import join_segments
+
+_NOT_FOR_TASKS: dict[str, Any] = {"tree": LogTree(), "groups": (), "groups_now": (), "live": None, "collected": None}
+"""Of a reading what no task needs."""
+_EPOCH_IS_KNOWN = (pc.field("row_kind") == "window") & (pc.field("leader_epoch") >= 0)
 
 
 class _Described(NamedTuple):
-    """A window whose rows are written, and what its batches prove; a task computes the cluster's state at its end."""
+    """A window whose rows a task writes: brokers, and the state of partitions at its end."""
 
     window: TimeWindow
-    epochs: Mapping[PartitionKey, int]  # the largest leader epoch among each partition's batches
     newest: TimeWindow | None = None  # the window that a live cluster's state was observed for
+    is_present: bool = False  # volumes and configs, which are of now, belong to it
     is_stored: bool = False  # an earlier run observed it: its rows stay, but for who led at its end
-
-    def find_state(self, history: ClusterHistory) -> WindowState:
-        (known,) = list_window_states(history, (self.window,), {self.window.start_ms: self.epochs}, self.newest)
-        return known
 
 
 def write_cluster(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
-    """Brokers and consumer groups, through delta-rs: few rows; partitions' states by tasks, window by window."""
+    """Consumer groups, through delta-rs; brokers and partitions' states by tasks, a window each."""
     reading = given.reading
     observed = _observed_before(run, reading) if reading.live else set()
     gone = expired.get(reading.record_source, set())
-    fresh = fresh_windows(run, gone | observed)
-    now = _windows_of_now(run, reading)
-    again = tuple(sorted(observed - gone))
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
-    epochs = _newest_epochs(given)
+    versions = {}
+    if fresh_groups:
+        groups = _group_rows(run, reading, fresh_groups)
+        versions[CONSUMER_GROUPS.name] = run.replace(CONSUMER_GROUPS, groups, fresh_groups)
     described = [
-        *(_Described(window, epochs.get(window.start_ms, {}), reading.newest) for window in fresh),
-        *(_Described(window, {}) for window in now),
+        *(_Described(one, reading.newest, one == reading.newest) for one in fresh_windows(run, gone | observed)),
+        *(_Described(one, is_present=True) for one in _windows_of_now(run, reading)),
+        *(_Described(one, is_stored=True) for one in sorted(observed - gone)),
     ]
-    plan: tuple[tuple[Table, Any, tuple[TimeWindow, ...]], ...] = (
-        (BROKERS, _broker_rows(run.cluster_name, reading, described, {reading.newest, *now}), (*fresh, *now)),
-        (CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups),
-    )
-    versions = {table.name: run.replace(table, rows, windows) for table, rows, windows in plan if windows}
-    described += [_Described(window, epochs.get(window.start_ms, {}), is_stored=True) for window in again]
     if not described:
         return versions
-    windows = tuple(one.window for one in described)
-    of_partitions = replace(reading, tree=LogTree(), groups=(), groups_now=(), live=None, collected=None)
-    work = partial(_state_rows, run, of_partitions)
-    kernel = run.to_files(work, (CLUSTER_STATE,), windows)
+    windows, tables = tuple(one.window for one in described), (BROKERS, CLUSTER_STATE)
+    parts = given.parts[Kind.SUMMARIES]
+    read = partial(read_parts, parts.folder, parts.schema, parts.paths)
+    kernel = run.to_files(partial(_state_rows, run, replace(reading, **_NOT_FOR_TASKS), read), tables, windows)
     states = map_tasks(given.staging.spark, described, kernel, WRITTEN)
-    return versions | run.replace_by_files("describe partitions", states, (CLUSTER_STATE,), windows)
+    return versions | run.replace_by_files("describe brokers and partitions", states, tables, windows)
 
 
-def _state_rows(run: RunContext, reading: ClusterReading, one: _Described) -> TableRows:
+def _state_rows(
+    run: RunContext, reading: ClusterReading, read: Callable[[pc.Expression], pa.Table], one: _Described
+) -> TableRows:
     """Kernel: rows of one window."""
-    known, name = one.find_state(reading.history), run.cluster_name
+    name, history, windows = run.cluster_name, reading.history, (one.window,)
+    epochs: dict[PartitionKey, int] = {}  # the largest among each partition's batches
+    for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():
+        key = (row["topic"], row["topic_id"] or "", row["partition"])
+        epochs[key] = max(row["leader_epoch"], epochs.get(key, 0))
+    (known,) = list_window_states(history, windows, {one.window.start_ms: epochs}, one.newest)
     if one.is_stored:
-        yield CLUSTER_STATE.name, with_leaders(run.rows(CLUSTER_STATE, (one.window,)), known.state)
-    else:
-        rows = iter_cluster_state_rows(name, reading.replicas, (known,), reading.relative, moving=reading.moving)
-        yield CLUSTER_STATE.name, rows
+        yield BROKERS.name, run.rows(BROKERS, windows)
+        yield CLUSTER_STATE.name, with_leaders(run.rows(CLUSTER_STATE, windows), known.state)
+        return
+    disks = disk_columns(reading.replicas, reading.spaces if one.is_present else {}, reading.relative)
+    configs = reading.broker_configs if one.is_present else {}
+    yield BROKERS.name, iter_broker_rows(name, history, reading.directory_counts, [known], configs, disks=disks)
+    rows = iter_cluster_state_rows(name, reading.replicas, (known,), reading.relative, moving=reading.moving)
+    yield CLUSTER_STATE.name, rows
 
 
 def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindow, ...]:
@@ -97,18 +107,6 @@ def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindo
     at_ms = reading.live.observed_at_ms
     window = run.window_at(at_ms - at_ms % run.window_ms)
     return (window,) if window.start_ms >= run.span.end_ms else ()
-
-
-def _broker_rows(
-    name: str, reading: ClusterReading, described: Sequence[_Described], present: Collection[TimeWindow | None]
-) -> Iterator[dict[str, Any]]:
-    """Rows of brokers; volumes and configs are of now, and belong to the windows that the present state is of."""
-    for one in described:
-        is_present = one.window in present
-        disks = disk_columns(reading.replicas, reading.spaces if is_present else {}, reading.relative)
-        configs = reading.broker_configs if is_present else {}
-        state = one.find_state(reading.history)
-        yield from iter_broker_rows(name, reading.history, reading.directory_counts, [state], configs, disks=disks)
 
 
 def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
@@ -124,16 +122,6 @@ def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow
     return observed
 
 
-def _newest_epochs(given: IngestInput) -> dict[int, dict[PartitionKey, int]]:
-    """By window's start, the largest leader epoch among the batches of each partition."""
-    epochs: dict[int, dict[PartitionKey, int]] = defaultdict(dict)
-    for row in given.window_rows():
-        if row.get("leader_epoch") is not None and row["leader_epoch"] >= 0:
-            of_window, key = epochs[row["window_start_ms"]], (row["topic"], row["topic_id"] or "", row["partition"])
-            of_window[key] = max(row["leader_epoch"], of_window.get(key, 0))
-    return epochs
-
-
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
     yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
     newest = reading.newest
@@ -141,23 +129,28 @@ def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWin
         yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.groups_now)
 
 
-def merge_files(run: RunContext, given: IngestInput) -> dict[str, int]:
-    """Upserts what belongs to files rather than windows: segments and problems."""
-    reading = given.reading
+def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:
+    """Segment files, which belong to no window: tasks list them, those of a log directory each.
+
+    A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
+    """
+    reading, spark = given.reading, given.staging.spark
     state = reading.history.state_at(run.as_of_ms)
     compacted = compacted_topics(state, reading.tree)
-    kept_ms = {
-        topic: retention_ms(state.topic_config(topic)) for topic in state.topic_configs if topic not in compacted
-    }
-    known_ms = {topic: span_ms for topic, span_ms in kept_ms.items() if span_ms is not None}
-    segments = list(iter_segment_rows(run.cluster_name, reading.tree, given.summaries, known_ms, reading.relative))
-    problems = iter_quarantine_rows(run.cluster_name, given.problems, reading.relative)
+    spans_ms = {topic: retention_ms(state.topic_config(topic)) for topic in {*state.topic_configs} - compacted}
+    known_ms = {topic: min(span_ms, LATEST_MS) for topic, span_ms in spans_ms.items() if span_ms is not None}
+    kernel = partial(list_segments, known_ms, replace(reading, **_NOT_FOR_TASKS).relative)
+    listed = map_tasks(spark, reading.tree.directories, kernel, LISTED_SCHEMA)
+    rows = run.fit(LOG_SEGMENTS, join_segments(listed, given.parts[Kind.SUMMARIES].frame()))
+    describe_work(f"{run.subject}: {LOG_SEGMENTS.name}")
+    merged = merge_frame(spark, rows, run.warehouse, LOG_SEGMENTS, run.cluster_name, replacing="is_scanned")
+    return {LOG_SEGMENTS.name: merged}
+
+
+def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
+    """What was wrong with the input, each thing once."""
+    problems = iter_quarantine_rows(run.cluster_name, given.problems, given.reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
-    scanned = run.table_of(LOG_SEGMENTS, (row for row in segments if row["is_scanned"]))
-    # A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
-    others = run.table_of(LOG_SEGMENTS, (row for row in segments if not row["is_scanned"]))
-    merge_rows(scanned, run.warehouse, LOG_SEGMENTS)
     return {
-        LOG_SEGMENTS.name: merge_rows(others, run.warehouse, LOG_SEGMENTS, insert_only=True),
-        QUARANTINE.name: merge_rows(run.table_of(QUARANTINE, first_seen), run.warehouse, QUARANTINE, insert_only=True),
+        QUARANTINE.name: merge_rows(run.table_of(QUARANTINE, first_seen), run.warehouse, QUARANTINE, insert_only=True)
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.engine import count_task_slots
+from pipeline.engine import count_task_slots, describe_work
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
@@ -33,6 +33,7 @@ from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import Parts, Pieces, Staging
 from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.coverage import find_disputed, sum_windows
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
 
 
@@ -46,14 +47,11 @@ class IngestInput:
     settings: ScanSettings
     staging: Staging  # where tasks leave their parts
     parts: dict[Kind, Parts]  # batches, keys, arrivals and samples, by kind
-    summaries: list[dict[str, Any]]  # rows of `SUMMARY_SCHEMA`
+    window_sums: tuple[dict[str, Any], ...]  # see `sum_windows`
     samples: dict[str, Parts]  # what the samples add up to, by table, not yet finished; see `summarise_samples`
     # record batches, samples and described partitions, by source and window
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
-
-    def window_rows(self) -> list[dict[str, Any]]:
-        return [row for row in self.summaries if row["row_kind"] == "window"]
 
 
 def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, metrics: MetricReading) -> IngestInput:
@@ -68,30 +66,24 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     if metrics.batches:  # they came over HTTP
         fetched = pa.Table.from_batches(metrics.batches, SAMPLE_SCHEMA)
         parts[Kind.SAMPLES] = parts[Kind.SAMPLES].with_rows(Kind.SAMPLES.value, fetched)
-    summaries = parts[Kind.SUMMARIES].load().to_pylist()
-    summaries.sort(key=lambda row: row["batch_count"] or 0)  # of a file collected in stretches the last row counts
-    if reading.collected is not None:
-        reading = replace(reading, collected=reading.collected.doubting(summaries, run.span))
-    if reading.live is not None:
-        summaries += offset_summary_rows(reading.live.offset_traffic, run.window_ms)
-        live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(summaries)))
-        reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
+    reading, found = _sum_up(run, staging, reading, parts)
     samples = _summarise_samples(run, staging, parts[Kind.SAMPLES])
     counts, wrong = samples.pop(COUNTS).load(), samples.pop(PROBLEMS).load()
     row_counts, page_problems, instances = count_samples(counts, wrong, run.windows)
     by_start = {window.start_ms: window for window in run.windows}
-    for row in summaries:
-        if row["row_kind"] == "window" and row["window_start_ms"] in by_start:
+    window_sums = tuple(row for row in found if row["row_kind"] == "window")
+    for row in window_sums:
+        if row["window_start_ms"] in by_start:
             row_counts[reading.record_source, by_start[row["window_start_ms"]]] += row["batch_count"]
     for observed_at_ms, _ in reading.groups:
         start_ms = observed_at_ms - observed_at_ms % run.window_ms
         if start_ms in by_start:
             row_counts[reading.group_source, by_start[start_ms]] += 1
-    problems = {kind: [*found] for kind, found in (*reading.problems.items(), *metrics.problems.items())}
-    of_records = problems_of(row for row in summaries if row["row_kind"] == "problem")
+    problems = {kind: [*known] for kind, known in (*reading.problems.items(), *metrics.problems.items())}
+    of_records = problems_of(row for row in found if row["row_kind"] == "problem")
     problems.setdefault(reading.record_source, []).extend(of_records)
-    for kind, found in page_problems.items():
-        problems.setdefault(kind, []).extend(found)
+    for kind, wrong_pages in page_problems.items():
+        problems.setdefault(kind, []).extend(wrong_pages)
     return IngestInput(
         reading=reading,
         metrics=metrics,
@@ -99,11 +91,31 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
         settings=settings,
         staging=staging,
         parts=parts,
-        summaries=summaries,
+        window_sums=window_sums,
         samples=samples,
         row_counts=row_counts,
         problems=problems,
     )
+
+
+def _sum_up(
+    run: RunContext, staging: Staging, reading: ClusterReading, parts: dict[Kind, Parts]
+) -> tuple[ClusterReading, list[dict[str, Any]]]:
+    """What was read, as `sum_windows` gives it, and the reading with what that says of its sources."""
+    if reading.live is not None and reading.live.offset_traffic:
+        rows = offset_summary_rows(reading.live.offset_traffic, run.window_ms)
+        by_offsets = pa.Table.from_pylist(rows, SCHEMAS[Kind.SUMMARIES])
+        parts[Kind.SUMMARIES] = parts[Kind.SUMMARIES].with_rows(Kind.SUMMARIES.value, by_offsets)
+    describe_work(f"{staging.subject}: sum up what was read")
+    summaries = parts[Kind.SUMMARIES].frame()
+    found = sum_windows(summaries, run.span).toArrow().to_pylist()
+    if reading.collected is not None:
+        disputed = find_disputed(summaries, run.span).toArrow().to_pylist()
+        reading = replace(reading, collected=reading.collected.doubting(found, disputed))
+    if reading.live is not None:
+        live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(found)))
+        reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
+    return reading, found
 
 
 def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]) -> ScanSettings:

@@ -4,18 +4,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyarrow.compute as pc
-
+from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.questions import NAMED, SourceAvailability
+from pipeline.sources.records.pieces import Kind
+from pipeline.storage.data_files import load_stored
 from pipeline.storage.durability import has_table
+from pipeline.storage.file_writer import Scope
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.storage.window_status import StoredWindows, collect_coverage, committed_windows, windows_to_keep
+from pipeline.storage.window_status import StoredWindows, committed_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.transforms.coverage import find_covered_less
 
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
@@ -34,10 +37,13 @@ def find_newest_window(run: RunContext) -> TimeWindow | None:
 def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
     """Per source, the committed windows it now gives less for than is stored."""
     expired: dict[str, set[TimeWindow]] = defaultdict(set)
-    rows = ({**row, "window_start": instant_of(row["window_start_ms"])} for row in given.window_rows())
-    coverage = collect_coverage(rows, run.windows)
     record_source = given.reading.record_source
-    expired[record_source] = windows_to_keep(stored.traffic, coverage, stored.windows)
+    if stored.windows:
+        describe_work(f"{run.subject}: compare coverage with what is stored")
+        scope = Scope.of(run.cluster_name, sorted(stored.windows))
+        traffic = load_stored(given.staging.spark, run.warehouse, PARTITION_TRAFFIC, scope)
+        less = find_covered_less(given.parts[Kind.SUMMARIES].frame(), traffic, stored.windows).toArrow()
+        expired[record_source] = {run.window_at(start_ms) for start_ms in less[0].to_pylist()}
     for (source, window), row_count in stored.row_counts.items():
         if source != record_source and given.row_counts[source, window] < row_count:
             expired[source].add(window)
@@ -57,7 +63,7 @@ def commit_windows(
     versions: dict[str, int],
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
-    newest_ms = max((row["max_timestamp_ms"] for row in given.window_rows()), default=None)
+    newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
     unknown = _list_unknown_leaders(run)
     rows = []
     for window, source, brought in iter_availability(
@@ -94,8 +100,8 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
     """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
     columns = ("window_start", "topic", "partition", "leader_id", "leader_epoch")
     unknown: dict[int, list[str]] = defaultdict(list)
-    rows = run.load(PARTITION_TRAFFIC, run.windows, columns).sort_by([(name, "ascending") for name in columns])
-    for row in rows.filter(pc.less(rows["leader_id"], 0)).to_pylist():
+    rows = run.load(PARTITION_TRAFFIC, run.windows, columns, where="leader_id < 0")
+    for row in rows.sort_by([(name, "ascending") for name in columns]).to_pylist():
         epoch = f" in leader epoch {row['leader_epoch']}" if row["leader_epoch"] >= 0 else ""
         unknown[milliseconds_of(row["window_start"])].append(
             f"{row['topic']}-{row['partition']} (who led{epoch} is not known)"

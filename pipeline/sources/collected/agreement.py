@@ -51,7 +51,7 @@ class _Told:
         moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
         since_ms = host.manifest.state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
-        marks = frozenset((key, hash(_facts_of(one))) for key, one in timelines.items())
+        marks = frozenset((key, hash((one.moments_ms, *map(_facts, one.values)))) for key, one in timelines.items())
         return cls(place, host, timelines, marks, since_ms, max(moments, default=since_ms))
 
     @property
@@ -80,15 +80,11 @@ def agree_on_history(hosts: Sequence[Host]) -> Agreement:
         else:
             believed.append(one)
             if 2 * len(against) == len(told):
-                doubts += [_name_pair(one, other) for other in differ]
+                pairs = [sorted((one.host.name, other.host.name)) for other in differ]
+                doubts += [f"{first} and {second} have different metadata logs" for first, second in pairs]
     longest = max(believed, key=lambda one: (one.end_ms, -one.since_ms, -one.place), default=None)
     history = None if longest is None else longest.host.manifest.state.history
     return Agreement(history, refused, tuple(dict.fromkeys(doubts)))
-
-
-def _name_pair(one: _Told, other: _Told) -> str:
-    first, second = sorted((one.host.name, other.host.name))
-    return f"{first} and {second} have different metadata logs"
 
 
 def _list_timelines(host: Host) -> _Timelines:
@@ -125,10 +121,6 @@ def _iter_differences(one: _Told, other: _Told, since_ms: int) -> Iterator[int]:
         for moment in {max(since_ms, moment) for moment in (*mine.moments_ms, *others.moments_ms)}:
             if _facts(mine.at(moment)) != _facts(others.at(moment)):
                 yield moment
-
-
-def _facts_of(timeline: Timeline[Any]) -> tuple[object, ...]:
-    return timeline.moments_ms, tuple(_facts(value) for value in timeline.values)
 
 
 def _facts(value: object) -> object:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from pipeline.model.cluster import ClusterHistory, LeaderTerm
+from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import TimeWindow, format_instant
@@ -59,13 +59,16 @@ def choose_copies(
         chosen[ordered[0]][key] = None
         limit = _NO_LIMIT
         for before, index in pairwise(ordered):
-            limit = min(limit, _first_offset(disks[before], key, ranges[before]))
-            windows, cut = _windows_below(limit, ranges[index].get(key, {}))
-            if windows:
+            # the first offset that a host has: in the rows, or in the log as it was when it was read last
+            firsts = (first for first, _ in ranges[before].get(key, {}).values())
+            limit = min([limit, disks[before].starts.get(key, _NO_LIMIT), *firsts])
+            own = ranges[index].get(key, {})
+            if windows := frozenset(start_ms for start_ms, (_, last) in own.items() if last < limit):
                 chosen[index][key] = windows
             lacks += [
                 (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[index].name} alone")
-                for start_ms, first in cut
+                for start_ms, (first, last) in sorted(own.items())
+                if first < limit <= last
             ]
     return Copies(tuple(chosen), tuple(lacks))
 
@@ -105,15 +108,11 @@ def _rank(
     terms = [
         term
         for term in history.leader_terms(TopicPartition(topic, partition))
-        if _is_of(term, topic_id) and (term.since_ms is None or term.since_ms < span.end_ms)
+        if topic_id in {"", term.topic_id or topic_id} and (term.since_ms is None or term.since_ms < span.end_ms)
     ]
     led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
     has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
-
-
-def _is_of(term: LeaderTerm, topic_id: str) -> bool:
-    return not topic_id or term.topic_id is None or term.topic_id == topic_id
 
 
 def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
@@ -124,14 +123,3 @@ def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
         known = of_key.get(start_ms, (first, last))
         of_key[start_ms] = min(known[0], first), max(known[1], last)
     return ranges
-
-
-def _first_offset(disks: _Disks, key: PartitionId, ranges: _Ranges) -> int:
-    """The first offset that a host has of a partition: in the rows, or in the log as it was when it was read last."""
-    return min([disks.starts.get(key, _NO_LIMIT), *(first for first, _ in ranges.get(key, {}).values())])
-
-
-def _windows_below(limit: int, ranges: Mapping[int, tuple[int, int]]) -> tuple[Windows, list[tuple[int, int]]]:
-    """Starts of the windows whose offsets are all below a limit, and start and first offset of those that it cuts."""
-    below = frozenset(start_ms for start_ms, (_, last) in ranges.items() if last < limit)
-    return below, [(start_ms, first) for start_ms, (first, last) in sorted(ranges.items()) if first < limit <= last]

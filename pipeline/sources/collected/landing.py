@@ -145,10 +145,18 @@ class Landing:
         kept = tuple(host for host in self.hosts if host not in hosts)
         return replace(self, hosts=kept, copies=self.choose(kept))
 
-    def doubting(self, summaries: Sequence[Mapping[str, Any]], span: TimeWindow) -> Landing:
-        """The same, with what the tasks found: parts that could not be read, and such as hold other batches than counted."""
-        lost = [str(row["reason"]) for row in summaries if row["row_kind"] == "shortfall"]
-        return replace(self, doubts=(*self.doubts, *dict.fromkeys(lost), *_compare(summaries, span)))
+    def doubting(self, found: Iterable[Mapping[str, Any]], disputed: Iterable[Mapping[str, Any]]) -> Landing:
+        """The same, with what the tasks found: parts that could not be read, and such as hold other batches than counted.
+
+        `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
+        """
+        lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
+        other = (
+            f"{row['topic']}-{row['partition']}: {row['window_count']} batches up to offset {row['window_last']} were collected, "
+            f"its parts hold {row['held_count']} up to {row['held_last']}"
+            for row in disputed
+        )
+        return replace(self, doubts=(*self.doubts, *lost, *sorted(other)))
 
 
 def settle(
@@ -199,21 +207,3 @@ def _list_beginnings(host: Host) -> dict[tuple[str, str, int], set[int]]:
         (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
         for _, found in tree.iter_partitions()
     }
-
-
-def _compare(summaries: Iterable[Mapping[str, Any]], span: TimeWindow) -> list[str]:
-    """Windows of partitions of which the parts hold other batches than the collector counted."""
-    totals: dict[tuple[str, str, int, int], dict[str, tuple[int, int]]] = {}
-    for row in summaries:
-        if row["row_kind"] in {"window", "held"} and span.start_ms <= row["window_start_ms"] < span.end_ms:
-            of_window = totals.setdefault(
-                (row["topic"], row["topic_id"] or "", row["partition"], row["window_start_ms"]), {}
-            )
-            count, last = of_window.get(row["row_kind"], (0, -1))
-            of_window[row["row_kind"]] = count + (row["batch_count"] or 0), max(last, row["last_offset"])
-    nothing = (0, -1)
-    return sorted(
-        f"{topic}-{partition}: {said[0]} batches up to offset {said[1]} were collected, its parts hold {held[0]} up to {held[1]}"
-        for (topic, _, partition, _), both in totals.items()
-        if (said := both.get("window", nothing)) != (held := both.get("held", nothing))
-    )

@@ -72,16 +72,12 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
     _check_row_count(file.metadata.num_rows, part)
     names = [field.name for field in schema if not pa.types.is_list(field.type)]  # answers, which no collector has
-    rows = pa.Table.from_batches(_iter_batches(file, names, filters), _schema_of(file, names))
+    rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:
         rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
     rows = rows.select(schema.names).cast(schema)
     _check_values(rows, kind)
     return rows
-
-
-def _schema_of(file: pq.ParquetFile, names: list[str]) -> pa.Schema:
-    return pa.schema([file.schema_arrow.field(name) for name in names])
 
 
 def _iter_batches(file: pq.ParquetFile, names: list[str], filters: pc.Expression | None) -> Iterator[pa.RecordBatch]:

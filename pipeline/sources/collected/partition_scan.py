@@ -163,17 +163,15 @@ def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) 
     return SegmentTotals(row=row, producer_ids=tuple(sorted(producers)))
 
 
-def _union(lists: Iterable[str]) -> str:
-    return ",".join(sorted({item for one in lists for item in one.split(",") if item}))
-
-
 _JOINED: dict[str, Callable[[list[Any]], Any]] = {
     **dict.fromkeys(("first_offset", "min_timestamp_ms"), min),
     **dict.fromkeys(("last_offset", "max_timestamp_ms"), max),
     **dict.fromkeys(
         ("batch_count", "record_count", "control_batch_count", "missing_offset_count", "crc_error_count"), sum
     ),
-    **dict.fromkeys(("magic", "codecs"), _union),
+    **dict.fromkeys(
+        ("magic", "codecs"), lambda lists: ",".join(sorted({item for one in lists for item in one.split(",") if item}))
+    ),
 }
 """How the columns of two stretches' rows are put together."""
 

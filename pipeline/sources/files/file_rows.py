@@ -1,15 +1,16 @@
-"""Segment files as rows of `bronze.log_segments`, problems as rows of `bronze.quarantine`."""
+"""Segment files as they are listed, problems as rows of `bronze.quarantine`."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline.model.cluster import ConsumerGroupMember
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.window import TimeWindow, instant_of, known_instant_of
+from pipeline.model.window import TimeWindow, instant_of
 
 
 def iter_consumer_group_rows(
@@ -26,13 +27,6 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
     """A row of `bronze.consumer_groups`."""
     observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
     return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
-
-
-FACTS = (
-    *("first_offset", "last_offset", "batch_count", "record_count", "control_batch_count", "missing_offset_count"),
-    *("producer_id_count", "crc_error_count", "magic", "codecs"),
-)
-"""Columns of `bronze.log_segments` that a scan fills, under their own names."""
 
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
@@ -74,25 +68,23 @@ def iter_quarantine_rows(
                 }
 
 
-def iter_segment_rows(
-    cluster: str,
-    tree: LogTree,
-    summaries: Sequence[Mapping[str, Any]],
-    retention_ms: Mapping[str, int],
-    relative: Callable[[str], str],
-) -> Iterator[dict[str, Any]]:
-    """One row per segment file of a live replica.
+LISTED_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("found_at", "log_directory", "topic", "topic_id", "path")),
+        *((name, pa.int64()) for name in ("broker_id", "partition", "base_offset", "size_bytes", "kept_ms")),
+        ("is_active", pa.bool_()),
+    ]
+)
+"""A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted."""
 
-    `summaries` are of the files whose batches this run read; `retention_ms` is by topic, where known and not compacted.
-    """
-    facts_of = {row["path"]: row for row in summaries if row["row_kind"] == "segment"}
-    problem_counts = Counter(row["path"] for row in summaries if row["row_kind"] == "problem")
-    for directory, partition, segment in tree.iter_segments(kind=DirectoryKind.LIVE):
-        facts = facts_of.get(segment.path, {})
-        newest_ms: int | None = facts.get("max_timestamp_ms")
-        kept_ms = None if segment.is_active else retention_ms.get(partition.topic)
-        yield {
-            "cluster": cluster,
+
+def list_segments(
+    retention_ms: Mapping[str, int], relative: Callable[[str], str], directory: LogDirectory
+) -> Iterator[pa.Table]:
+    """Kernel: the segment files of a log directory's live replicas; `retention_ms` is by topic."""
+    rows = [
+        {
+            "found_at": segment.path,
             "broker_id": -1 if directory.broker_id is None else directory.broker_id,
             "log_directory": relative(directory.path),
             "topic": partition.topic,
@@ -101,11 +93,9 @@ def iter_segment_rows(
             "base_offset": segment.base_offset or 0,
             "path": relative(segment.path),
             "size_bytes": segment.size_bytes,
-            "is_scanned": bool(facts),
             "is_active": segment.is_active,
-            "problem_count": problem_counts[segment.path],
-            "deletable_at": None if newest_ms is None or kept_ms is None else known_instant_of(newest_ms + kept_ms),
-            "min_timestamp": known_instant_of(facts.get("min_timestamp_ms")),
-            "max_timestamp": known_instant_of(newest_ms),
-            **{name: facts.get(name) for name in FACTS},
+            "kept_ms": None if segment.is_active else retention_ms.get(partition.topic),
         }
+        for _, partition, segment in LogTree(directories=(directory,)).iter_segments(kind=DirectoryKind.LIVE)
+    ]
+    yield pa.Table.from_pylist(rows, LISTED_SCHEMA)

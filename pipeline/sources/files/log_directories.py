@@ -159,7 +159,8 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
     problems: list[Problem] = []
     ordered = sorted(_put_together(directories), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
     for directory in ordered:
-        twins = [other for other in kept if _is_same_node(other, directory)]
+        node = directory.broker_id, directory.cluster_id
+        twins = [other for other in kept if node[0] is not None and (other.broker_id, other.cluster_id) == node]
         reason = next(filter(None, (_copied_from(other, directory) for other in twins)), None)
         if reason:
             problems.append(Problem(path=directory.path, reason=reason))
@@ -175,10 +176,6 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
         ]
         kept.append(directory)
     return tuple(kept), tuple(problems)
-
-
-def _is_same_node(one: LogDirectory, other: LogDirectory) -> bool:
-    return one.broker_id is not None and (one.broker_id, one.cluster_id) == (other.broker_id, other.cluster_id)
 
 
 def _copied_from(kept: LogDirectory, directory: LogDirectory) -> str | None:

@@ -175,7 +175,7 @@ class RangeTask:
         read_bytes, rest = 0, read
         while True:
             replies: list[tuple[bytes, HeaderScan]] = []
-            keep = _keep_in(replies) if self._reads_records else None
+            keep = _keep_in(replies) if self.settings.max_distinct_keys or self.settings.reads_arrivals else None
             as_of_ms = self.settings.as_of_ms
             scan = scan_range(connection, rest, as_of_ms, given_up=given_up, on_reply=keep, most_bytes=RANGE_BYTES)
             read_bytes += scan.size_bytes
@@ -204,10 +204,6 @@ class RangeTask:
             scans = chain.from_iterable(starmap(decode_reply, replies))
             times = time_range_batches(scanned, replies, self.settings) if self.settings.reads_arrivals else None
             yield from scan_records(read, scans, starts, times, self.settings)
-
-    @property
-    def _reads_records(self) -> bool:
-        return bool(self.settings.max_distinct_keys or self.settings.reads_arrivals)
 
 
 def plan_range_tasks(live: LiveReading, settings: ScanSettings, leaders: LeaderEpochs, least: int) -> list[RangeTask]:

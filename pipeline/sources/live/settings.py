@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -33,10 +33,6 @@ class Secrets:
     key_password: str | None = None
 
 
-def _kafka_name(name: str) -> str:
-    return name.replace("_", ".").replace(".variable", "_variable")
-
-
 class ClientSettings(Section):
     """How to connect; names are Kafka's. Certificates and keys are PEM files.
 
@@ -55,7 +51,9 @@ class ClientSettings(Section):
         client.id: Name under which brokers know us, in their quotas and logs.
     """
 
-    model_config = ConfigDict(populate_by_name=True, alias_generator=_kafka_name)
+    model_config = ConfigDict(
+        populate_by_name=True, alias_generator=lambda name: name.replace("_", ".").replace(".variable", "_variable")
+    )
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
@@ -136,14 +134,15 @@ class Sampling(Section):
         return self.partitions == 1 and self.time == 1
 
 
-def _split_addresses(value: Any) -> Any:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
 class LiveSettings(Section):
     """How a running cluster is reached and read; the kind `live_cluster` says what each key means."""
 
-    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_split_addresses)] = Field(min_length=1)
+    bootstrap_servers: Annotated[
+        tuple[str, ...],
+        BeforeValidator(
+            lambda value: [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
+        ),
+    ] = Field(min_length=1)
     client: ClientSettings = ClientSettings()
     read: Literal["record_batches", "offsets"] = "record_batches"
     sampling: Sampling = Sampling()

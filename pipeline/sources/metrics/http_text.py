@@ -83,7 +83,8 @@ class HttpReader:
             try:
                 answer = self._runner.run(self._read_in_time(url, query, accept))
             except (httpx.TransportError, TimeoutError) as error:
-                if is_last or not _may_pass(error):
+                is_refused = isinstance(_cause(error), ssl.SSLError)  # or another protocol: no other attempt helps
+                if is_last or is_refused or isinstance(error, httpx.UnsupportedProtocol):
                     raise _unreachable(url, error, self._access.timeout_s) from error
             else:
                 if isinstance(answer, HttpText):
@@ -186,11 +187,6 @@ def shown(url: str) -> str:
     host = parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{host}{port}{parts.path}"
-
-
-def _may_pass(error: httpx.TransportError | TimeoutError) -> bool:
-    """Whether another attempt may help: not with the wrong protocol or certificate."""
-    return not isinstance(_cause(error), ssl.SSLError) and not isinstance(error, httpx.UnsupportedProtocol)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -50,7 +50,10 @@ def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
     Timestamps far beyond `as_of_ms`, the run's now, are out of line.
     """
     try:
-        headers = _scan_headers(read)
+        if read.dumped_in is None:
+            headers = scan_headers(path := Path(read.path), end=min(read.size_bytes, path.stat().st_size))
+        else:
+            headers = scan_dump(read.dumped_in, read.path)
     except InputError as error:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
@@ -80,13 +83,6 @@ def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_bas
         is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
         problems=headers.problems,
     )
-
-
-def _scan_headers(read: SegmentRead) -> HeaderScan:
-    if read.dumped_in is not None:
-        return scan_dump(read.dumped_in, read.path)
-    path = Path(read.path)
-    return scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
 
 
 def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:

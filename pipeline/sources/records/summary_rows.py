@@ -1,4 +1,4 @@
-"""Summary rows of a segment file, or a fetched range, without its batches: few rows, collected by the driver.
+"""Summary rows of a segment file, or a fetched range, without its batches.
 
 Rows of kind `segment` (one per file: the scanned columns of `bronze.log_segments`), `window` (one per log and window:
 offsets and batches, to see what a run covers before it writes), `problem`, and `shortfall` (a range that could not be

@@ -22,7 +22,6 @@ from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.replay.keyed.plan import plan_keys
 from pipeline.replay.keyed.tasks import HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import list_keyed_topics
-from pipeline.storage.delta import load
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files
 from pipeline.storage.session import create_session, stop_session
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -92,9 +91,11 @@ def replay_ours(spark, warehouse, windows):
 
 def replay_in_sql(spark, warehouse):
     """One candidate, by Spark's own means: join, bit mask, remainder, sums."""
-    traffic = load(spark, warehouse, KEY_TRAFFIC).where("kind = 'key'")
+    traffic = spark.read.format("delta").load(str(table_path(warehouse, KEY_TRAFFIC))).where("kind = 'key'")
     chosen = F.pmod(F.col("crc32"), F.lit(PARTITIONS)).alias("chosen")
-    joined = traffic.join(load(spark, warehouse, KEY_HASHES).select("key_id", "crc32"), "key_id")
+    joined = traffic.join(
+        spark.read.format("delta").load(str(table_path(warehouse, KEY_HASHES))).select("key_id", "crc32"), "key_id"
+    )
     sums = joined.groupBy("window_start", chosen).agg(F.sum("record_count"), F.sum("size_bytes"), F.count("key_id"))
     return sums.collect()
 

@@ -1,5 +1,6 @@
 """Which window an observation of a live cluster belongs to. Oracle: an outage as the laboratory had it, minute by minute."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,10 @@ from pipeline.model.window import instant_of, milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState
+from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 from pipeline.sources.source import ClusterReading
+from pipeline.stages import Staging
 from pipeline.storage.outages import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.broker_metrics import BROKER_METRICS
@@ -57,7 +61,8 @@ def ask(spark, run, at_ms, newest):
     )
     live = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=state)
     reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest)
-    return SimpleNamespace(reading=reading, window_rows=list, staging=SimpleNamespace(spark=spark))
+    nothing_read = Staging(spark, Path()).of_nothing(SUMMARY_SCHEMA)
+    return SimpleNamespace(reading=reading, parts={Kind.SUMMARIES: nothing_read}, staging=SimpleNamespace(spark=spark))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A rerun may replace a window only if it read at least what is stored: each case by hand."""
+"""Which windows are committed, trusted and lost: each case by hand."""
 
 import datetime as dt
 import shutil
@@ -11,80 +11,22 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.window_status import (
-    Coverage,
-    Subject,
-    collect_coverage,
     committed_windows,
     load_stored_windows,
     lost_windows,
     trust_windows,
     trusted_windows,
-    windows_to_keep,
     withdraw_trust,
 )
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 W = [TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(4)]
-P0, P1 = Subject("t", "id", 0), Subject("t", "id", 1)
-STORED = {P0: Coverage(10, 19, 10), P1: Coverage(0, 4, 5)}
-
-
-@pytest.mark.parametrize(
-    ("found", "kept"),
-    [
-        (STORED, False),
-        ({P0: Coverage(5, 30, 26), P1: Coverage(0, 4, 5), Subject("new", "id2", 0): Coverage(0, 1, 2)}, False),
-        ({P0: Coverage(11, 19, 9), P1: Coverage(0, 4, 5)}, True),  # retention took the first offsets
-        ({P0: Coverage(10, 18, 10), P1: Coverage(0, 4, 5)}, True),  # the log was cut
-        ({P0: Coverage(10, 19, 9), P1: Coverage(0, 4, 5)}, True),  # compaction took a record
-        ({P0: Coverage(10, 19, 10)}, True),  # a partition is gone
-        ({P0: Coverage(10, 19, 10), Subject("t", "id9", 1): Coverage(0, 4, 5)}, True),  # its topic was made anew
-        ({}, True),
-    ],
-    ids=["same", "more", "fewer at the start", "fewer at the end", "compacted", "no partition", "new topic", "nothing"],
-)
-def test_a_window_is_kept_when_the_rerun_covers_less(found, kept):
-    assert windows_to_keep({W[0]: STORED}, {W[0]: found}, [W[0]]) == ({W[0]} if kept else set())
-
-
-def test_windows_are_judged_one_by_one_and_those_never_committed_or_empty_are_replaced():
-    stored = {W[0]: STORED, W[1]: STORED, W[2]: STORED}
-    found = {W[0]: STORED}
-    assert windows_to_keep(stored, found, {W[0], W[1], W[3]}) == {W[1]}
-
-
-def test_leaders_of_one_partition_are_counted_together():
-    row = {"window_start": dt.datetime(1970, 1, 1, tzinfo=dt.UTC), **P0._asdict()}
-    rows = [{**row, **Coverage(10, 14, 5)._asdict()}, {**row, **Coverage(15, 19, 4)._asdict()}]
-    assert collect_coverage(rows, W[:1]) == {W[0]: {P0: Coverage(10, 19, 9)}}
-    assert collect_coverage(rows, W[1:]) == {}
-
-
-@pytest.mark.parametrize(("rate", "read"), [(0.5, 9), (0.3, 7), (0.01, 1)])
-def test_a_sample_covers_what_was_read_not_what_it_stands_for(rate, read):
-    row = {
-        "window_start": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
-        **P0._asdict(),
-        **Coverage(10, 19, round(read / rate))._asdict(),
-    }
-    scaled = {**row, "count_kind": "sampled", "sampling_rate": rate}
-    assert collect_coverage([scaled], W) == {W[0]: {P0: Coverage(10, 19, read)}}
 
 
 def test_only_windows_in_the_status_table_are_committed(tmp_path):
     ensure_tables(tmp_path)
     start = [dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC) for window in W]
-    traffic = {column.name: 0 for column in PARTITION_TRAFFIC.columns if column.type == "bigint"}
-    traffic |= {
-        "cluster": "c",
-        "batch_bytes_squared": 0.0,
-        "is_compacted": False,
-        **P0._asdict(),
-        **Coverage(3, 7, 5)._asdict(),
-    }
-    rows = rows_of(PARTITION_TRAFFIC, [{**traffic, "window_start": start[i]} for i in (0, 1)], run_id="r")
-    replace_rows(rows, tmp_path, PARTITION_TRAFFIC, cluster="c", windows=W)
     status = {
         "cluster": "c", "window_start": start[0], "window_end": start[1], "source": "log_directories", "arrived_count": 3,
         "row_count": 5, "problem_count": 0, "as_of": start[3], "source_expired": False, "table_versions": {"silver.t": 1},
@@ -97,7 +39,7 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     assert trusted_windows(tmp_path, "c") == {W[0]}
     assert load_rows(tmp_path, WINDOW_STATUS)["row_count"].to_pylist() == [5]
     stored = load_stored_windows(tmp_path, "c", W)
-    assert stored.traffic == {W[0]: {P0: Coverage(3, 7, 5)}}
+    assert stored.windows == {W[0]}
     assert stored.row_counts == {("log_directories", W[0]): 5}
 
 

@@ -18,6 +18,9 @@ from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+from pipeline.transforms.coverage import find_disputed
+from tests.engines import sail
 from tests.unit.sources.collected.disks import (
     DAY_MS,
     FIRST_MS,
@@ -228,8 +231,9 @@ def test_parts_with_fewer_batches_than_were_counted_are_named(config, landing, t
         pq.write_table(pq.read_table(part).slice(0, 3), part)
         say(landing, "broker-1", part, size_bytes=part.stat().st_size, row_count=3)
     reading = read_landing(landing)
-    rows = read_summaries(config, landing, reading)
-    doubts = reading.collected.doubting(rows, SPAN).doubts
+    rows = pa.Table.from_pylist(read_summaries(config, landing, reading), SUMMARY_SCHEMA)
+    disputed = find_disputed(sail().createDataFrame(rows), SPAN).toArrow().to_pylist()
+    doubts = reading.collected.doubting((), disputed).doubts
     assert doubts
     assert all(doubt.startswith("orders-0: ") and "its parts hold" in doubt for doubt in doubts)
 
@@ -356,7 +360,7 @@ def test_a_host_collected_with_other_settings_is_left_out_and_named(config, land
     reading = read_landing(landing)
     rows = read_summaries(config, landing, reading)
     assert [row["path"] for row in rows if row["row_kind"] == "problem"] == [f"{landing.location}/broker-3"]
-    (doubt,) = reading.collected.doubting(rows, SPAN).doubts
+    (doubt,) = reading.collected.doubting(rows, ()).doubts
     assert "broker-3: collected with other settings" in doubt
 
 
@@ -439,4 +443,4 @@ def test_a_rotten_part_stops_no_other_and_is_named_once(config, tmp_path, act, s
     (problem,) = [row for row in found if row["row_kind"] == "problem"]
     assert problem["path"] == str(part)
     assert reason in problem["reason"]
-    assert reason in reading.collected.doubting(found, SPAN).doubts[0]
+    assert reason in reading.collected.doubting(found, ()).doubts[0]
