@@ -32,6 +32,7 @@ BENCHES = (
         "storage",
         "grid",
         "gates",
+        "outcome",
     ),
 )
 
