@@ -38,8 +38,8 @@ _PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", p
 _BUCKET = "_bucket"
 _NOT_WRITTEN = ""
 """In place of the kind of a part that could not be written; its path is the reason."""
-_counts = [0, 0]
-"""Tasks done, and tasks in all, of the newest stage that runs in this process: those of Sail do."""
+_newest = [0, 0, 0]
+"""The newest stage: its number, its tasks done where they run in this process, as those of Sail do, and its tasks in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +157,15 @@ def map_tasks(
     if not tasks:
         return spark.createDataFrame(schema.empty_table(), format_sql_schema(schema))
     packed = [pickle.dumps(task) for task in tasks]
-    _counts[:] = [0, len(packed)]
+    number = _newest[0] + 1
+    _newest[:] = [number, 0, len(packed)]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for place in batch["id"].to_pylist():
                 for rows in work(pickle.loads(packed[place])):  # noqa: S301 - our own, of this job
                     yield from rows.cast(schema).to_batches()
-                _count_task()
+                _count_task(number)
 
     frame = spark.range(0, len(tasks), 1, len(tasks))
     return frame.mapInArrow(run, format_sql_schema(schema))
@@ -185,14 +186,13 @@ def map_groups(
     return frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(schema))
 
 
-def _count_task() -> None:
-    _counts[0] += 1  # elsewhere than in Sail a worker's own: nobody looks
+def _count_task(number: int) -> None:
+    _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
 
 def count_tasks() -> tuple[int, int]:
     """Counts the tasks done and the tasks in all that this process's engine works on."""
-    count = count_engine_tasks()
-    return count if count is not None else (_counts[0], _counts[1])
+    return count_engine_tasks() or (_newest[1], _newest[2])
 
 
 def run_values(

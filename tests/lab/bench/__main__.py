@@ -33,6 +33,7 @@ BENCHES = (
         "grid",
         "gates",
         "telemetry",
+        "outcome",
     ),
 )
 

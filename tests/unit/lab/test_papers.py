@@ -27,7 +27,7 @@ def test_a_command_finds_the_rows_that_it_replaces(module):
         ("replay", "fidelity", "--live"), ("draw", "draw", "--write"), ("draw", "draw", "--baseline"), ("clients", "clients", "--write"),
         ("advice", "promises", "--write"), ("advice", "bench", "plans"), ("alarms", "bench", "false_alarm"), ("forecasts", "bench", "forecast"),
         ("calibration", "bench", "calibration"), ("scale", "bench", "storage"), ("scale", "scale", ""), ("scale", "scale", "--requests"),
-        ("performance", "bench", "tables"), ("performance", "bench", "costs"),
+        ("performance", "bench", "tables"), ("performance", "bench", "costs"), ("tests", "bench", "outcome"),
     ],
 )  # fmt: skip  # marks, several a line
 def test_a_command_finds_the_marks_that_it_writes_between(page, word, argument, tmp_path):
