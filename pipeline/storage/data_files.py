@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
 from pipeline.storage.at_once import write_at_once
+from pipeline.storage.contents import note_contents
 from pipeline.storage.file_writer import (
     MISMATCH,
     NOT_WRITTEN,
@@ -122,7 +124,7 @@ def _replace(
             )
             for file in touched
         ]
-        _commit(on_disk, table, [*removed, *map(_add, (*written, *kept))], written)
+        _commit(on_disk, table, [*removed, *map(_add, (*written, *kept))], written, scope)
 
     return commit(warehouse, table, write)
 
@@ -144,16 +146,23 @@ def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int
     return is_committed
 
 
-def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Sequence[Mapping[str, Any]]) -> None:
+def _commit(
+    on_disk: DeltaTable,
+    table: Table,
+    actions: list[Any],
+    written: Sequence[Mapping[str, Any]],
+    scope: Scope | None = None,
+) -> None:
     if not actions:
         return
-    added = sum(file["row_count"] for file in written)
+    added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
+    noted = {} if scope is None else note_contents(scope.cluster, scope.spans, added, digest)
     on_disk.create_write_transaction(
         actions,
         "append",
         on_disk.schema(),
         list(table.partitioned_by),
-        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added)}, max_commit_retries=0),
+        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0),
     )
 
 
