@@ -17,9 +17,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import yaml
 from confluent_kafka import Producer
@@ -116,7 +119,15 @@ def main() -> int:
     """Lets the windows pass; 0 where each was judged once and no message was sent twice."""
     parser = argparse.ArgumentParser(prog="make scheduled", description=__doc__)
     parser.add_argument("--keep", type=Path, help="a new folder for logs and tables, which stays")
-    keep = parser.parse_args().keep
+    parser.add_argument(
+        "--lag", nargs="*", type=int, metavar="N", help="undisturbed, by window length and engine: see lag.py"
+    )
+    arguments = parser.parse_args()
+    if arguments.lag is not None:
+        from tests.lab.faults import lag  # noqa: PLC0415  (it takes its bed from here)
+
+        return lag.run(arguments.lag)
+    keep = arguments.keep
     with ExitStack() as stack:
         folder = (keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scheduled-")))).resolve()
         cluster = stack.enter_context(start_cluster(folder / "kafka", BROKERS, heap_mb=256))
@@ -163,18 +174,22 @@ def producing(bootstrap: str):
         producer.flush(30)
 
 
-def write_config(folder: Path, bootstrap: str) -> Path:
-    """The least configuration of a live cluster, with windows of a minute and few candidates."""
-    document = FEW | {
-        "warehouse": "warehouse",
-        "outbox": "outbox",
-        "window": "PT1M",
-        "grace": "PT5S",
-        "mail": {"to": ["kafka-platform@example.org"]},
-        "clusters": {"lab": {"sources": [{"kind": "live_cluster", "bootstrap_servers": bootstrap}]}},
-    }
+def write_config(folder: Path, bootstrap: str, settings: Mapping[str, Any] = MappingProxyType({})) -> Path:
+    """The least configuration of a live cluster, with windows of a minute and few candidates; `settings` of None go."""
+    document = (
+        FEW
+        | {
+            "warehouse": "warehouse",
+            "outbox": "outbox",
+            "window": "PT1M",
+            "grace": "PT5S",
+            "mail": {"to": ["kafka-platform@example.org"]},
+            "clusters": {"lab": {"sources": [{"kind": "live_cluster", "bootstrap_servers": bootstrap}]}},
+        }
+        | settings
+    )
     path = folder / "partition-health.yaml"
-    path.write_text(yaml.safe_dump(document))
+    path.write_text(yaml.safe_dump({name: value for name, value in document.items() if value is not None}))
     return path
 
 

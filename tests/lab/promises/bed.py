@@ -61,6 +61,7 @@ class Bed:
     prometheus: Prometheus
     folder: Path
     ports: Mapping[str, int]
+    topics: Mapping[str, str]  # replicas of each partition, as `kafka-topics --replica-assignment` reads them
     loads: dict[str, Load] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     started: int = 0
@@ -126,7 +127,7 @@ class Bed:
         written: list[Counter[int]] = [Counter() for _ in range(minutes)]
         text = self.cluster.run_tool("kafka-topics", "--describe")
         for topic, partition, leader in re.findall(r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\d+)", text):
-            if topic in TOPICS:
+            if topic in self.topics:
                 log = self.cluster.brokers[int(leader)].log_directory / f"{topic}-{partition}"
                 for minute, size in read_partition(log, start_ms).bytes_by_minute.items():
                     if 0 <= minute < minutes:
@@ -135,7 +136,7 @@ class Bed:
 
 
 @contextmanager
-def start_bed(folder: Path, loads: Sequence[Load]) -> Iterator[Bed]:
+def start_bed(folder: Path, loads: Sequence[Load], topics: Mapping[str, str] = TOPICS) -> Iterator[Bed]:
     """Three brokers, a Prometheus that scrapes them and the producers; nothing is produced yet."""
     with ExitStack() as stack:
         advertised, ports = free_ports(3), free_ports(3)
@@ -154,7 +155,7 @@ def start_bed(folder: Path, loads: Sequence[Load]) -> Iterator[Bed]:
                 heap_mb=256,
             )
         )
-        for topic, assignment in TOPICS.items():
+        for topic, assignment in topics.items():
             cluster.create_topic(topic, assignment)
         own = dict(zip((load.topic for load in loads), free_ports(len(loads)), strict=True))
         jobs = {
@@ -162,7 +163,7 @@ def start_bed(folder: Path, loads: Sequence[Load]) -> Iterator[Bed]:
             "producers": Job([*own.values()], SCRAPE_S),
         }
         prometheus = stack.enter_context(start_prometheus(folder / "prometheus", jobs))
-        bed = Bed(cluster, proxy, prometheus, folder, own)
+        bed = Bed(cluster, proxy, prometheus, folder, own, topics)
         stack.callback(lambda: [process.stop() for process in bed.processes.values()])
         yield bed
 

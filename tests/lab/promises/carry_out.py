@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 
 from tests.lab.artifacts import BROKER_VERSION
 from tests.lab.process import LabError
-from tests.mail_parts import attached
 
 if TYPE_CHECKING:
-    from email.message import EmailMessage
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
     from tests.lab.promises.bed import Bed
 
+PLAN_FILES = ("reassignment.json", "election.json", "rollback.json")
 _SPLIT = {"heavy": 0.0}  # the records of the heavy key get one of all keys
 
 
-def carry_out(bed: Bed, mail: EmailMessage, action: dict[str, Any], folder: Path) -> str:
-    """Carries out a row of `gold.recommendations` that a mail holds; says what was done.
+def carry_out(bed: Bed, action: dict[str, Any], folder: Path, files: Mapping[str, str]) -> str:
+    """Carries out a row of `gold.recommendations`; says what was done.
+
+    `files`: the plan's, by name.
 
     Raises:
         LabError: the laboratory does not know how.
@@ -32,14 +34,16 @@ def carry_out(bed: Bed, mail: EmailMessage, action: dict[str, Any], folder: Path
         bed.slow(broker, 0)
         return f"broker {broker} answers at once"
     if action["election_json"] is not None:
-        for name in ("reassignment.json", "election.json", "rollback.json"):
-            if any(part.get_filename() == name for part in mail.iter_attachments()):
-                (folder / name).write_text(attached(mail, name))
+        for name, text in files.items():
+            (folder / name).write_text(text)
         bed.reassign(folder)
-        return f"{action['title']}, by the files of the mail"
+        return f"{action['title']}, by the plan's files"
     if kind == "rekey":
         bed.start(replace(bed.loads[topic], **_SPLIT))
         return f"the heavy key of {topic} is split"
+    if more := re.search(r"^give \S+ (\d+) partitions", action["title"]):
+        bed.cluster.run_tool("kafka-topics", "--alter", "--topic", topic, "--partitions", more[1])
+        return f"{topic} has {more[1]} partitions"
     if action["config_diff"] is None and "client" not in action["title"]:
         raise LabError(f"not known how to do: {action['title']}")
     load = bed.loads[topic]

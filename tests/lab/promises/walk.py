@@ -30,8 +30,9 @@ from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import LabError
 from tests.lab.promises.bed import Bed, Load, outage, start_bed
-from tests.lab.promises.carry_out import carry_out
+from tests.lab.promises.carry_out import PLAN_FILES, carry_out
 from tests.lab.recording import read_clock_ms, say, sleep_until
+from tests.mail_parts import attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,7 +171,7 @@ def walk(cause: Cause, folder: Path, engine: str) -> list[str]:
         way.note("the cause begins")
         begin_ms = coming_minutes()
         mail, action = _wait_for_mail(way, begin_ms + 3 * MINUTE_MS)
-        done = carry_out(bed, mail, action, folder)
+        done = carry_out(bed, action, folder, _plan_files(mail))
         way.note(f"carried out: {done}")
         from_ms = coming_minutes()
         way.run_until(from_ms + AFTER_MINUTES * MINUTE_MS)
@@ -203,6 +204,11 @@ def _wait_for_mail(way: Walk, end_ms: int) -> tuple[EmailMessage, dict[str, Any]
             return mail, _first_action(way, mail)
         end_ms = way.next_ms + MINUTE_MS
     raise LabError("no mail about a broker")
+
+
+def _plan_files(mail: EmailMessage) -> dict[str, str]:
+    names = {str(part.get_filename()) for part in mail.iter_attachments()}
+    return {name: attached(mail, name) for name in PLAN_FILES if name in names}
 
 
 def _first_screen(mail: EmailMessage) -> Iterator[str]:
