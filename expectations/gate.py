@@ -1,6 +1,6 @@
 """A gate: asks for the rows of its suites and runs its Checkpoint over them.
 
-Light to import: Spark, Polars and Great Expectations come in when a gate runs.
+This and the modules that make rows are light to import: Spark, Polars and Great Expectations come in when a gate runs.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from expectations.reports import SuiteReport, make_reports
-from expectations.suite_files import named_columns, read_suite
+from expectations.suite_files import ask_for_suspects, named_columns, read_suite
 from pipeline.model.window import TimeWindow
-from pipeline.tables import Table
+from pipeline.tables import TABLES, Table
+from pipeline.tables.keys import KEY_MATRICES, KEY_TRAFFIC
+from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +30,18 @@ if TYPE_CHECKING:
 class Asked:
     """What a task of Spark asks the tables for a suite; picklable."""
 
-    sql: str  # DataFusion's, with `{name}` for a table
-    windows: tuple[TimeWindow, ...]  # whose rows it is about
-    tables: Mapping[str, Table]  # by the names in it
+    sql: str | Callable[[RunContext], pa.Table]  # DataFusion's, with `{name}` for a table; or a function in its place
+    windows: tuple[TimeWindow, ...] = ()  # whose rows it is about
+    tables: Mapping[str, Table] = field(default_factory=dict)  # by the names in it
     is_few: bool = False  # its rows are few whatever the traffic; of others only those come that may break a check
     add: Callable[[pa.Table], pa.Table] | None = field(
         default=None, compare=False
     )  # columns that only the driver knows
 
 
+Versions = Mapping[str, int]
+"""Of the tables that a step wrote, by name."""
+NOTHING: Versions = MappingProxyType({})
 Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]
 """By suite, the rows it checks: at hand, or what a task asks for."""
 
@@ -46,7 +52,8 @@ def run_gate(
     run: RunContext,
     batches: Batches,
     *,
-    parameters: Mapping[str, Any] | None = None,
+    versions: Versions = NOTHING,
+    parameters: Mapping[str, Any] = NOTHING,
     actions: Sequence[ValidationAction] = (),
 ) -> tuple[SuiteReport, ...]:
     """Runs a gate's Checkpoint: its suites, then its actions, Data Docs, and those of the configuration.
@@ -60,9 +67,9 @@ def run_gate(
     from expectations.actions import WriteDataDocs  # takes three seconds
     from expectations.checkpoints import run_checkpoint
 
-    rows = fetch_rows(spark, run, batches)
+    rows = fetch_rows(spark, run, {**batches, **ask_contents(name, versions)})
     docs = WriteDataDocs.of(run, rows)
-    result = run_checkpoint(name, rows, parameters or {}, [docs, *actions], run.config.checkpoint_actions)
+    result = run_checkpoint(name, rows, parameters, [docs, *actions], run.config.checkpoint_actions)
     return make_reports(result, rows)
 
 
@@ -87,12 +94,36 @@ def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) ->
 
 def _answer(run: RunContext, asked: Sequence[tuple[str, Asked]]) -> Iterator[tuple[str, pa.Table]]:
     """Work of a task: the rows of some suites."""
-    from expectations.suspects import ask_for_suspects
-
     for suite, query in asked:
+        if not isinstance(query.sql, str):
+            yield suite, query.sql(run)
+            continue
         sql = query.sql if query.is_few else ask_for_suspects(query.sql, read_suite(suite))
         names = {name: name for name in query.tables}
         yield suite, run.query(sql.format_map(names), query.windows, **query.tables)
+
+
+def ask_contents(gate: str, versions: Versions) -> Batches:
+    """The suite of a gate that compares tables with what their commits note; nothing where the step wrote none.
+
+    Of what grows with records other tables repeat the sums; to read it once more would cost as much as the gate.
+    """
+    growing = {RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC, KEY_MATRICES}
+    tables = [(table, versions[table.name]) for table in TABLES if table.name in versions and table not in growing]
+    return {f"{gate}_contents_gate": Asked(sql=partial(_compare_contents, tables))} if tables else {}
+
+
+def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> pa.Table:
+    """A row for each table of which a commit, from a version on, notes what it wrote of the cluster."""
+    import pyarrow as pa
+
+    from pipeline.storage.rows import compare_contents
+
+    names = ("window_start", "row_count", "digest", "noted_row_count", "noted_digest")
+    kinds = (pa.timestamp("us", "UTC"), *(pa.int64(),) * 4)
+    found = [(table.name, compare_contents(run.warehouse, table, run.cluster_name, since)) for table, since in tables]
+    rows = [{"table": name, **dict(zip(names, values, strict=True))} for name, values in found if values]
+    return pa.Table.from_pylist(rows, pa.schema([("table", pa.string()), *zip(names, kinds, strict=True)]))
 
 
 def select_named(suite: str, rows: pa.Table) -> pa.Table:

@@ -1,7 +1,4 @@
-"""Keys beside what they have to agree with: the rows of the gate `ingest` about hashes, answers and sums over keys.
-
-Light to import, like `expectations.gate`.
-"""
+"""Keys beside what they have to agree with: the rows of the gate `ingest` about hashes, answers and sums over keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Measures beside what they have to agree with: the rows of the gate `measures` that Spark joins.
-
-Light to import, like `expectations.gate`.
-"""
+"""Measures beside what they have to agree with: the rows of the gate `measures` that Spark joins."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pipeline.runs import RunContext
 
 _TOPIC = "window_start, topic, topic_id"
@@ -27,36 +22,32 @@ _PARTITION = f"{_TOPIC}, partition"
 
 def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.broker_share`, and of brokers that lack one, with what each led and the configured capacity."""
-    import pyarrow as pa
-
-    def add_capacity(rows: pa.Table) -> pa.Table:
-
-        capacities = [float(run.cluster.capacity.get(broker_id, 1.0)) for broker_id in rows["broker_id"].to_pylist()]
-        return rows.append_column("configured_capacity", pa.array(capacities, pa.float64()))
-
+    capacities = "".join(f" WHEN {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
     return Asked(
-        sql="""
+        sql=f"""
         SELECT coalesce(share.window_start, led.window_start) AS window_start,
-               coalesce(share.broker_id, led.broker_id) AS broker_id, size_bytes, record_count, batch_count, leader_count,
-               led_size_bytes, led_record_count, led_batch_count, led_leader_count, capacity, share, expected_share,
-               share_ratio, chance_ratio, chance_p_value, leaders_term, topic_mix_term, partition_skew_term,
+               coalesce(share.broker_id, led.broker_id) AS broker_id,
+               CASE coalesce(share.broker_id, led.broker_id){capacities} WHEN -1 THEN 1.0 ELSE 1.0 END
+                   AS configured_capacity,
+               size_bytes, record_count, batch_count, leader_count, led_size_bytes, led_record_count, led_batch_count,
+               led_leader_count, capacity, share, expected_share, share_ratio, chance_ratio, chance_p_value, leaders_term, topic_mix_term, partition_skew_term,
                heavy_keys_term, hash_luck_term, remainder_term, ratio_without_luck, peak_ratio, unit_inflation,
                cast(sum(led_size_bytes) OVER (PARTITION BY coalesce(share.window_start, led.window_start)) AS double)
                    AS all_bytes,
                sum(expected_share) OVER (PARTITION BY coalesce(share.window_start, led.window_start)) AS all_expected
-        FROM {shares} AS share
+        FROM {{shares}} AS share
         FULL JOIN (
             SELECT window_start, broker_id, sum(bytes) AS led_size_bytes, sum(records) AS led_record_count,
                    sum(batches) AS led_batch_count, sum(leaders) AS led_leader_count
             FROM (
                 SELECT window_start, leader_id AS broker_id, size_bytes AS bytes, record_count AS records,
                        batch_count AS batches, 0 AS leaders
-                FROM {traffic} WHERE leader_id >= 0
+                FROM {{traffic}} WHERE leader_id >= 0
                 UNION ALL
                 SELECT window_start, leader_id AS broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 1 AS leaders
-                FROM {state} WHERE is_leader AND leader_id >= 0
+                FROM {{state}} WHERE is_leader AND leader_id >= 0
                 UNION ALL
-                SELECT window_start, broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 0 AS leaders FROM {brokers}
+                SELECT window_start, broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 0 AS leaders FROM {{brokers}}
             ) AS parts
             GROUP BY window_start, broker_id
         ) AS led ON led.window_start = share.window_start AND led.broker_id = share.broker_id
@@ -64,7 +55,6 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         windows=tuple(windows),
         tables={"shares": BROKER_SHARE, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE, "brokers": BROKERS},
         is_few=True,
-        add=add_capacity,
     )
 
 

@@ -1,15 +1,12 @@
-"""The data gate of `health`: do shares, measures and verdicts follow from the traffic, and from each other?
-
-Light to import, like `expectations.gate`.
-"""
+"""The gates of `health`: is the cluster healthy; and do shares, measures and verdicts follow from the traffic, and from each other?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import Asked, Batches, run_gate, same_columns
+from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.measure_rows import (
     join_groups,
     join_keys,
@@ -43,8 +40,42 @@ _RULE_COLUMNS = {
 """Column of `gold.topic_health` that a rule judges as it is."""
 
 
+def check_health(
+    run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
+) -> SuiteReport:
+    """The health gate over verdicts: every value with its limit, k and severity. Its failure is what is mailed.
+
+    `queue`: queues incidents and their messages in the outbox, as the Checkpoint's action `queue_incidents`.
+    """
+    from expectations.actions import QueueIncidents  # takes three seconds
+
+    actions = [] if queue is None else [QueueIncidents.by(queue)]
+    (report,) = run_gate(None, "health", run, {"health_gate": lambda: add_rules(run, verdicts)}, actions=actions)
+    return report
+
+
+def add_rules(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
+    """Verdicts with k and the severity of their rules."""
+    import pyarrow as pa
+
+    rows = run.table_of(VERDICTS, verdicts)
+    rows = rows.append_column("k", pa.array([verdict.k for verdict in verdicts], pa.int64()))
+    return rows.append_column("severity", pa.array([verdict.severity for verdict in verdicts], pa.string()))
+
+
+def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
+    """The verdict in words, see `pipeline.verdicts.health_text`."""
+    from pipeline.verdicts.health_text import describe_verdicts
+
+    return describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)
+
+
 def check_measured(
-    spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]
+    spark: SparkSession,
+    run: RunContext,
+    windows: Sequence[TimeWindow],
+    verdicts: Sequence[Verdict],
+    versions: Versions = NOTHING,
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, over the windows that were judged: do measures, verdicts and incidents follow from the traffic?
 
@@ -54,7 +85,7 @@ def check_measured(
         DataGateError: if a critical check failed; all suites had their turn before.
         GateBrokenError: if a check raised.
     """
-    reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts))
+    reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
     raise_for_data_gate(reports)
     return reports
 
@@ -101,8 +132,7 @@ def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
     return Asked(
         sql=f"""
-        SELECT advice.window_start, advice.subject, rank, action, title, share_ratio, actual_ratio, advice_count,
-               predicted_ratio_low, predicted_ratio, predicted_ratio_high, moved_bytes
+        SELECT advice.*, actual_ratio, advice_count
         FROM {{advice}} AS advice
         LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
         LEFT JOIN (
@@ -138,8 +168,7 @@ def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Changes of incidents of the windows, with the verdicts on them."""
     return Asked(
         sql=f"""
-        SELECT incidents.window_start, incident_id, state, incidents.rule, incidents.subject, since, incidents.value,
-               peak_value, verdict
+        SELECT incidents.*, verdict
         FROM {{incidents}} AS incidents
         LEFT JOIN (SELECT window_start, rule, subject, verdict FROM {{verdicts}}) AS judged
         ON {same_columns("judged", "window_start, rule, subject", "incidents")}

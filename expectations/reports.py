@@ -1,7 +1,4 @@
-"""What a gate found: a report for each suite, with a result for each expectation.
-
-Light to import, like `expectations.gate`.
-"""
+"""What a gate found: a report for each suite, with a result for each expectation."""
 
 from __future__ import annotations
 
@@ -86,10 +83,7 @@ def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tupl
     Raises:
         GateBrokenError: if a check raised.
     """
-    return tuple(
-        _make_report(validated.suite_name, validated, rows[validated.suite_name])
-        for validated in result.run_results.values()
-    )
+    return tuple(_make_report(one.suite_name, one, rows[one.suite_name]) for one in result.run_results.values())
 
 
 def _make_report(suite: str, validated: Any, rows: pa.Table) -> SuiteReport:  # noqa: ANN401

@@ -1,6 +1,6 @@
 """Our own expectations, for what Great Expectations has none: a condition in SQL that every row holds, windows that have rows.
 
-The SQL is what Spark and Polars have in common: Spark looks for suspects with it (`expectations.suspects`), Polars judges.
+The SQL is what Spark and Polars have in common: Spark looks for suspects with it (`expectations.suite_files`), Polars judges.
 """
 
 from abc import ABC, abstractmethod

@@ -1,15 +1,24 @@
-"""The suites' files: JSON as Great Expectations has it; light to read, without it."""
+"""The suites' files: JSON as Great Expectations has it; and from them SQL for rows of what grows with the traffic.
+
+A suite's checks become one query, by which a task looks for rows that break one of them: at most `MOST_SUSPECTS`. So the driver
+holds a bounded number of rows whatever the size of the table; Great Expectations judges them, and no suspects pass.
+"""
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import GateBrokenError
+
 SUITES = Path(__file__).parent / "suites"
 OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
 """Suites that run only where `keys.strategies` of the configuration names any."""
+MOST_SUSPECTS = 1_000
+_COPIES = "_copies"
+_UNIQUE = "expect_compound_columns_to_be_unique"
 
 
 def list_suites() -> list[str]:
@@ -28,3 +37,53 @@ def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[st
     """Those columns that a suite names."""
     words = set(re.findall(r"\w+", json.dumps([suite["expectations"], suite["meta"].get("shown")])))
     return [name for name in columns if name in words]
+
+
+def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
+    """SQL for the first rows of a query that may break a check of a suite.
+
+    Raises:
+        GateBrokenError: if the suite has a check that is not about single rows or their key.
+    """
+    keys = [one["kwargs"]["column_list"] for one in suite["expectations"] if one["type"] == _UNIQUE]
+    wanted = [f"coalesce({breaks}, false)" for breaks in _breaking_conditions(suite)]
+    copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
+    source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
+    return f"SELECT * FROM ({source}) AS found WHERE {' OR '.join([*wanted, f'{_COPIES} > 1'])} LIMIT {MOST_SUSPECTS}"
+
+
+def _breaking_conditions(suite: Mapping[str, Any]) -> Iterator[str]:
+    """For each check that is not about the key, SQL that is true of a row which breaks it."""
+    for entry in suite["expectations"]:
+        make = _BREAKING.get(entry["type"])
+        if make is None and entry["type"] != _UNIQUE:
+            raise GateBrokenError(
+                f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {', '.join(sorted(_BREAKING))}"
+            )
+        if make is not None:
+            yield make(entry["kwargs"])
+
+
+def _leaves_range(given: Mapping[str, Any]) -> str:
+    limits = [("<", given.get("min_value")), (">", given.get("max_value"))]
+    return " OR ".join(f"{given['column']} {sign} {limit}" for sign, limit in limits if limit is not None)
+
+
+def _leaves_set(given: Mapping[str, Any]) -> str:
+    values = ", ".join(_literal(value) for value in given["value_set"])
+    return f"{given['column']} NOT IN ({values})"
+
+
+def _literal(value: object) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+
+
+_BREAKING: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "expect_column_values_to_be_between": _leaves_range,
+    "expect_column_values_to_be_in_set": _leaves_set,
+    "expect_column_values_to_not_be_null": lambda given: f"{given['column']} IS NULL",
+    "expect_column_pair_values_to_be_equal": lambda given: f"{given['column_A']} IS DISTINCT FROM {given['column_B']}",
+    "expect_rows_to_hold": lambda given: (
+        f"({given.get('where') or 'true'}) AND NOT coalesce(({given['condition']}), false)"
+    ),
+}

@@ -9,8 +9,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from expectations import gates
-from expectations.health_gate import check_health, describe_health
-from expectations.measures_gate import check_measured
+from expectations.measures_gate import check_health, check_measured, describe_health
 from expectations.replay_gate import check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
@@ -67,7 +66,7 @@ def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
     """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
     report = ingest.run(spark, run, begin)
     begin("gate")
-    return _report(run, (report,), gates.check_ingested(spark, run))
+    return _report(run, (report,), gates.check_ingested(spark, run, report.table_versions))
 
 
 def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
@@ -77,7 +76,7 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
         raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
     report = replay.run(spark, run, windows, begin)
     begin("gate")
-    checked = check_replayed(spark, run, windows)
+    checked = check_replayed(spark, run, windows, report.table_versions)
     return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
 
 
@@ -107,8 +106,9 @@ def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepRe
     health = check_health(run, verdicts, lambda: reports.append(raise_incidents.run(run, verdicts, inputs)))
     begin("report")
     reports.append(JobReport(notes=(*write_reports(run, windows), *publish_metrics(run))))
-    begin("gate")
-    checked = check_measured(spark, run, windows, verdicts)  # last: measures that do not add up silence no incident
+    begin("gate")  # last: measures that do not add up silence no incident
+    written = {name: version for report in reports for name, version in report.table_versions.items()}
+    checked = check_measured(spark, run, windows, verdicts, written)
     held = score_health.digest_inputs(run, keep_sums.held_windows(run))
     reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
     return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
 from pipeline.storage.at_once import write_at_once
+from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
 from pipeline.storage.file_writer import (
     FILE,
@@ -117,7 +119,7 @@ def _replace(
             if not _is_inside(file, table, scope)
         ]
         kept = _rewrite(spark, mixed, warehouse, table, scope) if mixed else []
-        _commit(on_disk, table, [*_remove(touched, written), *map(_add, (*written, *kept))], written)
+        _commit(on_disk, table, [*_remove(touched, written), *map(_add, (*written, *kept))], written, scope)
 
     return commit(warehouse, table, write)
 
@@ -184,16 +186,23 @@ def _remove(files: Iterable[Mapping[str, Any]], written: Sequence[Mapping[str, A
     ]
 
 
-def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Sequence[Mapping[str, Any]]) -> None:
+def _commit(
+    on_disk: DeltaTable,
+    table: Table,
+    actions: list[Any],
+    written: Sequence[Mapping[str, Any]],
+    scope: Scope | None = None,
+) -> None:
     if not actions:
         return
-    added = sum(file["row_count"] for file in written)
+    added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
+    noted = {} if scope is None else note_contents(scope.cluster, scope.spans, added, digest)
     on_disk.create_write_transaction(
         actions,
         "append",
         on_disk.schema(),
         list(table.partitioned_by),
-        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added)}, max_commit_retries=0),
+        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0),
     )
 
 

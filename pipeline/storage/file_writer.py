@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import DAY_MS, TimeWindow, stretches_of
+from pipeline.storage.contents import digest_rows
 from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -28,7 +29,7 @@ from pipeline.tables import Table
 WRITTEN = pa.schema(
     [
         *((name, pa.string()) for name in ("table", "path", "partition", "stats")),
-        *((name, pa.int64()) for name in ("size_bytes", "row_count", "written_at_ms")),
+        *((name, pa.int64()) for name in ("size_bytes", "row_count", "digest", "written_at_ms")),
     ]
 )
 """What a task says of a file that it wrote."""
@@ -112,6 +113,7 @@ def _write_partitions(
             if values not in writers:
                 named = dict(zip(table.partitioned_by, values, strict=True))
                 writers[values] = _FileWriter(warehouse, table, format_partition(named))
+            writers[values].digest ^= digest_rows(part)
             for one in part.drop_columns(list(table.partitioned_by)).to_batches():
                 writers[values].write(one)
     for writer in writers.values():
@@ -151,6 +153,7 @@ class _FileWriter:
         self._place = f"{root}/{self._path}"
         self._writer: pq.ParquetWriter | None = None
         self._row_count = 0
+        self.digest = 0
         self._window: tuple[Any, Any] | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -195,6 +198,7 @@ class _FileWriter:
             "stats": json.dumps(stats),
             "size_bytes": size_bytes,
             "row_count": self._row_count,
+            "digest": self.digest,
             "written_at_ms": written_at_ms,
         }
         return pa.Table.from_pylist([row], schema=WRITTEN)

@@ -5,20 +5,24 @@ References:
     keep to reader version 1 and writer version 4 at most (checks, change data feed), so that either may write next.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.config.storage import Folder
 from pipeline.errors import StorageConflictError, TableMismatchError
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of
+from pipeline.storage.contents import CONTENTS, digest_rows, note_contents
 from pipeline.storage.durability import (
     NOT_DURABLE,
     ON_READ,
     StorageErrors,
+    find_version,
     keep_table,
     open_table,
     sync_commits,
@@ -27,7 +31,7 @@ from pipeline.storage.durability import (
 from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.row_groups import count_group_rows
-from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.tables_on_disk import read_commit_info, table_path
 from pipeline.tables import Table
 
 FEW_ROWS = 1_000_000
@@ -53,16 +57,43 @@ def load_rows(
     if cluster is not None:
         escaped = cluster.replace("'", "''")
         conditions.append(format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'")
-    wanted = f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""
     schema = arrow_schema(table)
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
+    return pa.Table.from_batches(_stream_rows(warehouse, table, schema, conditions), schema)
+
+
+def compare_contents(
+    warehouse: Folder, table: Table, cluster: str, since: int
+) -> tuple[datetime, int, int, int, int] | None:
+    """First window, number and digest of the rows stored, and both as noted by the newest commit, from a version on, about a cluster."""
+    path = table_path(warehouse, table)
+    newest = find_version(path)
+    infos = (read_commit_info(path, version) for version in range(newest, since - 1, -1))
+    for of, spans, *noted in (json.loads(info[CONTENTS]) for info in infos if CONTENTS in info):
+        if of == cluster and spans:
+            windows = [TimeWindow(*span) for span in spans]
+            wanted = [format_datafusion_predicate(table, cluster, windows)]
+            row_count = digest = 0
+            for rows in _stream_rows(warehouse, table, arrow_schema(table), wanted):
+                row_count, digest = row_count + rows.num_rows, digest ^ digest_rows(rows)
+            if find_version(path) != newest:  # somebody has written meanwhile
+                return compare_contents(warehouse, table, cluster, since)
+            return instant_of(windows[0].start_ms), row_count, digest, *noted
+    return None
+
+
+def _stream_rows(
+    warehouse: Folder, table: Table, schema: pa.Schema, conditions: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    wanted = f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""
     listed = ", ".join(f'"{name}"' for name in schema.names)
     path = table_path(warehouse, table)
     query = QueryBuilder().register("stored", open_table(path))
     with StorageErrors(path, ON_READ):
-        rows = pa.table(query.execute(f"SELECT {listed} FROM stored{wanted}").read_all())  # noqa: S608 - declared names, quoted values
-    return rows.cast(schema)  # from the views that DataFusion answers with
+        found = query.execute(f"SELECT {listed} FROM stored{wanted}")  # noqa: S608 - declared names, quoted values
+        for rows in pa.RecordBatchReader.from_stream(found):
+            yield rows.cast(schema)  # from the views that DataFusion answers with
 
 
 def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.Table:
@@ -100,9 +131,17 @@ def replace_rows(
     _refuse_mismatch(rows, table)
     predicate = format_datafusion_predicate(table, cluster, windows)
     properties = WriterProperties(max_row_group_size=count_group_rows(rows.num_rows, rows.nbytes))
+    noted = CommitProperties(custom_metadata=note_contents(cluster, windows, rows.num_rows, digest_rows(rows)))
 
     def write(on_disk: DeltaTable) -> None:
-        write_deltalake(on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties)
+        write_deltalake(
+            on_disk,
+            rows,
+            mode="overwrite",
+            predicate=predicate,
+            writer_properties=properties,
+            commit_properties=noted,
+        )
 
     return commit(warehouse, table, write)
 

@@ -59,8 +59,7 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
     """
     counts = {}
     for name, version in versions.items():
-        actions = map(json.loads, _read_commit(warehouse.joinpath(*name.split(".")), f"_delta_log/{version:020}.json"))
-        info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+        info = read_commit_info(warehouse.joinpath(*name.split(".")), version)
         metrics: dict[str, int | str] = info.get("operationMetrics", info)  # of files that tasks wrote there are none
         added = metrics.get("num_added_rows", metrics.get("numOutputRows"))
         if added is not None:
@@ -68,14 +67,16 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
     return counts
 
 
-def _read_commit(folder: Folder, name: str) -> list[bytes]:
+def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
+    """What a commit of the table in a folder says of itself; nothing where it is gone."""
     files, root = open_in_arrow(folder)
+    name = f"_delta_log/{version:020}.json"
     try:
         with Path(root, name).open("rb") if files is None else files.open_input_file(f"{root}/{name}") as file:
-            lines: list[bytes] = file.read().splitlines()
+            actions = map(json.loads, file.read().splitlines())
     except FileNotFoundError:
-        return []
-    return lines
+        return {}
+    return next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
 
 
 def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:

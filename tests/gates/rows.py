@@ -64,6 +64,22 @@ def rows_of(name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = 
     )
 
 
+def add_extremes(rows: pa.Table) -> pa.Table:
+    """Rows of `gold.hash_verdicts` with the extremes of the counts in their maps, as the gate asks for them."""
+    keys, records = (
+        [[count for _, count in pairs] for pairs in rows[name].to_pylist()]
+        for name in ("explained_key_counts", "explained_record_counts")
+    )
+    found = {
+        "least_explained_count": [min((*k, *r), default=None) for k, r in zip(keys, records, strict=True)],
+        "most_explained_key_count": [max(counts, default=None) for counts in keys],
+        "most_explained_record_count": [max(counts, default=None) for counts in records],
+    }
+    for name, values in found.items():
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
+    return rows
+
+
 def _plain(value: Any) -> Any:
     return list(value.items()) if isinstance(value, dict) else value
 

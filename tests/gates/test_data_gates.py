@@ -9,13 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from expectations.replay_gate import add_extremes
 from expectations.reports import raise_for_data_gate
-from expectations.suite_files import SUITES, read_suite
-from expectations.suspects import ask_for_suspects
+from expectations.suite_files import SUITES, ask_for_suspects, read_suite
 from pipeline.errors import DataGateError, GateBrokenError
 from tests.gates.examples import ADDED, FAILING, PASSING, WINDOWS, refused, traffic
-from tests.gates.rows import MINUTE_0_MS, at, declared, rows_of, run_suite
+from tests.gates.rows import MINUTE_0_MS, add_extremes, at, declared, rows_of, run_suite
 
 GROWING = {
     *("partition_traffic_gate", "record_batches_gate", "cluster_state_gate", "log_counts_gate", "key_traffic_gate"),

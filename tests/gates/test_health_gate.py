@@ -5,7 +5,7 @@ Oracle: the verdicts are written out by hand from the shares.
 
 import pytest
 
-from expectations.health_gate import check_health
+from expectations.measures_gate import check_health
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from expectations.health_gate import describe_health
+from expectations.measures_gate import describe_health
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.verdicts.broker_share import judge_broker_share

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from expectations.health_gate import check_health
+from expectations.measures_gate import check_health
 from expectations.replay_gate import add_history
 from expectations.suite_files import SUITES
 from pipeline.config.rules import Gate
@@ -301,6 +301,9 @@ PLANTED = {
         "baseline_exact": changed(COMPARED, in_use, moved_record_count=1),
         "peaks_follow_partitions": changed(COMPARED, in_use, baseline_peak_to_mean=half("baseline_peak_to_mean")),
     },
+    "ingest_contents_gate": {"rows_are_all_there": lost("bronze.consumer_groups")},
+    "replay_contents_gate": {"rows_are_all_there": lost("gold.hash_verdicts")},
+    "measures_contents_gate": {"rows_are_all_there": lost("gold.promises")},
     "replay_brokers_gate": {"shares_follow_bytes": changed(SHARES, simulated, share=less("share", 0.1))},
     "hash_verdicts_gate": {
         "explained_within_judged": changed("gold.hash_verdicts", explained_record_counts=[("fnv", 10**9)]),

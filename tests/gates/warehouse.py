@@ -1,11 +1,13 @@
 """A small warehouse that all jobs have filled, other rows in its tables, and what the suites say of them."""
 
+import json
+
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from expectations import gates, measures_gate, replay_gate
 from expectations.checkpoints import run_checkpoint
-from expectations.gate import fetch_rows
+from expectations.gate import ask_contents, fetch_rows
 from expectations.reports import make_reports
 from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, recommend, replay, score_health
 from pipeline.model.verdict import Verdict
@@ -20,15 +22,16 @@ from tests.gates.rows import declared
 
 
 def fill_warehouse(run):
-    """Runs all jobs on the windows of a run."""
+    """Runs all jobs on the windows of a run; notes which version of each table it made."""
     spark, windows = sail(), run.windows
-    ingest.run(spark, run)
+    ingested = ingest.run(spark, run)
     trust_windows(run.warehouse, run.cluster_name, windows)
-    replay.run(spark, run, windows)
-    score_health.run(spark, run, windows)
-    measure_rules.run(run, windows)
-    recommend.run(run, windows)
-    raise_incidents.run(run, judge_health.run(run, windows))
+    replayed = replay.run(spark, run, windows)
+    judged = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
+    judged.append(raise_incidents.run(run, judge_health.run(run, windows)))
+    measured = {name: version for report in judged for name, version in report.table_versions.items()}
+    versions = {"ingest": ingested.table_versions, "replay": replayed.table_versions, "measures": measured}
+    (run.warehouse / "versions.json").write_text(json.dumps({gate: dict(of) for gate, of in versions.items()}))
 
 
 def rewrite(run, name, change):
@@ -44,7 +47,10 @@ def rewrite(run, name, change):
 def list_batches(run):
     """The rows of every suite of the three data gates; verdicts are those that are stored."""
     verdicts = run.values(Verdict, VERDICTS, run.windows)
+    written = json.loads((run.warehouse / "versions.json").read_text())
+    contents = [ask_contents(gate, versions) for gate, versions in written.items()]
     return {
+        **{suite: asked for batches in contents for suite, asked in batches.items()},
         **gates.list_ingested(run),
         **replay_gate.list_replayed(run, run.windows),
         **measures_gate.list_measured(run, run.windows, verdicts),

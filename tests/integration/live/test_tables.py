@@ -6,7 +6,7 @@ import time
 import pytest
 
 from expectations import gates
-from expectations.health_gate import check_health, describe_health
+from expectations.measures_gate import check_health, describe_health
 from pipeline.jobs import ingest, judge_health, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of

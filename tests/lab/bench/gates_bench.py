@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 
 from expectations.gates import check_ingested
-from expectations.health_gate import check_health
-from expectations.measures_gate import check_measured
+from expectations.measures_gate import check_health, check_measured
 from expectations.replay_gate import check_replayed
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError
