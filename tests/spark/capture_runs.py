@@ -153,18 +153,18 @@ def plan(config, span, *, run_id="test", force=False, now_ms=None):
 
 def run_all(spark, context, *, check_data=True, with_replay=False):
     """Jobs and gates in the order of `partition-health run`."""
-    ingest.run(spark, context)
-    reports = gates.check_ingested(spark, context) if check_data else ()
+    made = ingest.run(spark, context)
+    reports = gates.check_ingested(spark, context, made.table_versions) if check_data else ()
     if with_replay:
         replay.run(spark, context, replay.pending_windows(context))
     if not check_data:
         trust_windows(context.warehouse, context.cluster_name, context.windows)
     windows = score_health.pending_windows(context)
-    score_health.run(spark, context, windows)
-    measure_rules.run(context, windows)
-    recommend.run(context, windows)
+    done = [score_health.run(spark, context, windows), measure_rules.run(context, windows)]
+    done.append(recommend.run(context, windows))
     verdicts = judge_health.run(context, windows)
-    reports += check_measured(spark, context, windows, verdicts) if check_data else ()
+    versions = {name: version for report in done for name, version in report.table_versions.items()}
+    reports += check_measured(spark, context, windows, verdicts, versions) if check_data else ()
     health = check_health(context, verdicts, lambda: raise_incidents.run(context, verdicts))
     delivered = deliver_alerts.run(context.config, None, now_ms=context.now_ms)
     return Ran(context, reports, health, delivered.deliveries)

@@ -84,7 +84,13 @@ def test_status_counts_are_the_rows_stored(ingested):
 
 def test_every_data_gate_passes(ingested):
     replayed = {"replay_results_gate", "replay_brokers_gate", "scenario_comparison_gate", "hash_verdicts_gate"}
-    replayed |= {"back_tests_gate", "producer_sessions_gate", "session_counts_gate", "service_models_gate"}
+    replayed |= {
+        "replay_contents_gate",
+        "back_tests_gate",
+        "producer_sessions_gate",
+        "session_counts_gate",
+        "service_models_gate",
+    }
     every = {path.stem for path in SUITES.glob("*.json")}
     assert {report.suite for report in ingested.gate_reports} == every - replayed - {"health_gate"}
     assert [check.describe() for report in ingested.gate_reports for check in report.checks if not check.success] == []
