@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import Asked, Batches, run_gate
+from expectations.gate import Asked, Batches, run_gate, same_columns
 from expectations.key_rows import list_key_batches
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
@@ -29,7 +29,6 @@ from pipeline.tables.keys import KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from pipeline.runs import RunContext
@@ -60,16 +59,19 @@ def check_ingested(spark: SparkSession, run: RunContext) -> tuple[SuiteReport, .
 
 def list_ingested(run: RunContext) -> Batches:
     """The rows of each suite of the gate."""
+    from pipeline.storage.predicates import format_datafusion_text
+
+    own = f"run_id = {format_datafusion_text(run.run_id)}"  # of tables without windows
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
         "cluster_state_gate": join_replicas(run),
         "brokers_gate": find_brokers(run),
-        "quarantine_gate": partial(load_written, run, QUARANTINE),
-        "log_segments_gate": partial(load_written, run, LOG_SEGMENTS),
+        "quarantine_gate": load_named(QUARANTINE, run.windows, own),
+        "log_segments_gate": load_named(LOG_SEGMENTS, run.windows, own),
         "log_counts_gate": sum_logs(run),
         "leaders_gate": join_leaders(run),
-        "log_ends_gate": partial(find_log_ends, run),
+        "log_ends_gate": find_log_ends(run, own),
         "key_traffic_gate": sum_key_records(run),
         "arrival_counts_gate": sum_arrivals(run),
         "metric_samples_gate": place_samples(run),
@@ -82,17 +84,11 @@ def name_suite(table: Table) -> str:
     return f"{table.name.partition('.')[2]}_gate"
 
 
-def load_named(table: Table, windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of a table that grows, in the columns that its suite names."""
+def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
+    """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
-    return Asked(sql=f"SELECT {', '.join(columns)} FROM {{rows}}", windows=tuple(windows), tables={"rows": table})
-
-
-def load_written(run: RunContext, table: Table) -> pa.Table:
-    """Rows that this run wrote into a table that has no windows."""
-    from pipeline.storage.predicates import format_datafusion_text
-
-    return run.load(table, where=f"run_id = {format_datafusion_text(run.run_id)}")
+    sql = f"SELECT {', '.join(columns)} FROM {{rows}} WHERE {wanted}"
+    return Asked(sql=sql, windows=tuple(windows), tables={"rows": table})
 
 
 def place_samples(run: RunContext) -> Asked:
@@ -197,27 +193,27 @@ def join_leaders(run: RunContext) -> Asked:
     )
 
 
-def find_log_ends(run: RunContext) -> pa.Table:
+def find_log_ends(run: RunContext, own: str) -> Asked:
     """The last offset that this run's scan found in each log it read to its newest segment, and the log's end.
 
-    The end is not the scan's: it is that of the last index entry and the batches after it.
+    The end is not the scan's: it is that of the last index entry and the batches after it. `own`: condition of the run's rows.
     """
-    import pyarrow as pa
-
-    ends = {
-        (row["topic"], row["topic_id"], row["partition"], row["replica_id"]): row["log_end_offset"]
-        for row in run.rows(CLUSTER_STATE, run.windows)
-        if row["run_id"] == run.run_id and row["log_end_offset"] is not None
-    }
-    names = ("topic", "topic_id", "partition", "broker_id")
-    found = [
-        {**dict(zip(names, key, strict=True)), "last_offset": row["last_offset"], "log_end_offset": ends[key]}
-        for row in load_written(run, LOG_SEGMENTS).to_pylist()
-        if row["is_active"] and row["is_scanned"] and row["last_offset"] is not None
-        if (key := tuple(row[name] for name in names)) in ends
-    ]
-    kinds = (pa.string(), pa.string(), *(pa.int64(),) * 4)
-    return pa.Table.from_pylist(found, pa.schema(zip((*names, "last_offset", "log_end_offset"), kinds, strict=True)))
+    return Asked(
+        sql=f"""
+        SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
+        FROM (
+            SELECT topic, topic_id, partition, broker_id, last_offset FROM {{segments}}
+            WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
+        ) AS segments
+        JOIN (
+            SELECT DISTINCT topic, topic_id, partition, replica_id, log_end_offset FROM {{state}}
+            WHERE {own} AND log_end_offset IS NOT NULL
+        ) AS state
+        ON {same_columns("state", "topic, topic_id, partition", "segments")} AND state.replica_id = segments.broker_id
+        """,
+        windows=tuple(run.windows),
+        tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE},
+    )
 
 
 def sum_key_records(run: RunContext) -> Asked:
