@@ -55,20 +55,20 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 
 def list_ingested(run: RunContext) -> Batches:
-    """The rows of each suite of the gate; of tables without windows those that this run wrote."""
+    """The rows of each suite of the gate."""
     from pipeline.storage.predicates import format_datafusion_text
 
-    written = f"run_id = {format_datafusion_text(run.run_id)}"
+    own = f"run_id = {format_datafusion_text(run.run_id)}"  # of tables without windows
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
         "cluster_state_gate": join_replicas(run),
         "brokers_gate": find_brokers(run),
-        "quarantine_gate": partial(run.load, QUARANTINE, where=written),
-        "log_segments_gate": partial(run.load, LOG_SEGMENTS, where=written),
+        "quarantine_gate": load_named(QUARANTINE, run.windows, own),
+        "log_segments_gate": load_named(LOG_SEGMENTS, run.windows, own),
         "log_counts_gate": sum_logs(run),
         "leaders_gate": join_leaders(run),
-        "log_ends_gate": find_log_ends(run, written),
+        "log_ends_gate": find_log_ends(run, own),
         "key_traffic_gate": sum_key_records(run),
         "arrival_counts_gate": sum_arrivals(run),
         "metric_samples_gate": place_samples(run),
@@ -81,10 +81,11 @@ def name_suite(table: Table) -> str:
     return f"{table.name.partition('.')[2]}_gate"
 
 
-def load_named(table: Table, windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of a table that grows, in the columns that its suite names."""
+def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
+    """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
-    return Asked(sql=f"SELECT {', '.join(columns)} FROM {{rows}}", windows=tuple(windows), tables={"rows": table})
+    sql = f"SELECT {', '.join(columns)} FROM {{rows}} WHERE {wanted}"
+    return Asked(sql=sql, windows=tuple(windows), tables={"rows": table})
 
 
 def place_samples(run: RunContext) -> Asked:
@@ -189,18 +190,23 @@ def join_leaders(run: RunContext) -> Asked:
     )
 
 
-def find_log_ends(run: RunContext, written: str) -> Asked:
+def find_log_ends(run: RunContext, own: str) -> Asked:
     """The last offset that this run's scan found in each log it read to its newest segment, and the log's end.
 
-    The end is not the scan's: it is that of the last index entry and the batches after it.
+    The end is not the scan's: it is that of the last index entry and the batches after it. `own`: condition of the run's rows.
     """
     return Asked(
         sql=f"""
-        SELECT segments.topic, segments.topic_id, segments.partition, broker_id, segments.last_offset, log_end_offset
-        FROM {{segments}} AS segments
-        JOIN {{state}} AS state ON {same_columns("state", "topic, topic_id, partition, run_id", "segments")} AND replica_id = broker_id
-        WHERE segments.{written} AND is_active AND is_scanned
-              AND log_end_offset IS NOT NULL AND segments.last_offset IS NOT NULL
+        SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
+        FROM (
+            SELECT topic, topic_id, partition, broker_id, last_offset FROM {{segments}}
+            WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
+        ) AS segments
+        JOIN (
+            SELECT DISTINCT topic, topic_id, partition, replica_id, log_end_offset FROM {{state}}
+            WHERE {own} AND log_end_offset IS NOT NULL
+        ) AS state
+        ON {same_columns("state", "topic, topic_id, partition", "segments")} AND state.replica_id = segments.broker_id
         """,
         windows=tuple(run.windows),
         tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE},

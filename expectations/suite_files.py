@@ -83,6 +83,9 @@ _BREAKING: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "expect_column_values_to_be_in_set": _leaves_set,
     "expect_column_values_to_not_be_null": lambda given: f"{given['column']} IS NULL",
     "expect_column_pair_values_to_be_equal": lambda given: f"{given['column_A']} IS DISTINCT FROM {given['column_B']}",
+    "expect_column_pair_values_a_to_be_greater_than_b": lambda given: (
+        f"{given['column_A']} {'<' if given.get('or_equal') else '<='} {given['column_B']}"
+    ),
     "expect_rows_to_hold": lambda given: (
         f"({given.get('where') or 'true'}) AND NOT coalesce(({given['condition']}), false)"
     ),

@@ -97,7 +97,8 @@ class RunContext:
 
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
-        columns = [self.load(table, windows, ("window_start",))["window_start"].unique() for table in tables]
+        sql = "SELECT DISTINCT window_start FROM held"
+        columns = [self.query(sql, windows, held=table)["window_start"] for table in tables]
         return {start_us // 1000 for starts in columns for start_us in starts.cast(pa.int64()).to_pylist()}
 
     def split_by_rows(self, windows: Sequence[TimeWindow]) -> tuple[tuple[TimeWindow, ...], str]:

@@ -5,8 +5,6 @@ A window needs them until it is replayed and judged, and its keys until the next
 
 from collections.abc import Collection
 
-import pyarrow as pa
-
 from pipeline.config.sections import SUMMED_UP
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, format_instant
 from pipeline.runs import CATCH_UP_MS, JobReport, RunContext
@@ -20,12 +18,7 @@ def held_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     """Windows that jobs may still take up and that have rows to drop; none unless `sums_only` is set."""
     if not run.config.sums_only:
         return ()
-    reach = (_reach(run),)
-    windows = [
-        run.query("SELECT DISTINCT window_start FROM held", reach, held=table)["window_start"] for table in SUMMED_UP
-    ]
-    starts_us = {start_us for starts in windows for start_us in starts.cast(pa.int64()).to_pylist()}
-    return tuple(run.window_at(start_us // 1000) for start_us in sorted(starts_us))
+    return tuple(map(run.window_at, sorted(run.starts_in(SUMMED_UP, (_reach(run),)))))
 
 
 def run(run: RunContext, judged: Collection[TimeWindow]) -> JobReport:

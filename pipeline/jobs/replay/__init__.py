@@ -62,7 +62,7 @@ def run(
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
     begin("keys")
-    recording, readers = load_recording(run, windows), make_readers(run, windows)
+    recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
     reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
     describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)

@@ -1,9 +1,9 @@
-"""Loads the input of a replay: tables once on the driver, and files that its tasks read themselves."""
+"""Loads the input of a replay: few rows on the driver, and files that its tasks read themselves."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from pipeline.config.storage import Folder
+from pipeline.engine import describe_work
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
@@ -21,6 +22,7 @@ from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
+from pipeline.stages import run_values
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
 from pipeline.tables import Table
@@ -50,8 +52,8 @@ _NODE_COLUMNS = (
 )
 
 
-def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
-    """Loads some windows from the tables, without internal topics."""
+def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
+    """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
@@ -60,8 +62,8 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
-    sessions, minutes = _list_arrivals(run, windows)
-    minute_nodes, requests = _load_samples(run, windows, before)
+    describe_work(f"{run.subject}: list producer sessions and their clients")
+    (sessions, minutes), (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows)))
     return Recording(
         windows=tuple(windows),
         window_ms=run.window_ms,
@@ -80,6 +82,10 @@ def load_recording(run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
         minute_nodes=minute_nodes,
         requests=requests,
     )
+
+
+def _sum_up(run: RunContext, windows: Sequence[TimeWindow], before: Sequence[TimeWindow]) -> Iterator[tuple[Any, Any]]:
+    yield _list_arrivals(run, windows), _load_samples(run, windows, before)
 
 
 def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:

@@ -122,7 +122,7 @@ class WindowReplay:
     def _calibrated(self) -> _Calibrated:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
-        recording, readers = load_recording(self._run, windows), make_readers(self._run, windows)
+        recording, readers = load_recording(self._spark, self._run, windows), make_readers(self._run, windows)
         reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
         families = {
             (milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]): row["verdict"]

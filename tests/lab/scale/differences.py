@@ -28,6 +28,7 @@ _SOURCE = re.compile(rf"\b({DISKS}|{COLLECTED}|{LIVE})\b")
 _ROOT = "a collector names log directories from its own root"
 _GROWS = "`__cluster_metadata` grows while brokers run, and was read at another time"
 _NOW = "brokers tell of now: who leads, is in sync and fenced, and their settings; disks tell how it was"
+_COUNTED = "brokers' answers count brokers and partitions, disks count brokers"
 _IDLE = "of a topic without records brokers tell that it is there now, not that it was in windows before"
 REASONS = {
     (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
@@ -37,6 +38,7 @@ REASONS = {
     (LIVE, "bronze.brokers.*"): _NOW,
     (LIVE, "bronze.cluster_state.*"): _NOW,
     (LIVE, "bronze.log_segments"): "brokers show no segments",
+    **dict.fromkeys([(LIVE, f"bronze.window_status.{name}_count") for name in ("expected", "arrived")], _COUNTED),
     **{
         (LIVE, name): _IDLE
         for name in (
