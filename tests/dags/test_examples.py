@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 from dags.airflow_home import DAGS_FOLDER
+from pipeline.config_file import load_config
+from pipeline.environment import cache_directory
+from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.rows import load_rows
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from tests.dags.airflow_process import AirflowHome
 
 BY_DAG = ("example_deploy_when_healthy", "example_run_by_spark_submit", "example_what_if_before_a_change")
@@ -15,12 +21,14 @@ OK = {"demo": {"verdict": "ok", "summary": "no broker carries more than its shar
 LOSE = {"cluster": "demo", "lose_broker": 2, "most_ratio": 0.1}
 
 
+PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+DAGS = {"PATH": PATH, "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER / "example_dags")}  # ours leaves them out
+
+
 @pytest.fixture(scope="module")
 def examples(ran):
     folder, _ = ran
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    dags = {"AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER / "example_dags")}  # ours leaves them out
-    home = AirflowHome(folder / "airflow", folder / "ranged/partition-health.yaml", {"PATH": path} | dags)
+    home = AirflowHome(folder / "airflow", folder / "ranged/partition-health.yaml", DAGS)
     steps = [
         ("run", BY_DAG[0], None),
         ("judged", OK),
@@ -32,10 +40,39 @@ def examples(ran):
     return home.run_script("run_examples", json.dumps(steps))
 
 
-def test_all_load_but_for_sparks_provider_which_is_no_requirement(examples):
-    assert {*examples["dags"], BY_DAG[1]} == set(BY_DAG)
-    assert set(examples["errors"]) <= {"run_by_spark_submit.py"}
-    assert all("airflow.providers.apache" in text for text in examples["errors"].values())
+@pytest.fixture(scope="module")
+def submitted(described, capture_slice, tmp_path_factory):
+    """What the example by `spark-submit` did with the first window of the slice, and its configuration."""
+    folder, cache = tmp_path_factory.mktemp("submitted"), cache_directory() / "spark"
+    config = capture_slice.write_config(folder / "run")
+    java = write_java_shim(find_java(), cache)
+    home = described["home"].copy_to(
+        folder / "airflow",
+        config,
+        **DAGS,
+        AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        DELTA_JARS=",".join(find_delta_jars(cache, java, {})),
+        JAVA_HOME=str(java),
+        PYSPARK_PYTHON=sys.executable,
+    )
+    window = {"window": str(capture_slice.windows[0])}
+    return home.run_script("run_examples", json.dumps([("run", BY_DAG[1], window)])), load_config(config)
+
+
+def test_all_load(examples):
+    assert (examples["dags"], examples["errors"]) == (list(BY_DAG), {})
+
+
+def test_spark_submit_runs_the_pipeline_to_its_end(submitted, ranged, capture_slice):
+    """Oracle: our own DAGs, which read the same window."""
+    done, config = submitted
+    assert done["ran"] == [{"run": "success"}]
+    names = ("window_start", "broker_id", "size_bytes", "share")
+    wanted = {"cluster": "demo", "windows": capture_slice.windows[:1]}
+    ours, theirs = (load_rows(one.warehouse, BROKER_SHARE, **wanted, columns=names) for one in (ranged[1], config))
+    assert theirs.num_rows == 3
+    assert theirs.sort_by("broker_id") == ours.sort_by("broker_id")
+    assert load_rows(config.warehouse, VERDICTS, **wanted).num_rows > 0
 
 
 def test_nothing_is_deployed_while_a_broker_is_hot_or_the_cluster_was_not_judged(examples):
