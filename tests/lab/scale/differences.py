@@ -29,6 +29,8 @@ _ROOT = "a collector names log directories from its own root"
 _GROWS = "`__cluster_metadata` grows while brokers run, and was read at another time"
 _NOW = "brokers tell of now: who leads, is in sync and fenced, and their settings; disks tell how it was"
 _COUNTED = "brokers' answers count brokers and partitions, disks count brokers"
+_TAILS = "tails of latency are no longer predicted, and delays are found in another way"
+_ENDS = ("", "_low", "_high")
 _IDLE = "of a topic without records brokers tell that it is there now, not that it was in windows before"
 REASONS = {
     (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
@@ -53,6 +55,17 @@ REASONS = {
     (BASE, "gold.hash_verdicts.strategies"): "more strategies are known",
     (BASE, "gold.recommendations.*"): "a slow broker's own advice comes first since",
     (BASE, "gold.promises.*"): "follow the advice",
+    (BASE, "gold.incidents.silenced_by"): "the other version runs without notices",
+    (BASE, "gold.alert_outbox"): "the other version runs without notices",
+    **{
+        (BASE, name): _TAILS
+        for name in (
+            *(f"gold.scenario_comparison.latency_p{part}_ms{end}" for part in (50, 95, 99) for end in _ENDS),
+            *(f"gold.back_tests.predicted_latency_{of}_ms{end}" for of in ("p99", "max") for end in _ENDS),
+            *("gold.back_tests.latency_max_ratio", "gold.back_tests.observed_latency_max_ms"),
+            *("gold.back_tests.assumptions", "gold.scenario_comparison.assumptions"),
+        )
+    },
 }
 """Why rows (by the table), columns, or both (`table.*`) differ, by the source or the engine."""
 

@@ -245,10 +245,11 @@ def run_engine(given: Given, engine: str, *, folder: Path) -> dict[tuple[str, st
 
 
 def run_other(project: Path, given: Given, folder: Path) -> Path:
-    """The capture's disks through all jobs of another version, whose configuration has no engine."""
+    """The capture's disks through all jobs of another version, whose configuration has neither engine nor zones."""
     config = given.write_config(folder, RECORDED, DISKS, SAIL)
     document = yaml.safe_load(config.read_text())
     del document["spark"]
+    document["clusters"][CLUSTER].pop("zones", None)
     config.write_text(yaml.safe_dump(document, sort_keys=False))
     span = str(given.spans[RECORDED])
     run_command(project, "-m", "pipeline", "run", "--config", config, "--window", span, "--no-notify")
