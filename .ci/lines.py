@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 63_650
-LEAST_LOGIC_PERCENT = 40.3
+MOST_LINES = 63_640
+LEAST_LOGIC_PERCENT = 40.4
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

@@ -30,10 +30,7 @@ _SCENARIO = f"{_TOPIC}, candidate"
 
 
 def check_replayed(
-    spark: SparkSession,
-    run: RunContext,
-    windows: tuple[TimeWindow, ...],
-    versions: Versions = NOTHING,
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], versions: Versions = NOTHING
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `replay`, over the windows that were replayed.
 

@@ -90,9 +90,7 @@ def list_new_leaders(
 
 
 def predict_following(
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
-    shares: Mapping[str, Mapping[int, Ends]],
+    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], shares: Mapping[str, Mapping[int, Ends]]
 ) -> dict[int, Ends]:
     """Share ratios of the brokers that live: topics that were replayed lie as the replay says, all others on their partitions.
 

@@ -173,10 +173,7 @@ def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[R
 
 
 def _of_replayed(
-    plan: ReassignmentPlan,
-    hot: HotBroker,
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
+    plan: ReassignmentPlan, hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
 ) -> Recommendation:
     """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
     row = _of_plan(plan, hot)

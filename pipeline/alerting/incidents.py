@@ -127,10 +127,7 @@ def fold_verdicts(
 
 
 def _find_episodes(
-    seen: list[Verdict],
-    rows: Sequence[Verdict],
-    known: Sequence[KnownIncident],
-    policy: IncidentPolicy,
+    seen: list[Verdict], rows: Sequence[Verdict], known: Sequence[KnownIncident], policy: IncidentPolicy
 ) -> list[Episode]:
     """Walks a subject's verdicts in time order, adding them to those seen; the ids of the changes are still open."""
     episodes: list[Episode] = []

@@ -12,14 +12,7 @@ from typing import Any
 from pydantic import ByteSize, TypeAdapter
 
 from pipeline.advice.following import Ends, LeaderReplay
-from pipeline.advice.what_ifs import (
-    ClusterChange,
-    Following,
-    Foreseen,
-    PlacedCluster,
-    foresee,
-    pin_following,
-)
+from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window

@@ -52,11 +52,7 @@ def run(
     if plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in worked.moves)
         plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
-    document = {
-        **_describe(run, window, worked),
-        "notes": describe_zones(brokers, loads),
-        "not_replayed": reasons,
-    }
+    document = {**_describe(run, window, worked), "notes": describe_zones(brokers, loads), "not_replayed": reasons}
     limit = run.cluster.gate.limit_ratio
     sys.stdout.write(
         json.dumps(document, indent=2) + "\n" if as_json else format_zone_what_if(document, worked, limit, plan)

@@ -54,10 +54,7 @@ def replace_dead(
 
 
 def _choose(
-    partition: PlacedPartition,
-    live: dict[int, PlacementBroker],
-    held: dict[int, float],
-    room: dict[int, int | None],
+    partition: PlacedPartition, live: dict[int, PlacementBroker], held: dict[int, float], room: dict[int, int | None]
 ) -> dict[int, int] | None:
     """A live broker for each dead replica; None where one finds none."""
     chosen: dict[int, int] = {}

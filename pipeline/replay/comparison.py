@@ -13,13 +13,7 @@ from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
-from pipeline.replay.loads import (
-    Estimate,
-    count_seeds,
-    known_loads,
-    measure_effective_partitions,
-    measure_peak_to_mean,
-)
+from pipeline.replay.loads import Estimate, count_seeds, known_loads, measure_effective_partitions, measure_peak_to_mean
 from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic

@@ -41,11 +41,7 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
     """The rows of a topic in a window, by table; service models of a producer go with the first of its topics."""
     where = _name(topic.where)
     tested = back_test(
-        replayed.recorded,
-        replayed.outcomes[0].runs,
-        replayed.sessions,
-        replayed.latency_avg_ms,
-        replayed.concerns,
+        replayed.recorded, replayed.outcomes[0].runs, replayed.sessions, replayed.latency_avg_ms, replayed.concerns
     )
     rows: dict[Table, list[Row]] = {
         PRODUCER_SESSIONS: [session_row(session) for session in topic.sessions],

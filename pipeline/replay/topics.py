@@ -13,14 +13,7 @@ from pipeline.replay.back_tests import weigh_latency
 from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import (
-    ProducerSession,
-    RecordedTopic,
-    Recording,
-    Row,
-    SessionKey,
-    TopicWindow,
-)
+from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, Row, SessionKey, TopicWindow
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, SimulatedTopic
@@ -153,14 +146,7 @@ def replay_topic(
     own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
     recorded = describe_topic(topic, traffic)
     outcomes = [
-        _describe_outcome(
-            name,
-            recorded,
-            topic.keyed,
-            runs.get(number),
-            own=own,
-            variants=topic.variants[number],
-        )
+        _describe_outcome(name, recorded, topic.keyed, runs.get(number), own=own, variants=topic.variants[number])
         for number, name in topic.candidates.items()
     ]
     log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)

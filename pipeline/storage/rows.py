@@ -135,12 +135,7 @@ def replace_rows(
 
     def write(on_disk: DeltaTable) -> None:
         write_deltalake(
-            on_disk,
-            rows,
-            mode="overwrite",
-            predicate=predicate,
-            writer_properties=properties,
-            commit_properties=noted,
+            on_disk, rows, mode="overwrite", predicate=predicate, writer_properties=properties, commit_properties=noted
         )
 
     return commit(warehouse, table, write)

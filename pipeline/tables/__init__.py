@@ -11,19 +11,7 @@ from pipeline.tables.sessions import SESSIONS
 from pipeline.tables.silver import ARRIVALS, SILVER
 from pipeline.tables.table import Column, Table
 
-TABLES: tuple[Table, ...] = (
-    *BRONZE,
-    *SILVER,
-    *BROKER_TABLES,
-    *KEYS,
-    ARRIVALS,
-    *SESSIONS,
-    *GOLD,
-    *HEALTH,
-    ZONE_TRAFFIC,
-    *ALERTING,
-    *REPLAY,
-)
+TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, ARRIVALS, *SESSIONS, *GOLD, *HEALTH, ZONE_TRAFFIC, *ALERTING, *REPLAY)
 
 KEPT = (BROKER_SHARE, VERDICTS, *ALERTING)
 """No retention drops rows of these: an incident stands on them for as long as it is open, however long that is."""

@@ -2,12 +2,7 @@
 
 from pipeline.tables.table import BY_DATE, DATED_WINDOW, RUN_ID, TOPIC, Table, bigint, double, string
 
-_REPORTED = (
-    *DATED_WINDOW,
-    string("source", "Source kind that reports it."),
-    string("instance", "What was scraped: the broker id, or Prometheus' `instance`."),
-    bigint("broker_id", "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where unknown.", nullable=True),
-)
+_REPORTED = (*DATED_WINDOW, string("source", "Source kind that reports it."), string("instance", "What was scraped: the broker id, or Prometheus' `instance`."), bigint("broker_id", "Broker (`node.id`) from the configuration, a label or the broker's `app-info`; NULL where unknown.", nullable=True))
 _METERS = (
     double("bytes_in", "Increase of `BytesInPerSec`: batches that producers sent to leaders here, as compressed; no replication.", "bytes"),
     double("bytes_out", "Increase of `BytesOutPerSec`: to consumers.", "bytes"),
@@ -16,10 +11,7 @@ _METERS = (
     double("produce_request_count", "Increase of `TotalProduceRequestsPerSec`.", "requests"),
     double("failed_produce_request_count", "Increase of `FailedProduceRequestsPerSec`.", "requests"),
 )
-_RESETS = (
-    bigint("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True),
-    bigint("gap_count", "Intervals over three times the configured one; only their part in the window counts.", "gaps", nullable=True),
-)
+_RESETS = (bigint("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True), bigint("gap_count", "Intervals over three times the configured one; only their part in the window counts.", "gaps", nullable=True))
 
 BROKER_METRICS = Table(
     name="silver.broker_metrics",
@@ -50,15 +42,7 @@ BROKER_TOPICS = Table(
     grain="broker x topic x window, as a metrics source reports it",
     key=("cluster", "window_start", "source", "instance", "topic"),
     partitioned_by=BY_DATE,
-    columns=(
-        *_REPORTED,
-        TOPIC,
-        *_METERS,
-        bigint("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True),
-        bigint("log_size_bytes", "Sum of `kafka.log Size` of its replicas, last samples.", nullable=True),
-        *_RESETS,
-        RUN_ID,
-    ),
+    columns=(*_REPORTED, TOPIC, *_METERS, bigint("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True), bigint("log_size_bytes", "Sum of `kafka.log Size` of its replicas, last samples.", nullable=True), *_RESETS, RUN_ID),
 )
 
 BROKER_REQUEST_TIMES = Table(

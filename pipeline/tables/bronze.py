@@ -1,22 +1,6 @@
 """Bronze: input as found."""
 
-from pipeline.tables.table import (
-    BROKER_ID,
-    BY_DATE,
-    CLUSTER,
-    DATED_WINDOW,
-    PARTITION,
-    PARTITION_COLUMNS,
-    RUN_ID,
-    TOPIC,
-    Column,
-    Table,
-    bigint,
-    boolean,
-    double,
-    string,
-    timestamp,
-)
+from pipeline.tables.table import BROKER_ID, BY_DATE, CLUSTER, DATED_WINDOW, PARTITION, PARTITION_COLUMNS, RUN_ID, TOPIC, Column, Table, bigint, boolean, double, string, timestamp
 
 WINDOW_STATUS = Table(
     name="bronze.window_status",

@@ -50,11 +50,7 @@ PARTITION_HEALTH = Table(
     grain="topic-partition x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition"),
     schema_version=2,
-    checks=(
-        Check("leader_id", least=-1),
-        *not_negative("partition", "size_bytes", "record_count", "batch_count", "topic_partition_count"),
-        Check("topic_share", least=0, most=1),
-    ),
+    checks=(Check("leader_id", least=-1), *not_negative("partition", "size_bytes", "record_count", "batch_count", "topic_partition_count"), Check("topic_share", least=0, most=1)),
     columns=(
         *WINDOW,
         *PARTITION_COLUMNS,

@@ -11,10 +11,7 @@ INCIDENTS = Table(
     key=("cluster", "incident_id", "state", "window_start"),
     schema_version=3,
     has_change_feed=True,
-    checks=(
-        Check("state", one_of=get_args(IncidentState)),
-        *not_negative("window_count"),
-    ),
+    checks=(Check("state", one_of=get_args(IncidentState)), *not_negative("window_count")),
     columns=(
         CLUSTER,
         timestamp("window_start", "Window that brought the state."),

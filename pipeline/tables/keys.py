@@ -85,10 +85,7 @@ KEY_ANSWERS = Table(
 KEY_MATRICES = Table(
     name="silver.key_matrices",
     grain="topic-partition x strategy x partition count x partition it would choose x window",
-    key=(
-        *("cluster", "window_start", "topic", "topic_id", "partition"),
-        *("strategy", "strategy_version", "partition_count", "chosen_partition"),
-    ),
+    key=(*("cluster", "window_start", "topic", "topic_id", "partition"), *("strategy", "strategy_version", "partition_count", "chosen_partition")),
     partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,

@@ -72,11 +72,7 @@ BACK_TESTS = Table(
     grain="topic x window",
     schema_version=3,
     key=("cluster", "window_start", "topic", "topic_id"),
-    checks=(
-        Check("confidence", least=0, most=1),
-        Check("observed_share", least=0, most=1),
-        Check("predicted_share", least=0, most=1),
-    ),
+    checks=(Check("confidence", least=0, most=1), Check("observed_share", least=0, most=1), Check("predicted_share", least=0, most=1)),
     columns=(
         *WINDOW,
         *TOPIC_COLUMNS,

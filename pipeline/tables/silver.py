@@ -1,30 +1,13 @@
 """Silver: input cleaned, one copy, one row per fact."""
 
-from pipeline.tables.table import (
-    BROKER_ID,
-    BY_DATE,
-    DATED_WINDOW,
-    PARTITION_COLUMNS,
-    RUN_ID,
-    TOPIC_COLUMNS,
-    Column,
-    Table,
-    bigint,
-    boolean,
-    double,
-    string,
-    timestamp,
-)
+from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, Column, Table, bigint, boolean, double, string, timestamp
 
 RECORDS_PER_ROW = 1 << 20  # at most so many records a row: more of one minute go on in further parts
 
 ARRIVALS = Table(
     name="silver.arrivals",
     grain="producer session x topic x minute x timestamp type x part, in the window of its batches",
-    key=(
-        *("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
-        *("minute_start", "timestamp_type", "part"),
-    ),
+    key=(*("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), *("minute_start", "timestamp_type", "part")),
     partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,

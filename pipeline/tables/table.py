@@ -3,21 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-ColumnType = Literal[
-    "string",
-    "bigint",
-    "int",
-    "double",
-    "boolean",
-    "timestamp",
-    "date",
-    "binary",
-    "map<string,string>",
-    "map<string,bigint>",
-    "map<string,double>",
-    "array<int>",
-    "array<bigint>",
-]
+ColumnType = Literal["string", "bigint", "int", "double", "boolean", "timestamp", "date", "binary", "map<string,string>", "map<string,bigint>", "map<string,double>", "array<int>", "array<bigint>"]
 
 
 _UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_s": "1/s"}
@@ -154,17 +140,9 @@ def timestamp(name: str, doc: str, *, nullable: bool = False, volatile: bool = F
 
 
 def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[Column, ...]:
-    return (
-        bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True),
-        bigint(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True),
-        bigint(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True),
-    )
+    return (bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True), bigint(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True), bigint(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True))
 
 
 def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
     """A ratio, time or rate, and its range."""
-    return (
-        double(name, doc, unit),
-        double(f"{name}_low", f"Lower end of `{name}`.", unit),
-        double(f"{name}_high", f"Upper end of `{name}`.", unit),
-    )
+    return (double(name, doc, unit), double(f"{name}_low", f"Lower end of `{name}`.", unit), double(f"{name}_high", f"Upper end of `{name}`.", unit))

@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")
 _SUMS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
-_OF_A_KEY = (
-    *("is_empty", "murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"),
-    "clear_key",
-)
+_OF_A_KEY = (*("is_empty", "murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"), "clear_key")
 _TRAFFIC_KINDS = ("no_key", "other_keys", "unreadable")
 Questions = Sequence[tuple[str, str, int]]
 """Strategies, versions and partition counts, by the place at which a scan's rows name them."""

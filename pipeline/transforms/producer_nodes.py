@@ -180,10 +180,7 @@ def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
     inner_from, inner_until = from_ms.filter(is_inner).min(), pl.col("observed_at_ms").filter(is_inner).max()
     is_whole = pl.col("covered_ms").filter(is_inner).sum() == inner_until - inner_from
     inner_bytes = pl.when(is_whole).then(sum_in_order(pl.col("byte_total_increase").filter(is_inner)))
-    rates = {
-        "node_error_rate_per_s": "error_total",
-        "node_retry_rate_per_s": "retry_total",
-    }
+    rates = {"node_error_rate_per_s": "error_total", "node_retry_rate_per_s": "retry_total"}
     means = {
         "request_latency_avg_ms": "latency_avg",
         "node_requests_in_flight": "in_flight",

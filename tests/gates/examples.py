@@ -367,11 +367,7 @@ FAILING = {
         "key_unique": [placed(1)],
         "ranges_sound": [placed(4, partition_count=9, record_count=8), placed(5, partition_count=9, size_bytes_low=-1)],
         "no_partition_beyond": [placed(6)],
-        "batches_sound": [
-            batched(0, batch_count=9),
-            batched(1, log_size_bytes_low=-1),
-            batched(2, log_share_high=1.5),
-        ],
+        "batches_sound": [batched(0, batch_count=9), batched(1, log_size_bytes_low=-1), batched(2, log_share_high=1.5)],
     },
     "scenario_comparison_gate": {
         "key_unique": [scenario("orders", "java")],

@@ -121,12 +121,7 @@ FOUND_BY = {
         "missing part": ("key_hashes_gate", "keys_have_hashes"),
         "swapped pair": None,
     },
-    "silver.key_answers": {
-        "wrong owner": None,
-        "wrong scale": None,
-        "missing part": None,
-        "swapped pair": None,
-    },
+    "silver.key_answers": {"wrong owner": None, "wrong scale": None, "missing part": None, "swapped pair": None},
     "silver.key_matrices": {
         "wrong owner": ("key_matrices_gate", "placed_equal_keyed"),
         "wrong scale": ("key_matrices_gate", "placed_equal_keyed"),

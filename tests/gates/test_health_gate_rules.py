@@ -43,11 +43,7 @@ def check(run, skipped=None):
 
 @pytest.mark.parametrize(
     ("severity", "verdicts", "failed", "warned"),
-    [
-        ("critical", ["fail"], ["critical_rules"], []),
-        ("warning", ["warn"], [], ["warning_rules"]),
-        ("off", [], [], []),
-    ],
+    [("critical", ["fail"], ["critical_rules"], []), ("warning", ["warn"], [], ["warning_rules"]), ("off", [], [], [])],
 )
 def test_a_rule_fails_or_warns_by_its_severity(stored, severity, verdicts, failed, warned):
     report, found = check(stored([0, 2], rules={"below_min_isr": {"severity": severity}}))

@@ -68,10 +68,7 @@ def test_shares_are_known_where_only_metrics_are_missing():
         silent,
         ABOVE,
     ]
-    assert describe_health(missing, RUN).splitlines() == [
-        "cluster prod: health is not known, data is missing",
-        silent,
-    ]
+    assert describe_health(missing, RUN).splitlines() == ["cluster prod: health is not known, data is missing", silent]
 
 
 def test_a_window_without_records_is_not_called_healthy():

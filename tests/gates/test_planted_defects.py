@@ -306,7 +306,7 @@ PLANTED = {
     "measures_contents_gate": {"rows_are_all_there": lost("gold.promises")},
     "replay_brokers_gate": {"shares_follow_bytes": changed(SHARES, simulated, share=less("share", 0.1))},
     "hash_verdicts_gate": {
-        "explained_within_judged": changed("gold.hash_verdicts", explained_record_counts=[("fnv", 10**9)]),
+        "explained_within_judged": changed("gold.hash_verdicts", explained_record_counts=[("fnv", 10**9)])
     },
     "back_tests_gate": {
         "trust_follows": changed(TESTED, of(topic="orders", is_trusted=True), share_error_points=30.0),
@@ -351,10 +351,7 @@ PLANTED = {
         "keyed_is_ratio": changed(TOPIC, keyed_ratio=1.5),
         "heaviest_key_agrees": changed(TOPIC, of(topic="clicks"), top_key_ratio=0.9),
     },
-    "hot_keys_gate": {
-        "partition_holds_most": other_partition,
-        "ranks_without_gap": lost("gold.hot_keys", of(rank=1)),
-    },
+    "hot_keys_gate": {"partition_holds_most": other_partition, "ranks_without_gap": lost("gold.hot_keys", of(rank=1))},
     "group_balance_gate": {
         "partitions_are_the_topics": changed("gold.group_balance", partition_count=more("partition_count")),
         "idle_not_negative": changed("gold.group_balance", idle_member_count=-1),
@@ -429,7 +426,7 @@ JUDGED = {
         "sources_arrived": blind_source,
         "critical_rules": broken_rule("critical"),
         "warning_rules": broken_rule("warning"),
-    },
+    }
 }
 
 

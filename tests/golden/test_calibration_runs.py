@@ -27,11 +27,7 @@ BROKERS = (0, 1, 2)
 NODE = re.compile(
     r"^producer-node-metrics:(request-rate|request-latency-avg):\{.*node-id=node-(\d)\}\s*: ([\d.]+)", re.M
 )
-STRATEGIES = {
-    "3.2.3": "java-sticky-2.4",
-    "3.9.1": "java-builtin",
-    "4.1.1": "java-builtin",
-}
+STRATEGIES = {"3.2.3": "java-sticky-2.4", "3.9.1": "java-builtin", "4.1.1": "java-builtin"}
 ADAPTIVE_KEY = "partitioner.adaptive.partitioning.enable"
 
 

@@ -11,13 +11,7 @@ from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.alerting.message import render_message
 from pipeline.evidence.incident import IncidentEvidence
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser
-from tests.unit.alerting.examples import (
-    MINUTE_MS,
-    T0_MS,
-    new_evidence,
-    new_recommendation,
-    resolved_evidence,
-)
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, new_recommendation, resolved_evidence
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -77,11 +71,7 @@ def slow():
 def blind():
     change = replace(new_evidence().change, rule="source_arrival", subject="log_directories", value=1.0)
     return IncidentEvidence(
-        cluster="demo",
-        change=change,
-        reason="broker 2: no answer " * 20,
-        window_ms=MINUTE_MS,
-        limits_at="freshness",
+        cluster="demo", change=change, reason="broker 2: no answer " * 20, window_ms=MINUTE_MS, limits_at="freshness"
     )
 
 

@@ -83,11 +83,7 @@ def test_offset_of_an_instant_as_the_broker_finds_it(cluster, stamped):
     assert Path(partition.segments[-1].index_path).stat().st_size >= 1 << 20  # preallocated
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
     wrong = {}
-    for at_ms in (
-        START_MS - 500_000,
-        START_MS - 350_000,
-        *(START_MS + 1_000 * i + 1 for i in (95, 96, 4_321, 6_001)),
-    ):
+    for at_ms in (START_MS - 500_000, START_MS - 350_000, *(START_MS + 1_000 * i + 1 for i in (95, 96, 4_321, 6_001))):
         (asked,) = consumer.offsets_for_times([Position("stamped", 0, at_ms)], timeout=PATIENCE_S)
         broker_says = asked.offset if asked.offset >= 0 else None
         found = look_up_instant(directory, partition, at_ms).found.offset

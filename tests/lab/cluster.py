@@ -27,16 +27,7 @@ from tests.lab.artifacts import (
 )
 from tests.lab.node_folders import BROKER_RULES, copy_formatted, draw_id, write_exporter_rules
 from tests.lab.node_settings import broker_settings, controller_settings, format_properties
-from tests.lab.process import (
-    FRUGAL,
-    PATIENCE_S,
-    LabError,
-    Process,
-    free_ports,
-    is_listening,
-    start_java,
-    wait_until,
-)
+from tests.lab.process import FRUGAL, PATIENCE_S, LabError, Process, free_ports, is_listening, start_java, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,12 +8,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.codec.log.index_checks import (
-    MAX_PROBLEMS,
-    check_offset_index,
-    check_time_index,
-    check_transaction_index,
-)
+from pipeline.codec.log.index_checks import MAX_PROBLEMS, check_offset_index, check_time_index, check_transaction_index
 from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, TransactionIndex
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 

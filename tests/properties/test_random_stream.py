@@ -147,8 +147,7 @@ def test_probabilities_rise_strictly():
 
 
 @pytest.mark.parametrize(
-    "points",
-    [[], [(0.0, 1)], [(0.1, 1), (1.0, 2)], [(0.0, 1), (0.9, 2)], [(0.0, 2), (1.0, 1)], [(0.0, -1), (1.0, 1)]],
+    "points", [[], [(0.0, 1)], [(0.1, 1), (1.0, 2)], [(0.0, 1), (0.9, 2)], [(0.0, 2), (1.0, 1)], [(0.0, -1), (1.0, 1)]]
 )
 def test_points_that_are_no_distribution_are_refused(points):
     with pytest.raises(InputError, match="expected"):

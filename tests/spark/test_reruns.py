@@ -91,9 +91,7 @@ def test_what_retention_took_stays_stored_and_is_marked(reruns):
     assert reruns.stored_records("expired") == reruns.stored_records("first")
     assert {note.split(":")[0] for note in reruns.notes["expired"]} == {"log_directories", "producer_metrics"}
     changed = differences(
-        reruns.warehouse("first"),
-        reruns.warehouse("expired"),
-        leave_out=("bronze.window_status.source_expired",),
+        reruns.warehouse("first"), reruns.warehouse("expired"), leave_out=("bronze.window_status.source_expired",)
     )
     # The scrape before the second minute is gone, so that one interval of it cannot be told any more.
     assert changed.keys() <= {"silver.producer_nodes"}

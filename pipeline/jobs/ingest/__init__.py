@@ -43,12 +43,7 @@ from pipeline.config.sections import PSEUDONYMOUS
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.windows import (
-    commit_windows,
-    describe_kept,
-    find_newest_window,
-    list_expired_windows,
-)
+from pipeline.jobs.ingest.windows import commit_windows, describe_kept, find_newest_window, list_expired_windows
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport
 from pipeline.sources.cluster_reading import read_cluster

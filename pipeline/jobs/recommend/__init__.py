@@ -46,9 +46,7 @@ _OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked aga
 
 
 def run(
-    run: RunContext,
-    windows: Sequence[TimeWindow],
-    replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None,
+    run: RunContext, windows: Sequence[TimeWindow], replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None
 ) -> JobReport:
     """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
 

@@ -100,8 +100,7 @@ class KeyedTopic:
             if not self.plan.assignments[number].candidate
         ]
         return Explained(
-            max((one.key_count for one in parts), default=0),
-            max((one.record_count for one in parts), default=0),
+            max((one.key_count for one in parts), default=0), max((one.record_count for one in parts), default=0)
         )
 
     @cached_property

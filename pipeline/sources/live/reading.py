@@ -145,10 +145,7 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
             )
             groups = ask_groups(connection, state) if source.groups else ()
             reading = LiveReading(
-                source=source,
-                observed_at_ms=at_ms,
-                state=state,
-                groups=tuple((at_ms, member) for member in groups),
+                source=source, observed_at_ms=at_ms, state=state, groups=tuple((at_ms, member) for member in groups)
             )
             return _with_plan(reading, connection, state, question) if with_records else reading
     except SourceUnreachableError as error:

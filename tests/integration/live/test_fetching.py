@@ -14,12 +14,7 @@ from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
-from tests.integration.live.runs import (
-    live_source,
-    read_of,
-    span_of,
-    wait_until,
-)
+from tests.integration.live.runs import live_source, read_of, span_of, wait_until
 from tests.lab.live_traffic import RECORDS, TOPICS, send
 
 FIELDS = [name for name in HEADER_ROW.names if name != "position"]

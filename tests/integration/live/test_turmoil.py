@@ -14,12 +14,7 @@ from pipeline.sources.live.connection import connect
 from pipeline.sources.live.offsets import read_offset_traffic
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
-from tests.integration.live.runs import (
-    live_source,
-    read_of,
-    span_of,
-    wait_until,
-)
+from tests.integration.live.runs import live_source, read_of, span_of, wait_until
 from tests.lab.live_traffic import RECORDS, send
 
 

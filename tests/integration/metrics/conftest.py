@@ -22,12 +22,7 @@ from tests.integration.metrics.sources import (
     server_sources,
 )
 from tests.lab.facts import read_partition
-from tests.lab.measured_clients import (
-    PERF_CLIENTS,
-    RDKAFKA_TOPIC,
-    WINDOW_MS,
-    watch_producers,
-)
+from tests.lab.measured_clients import PERF_CLIENTS, RDKAFKA_TOPIC, WINDOW_MS, watch_producers
 from tests.lab.prometheus import find_prometheus
 from tests.spark.capture_runs import stored
 

@@ -13,21 +13,8 @@ from deltalake import DeltaTable
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.sources.metrics.prometheus import probe_prometheus
-from tests.integration.metrics.sources import (
-    BY_FILES,
-    BY_SERVER,
-    SECRET,
-    VARIABLE,
-    WRONG,
-)
-from tests.lab.measured_clients import (
-    BROKER_SCRAPE_S,
-    PERF_CLIENTS,
-    RDKAFKA_TOPIC,
-    SCRAPE_S,
-    SENDING_MS,
-    WINDOW_MS,
-)
+from tests.integration.metrics.sources import BY_FILES, BY_SERVER, SECRET, VARIABLE, WRONG
+from tests.lab.measured_clients import BROKER_SCRAPE_S, PERF_CLIENTS, RDKAFKA_TOPIC, SCRAPE_S, SENDING_MS, WINDOW_MS
 
 IN_FLIGHT = 5
 """`max.in.flight.requests.per.connection` by default."""

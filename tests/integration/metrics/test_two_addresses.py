@@ -3,14 +3,8 @@
 import pytest
 
 from tests.integration.command_line import places_of, read_mails, run_command
-from tests.integration.metrics.sources import (
-    SECRET,
-    VARIABLE,
-)
-from tests.lab.measured_clients import (
-    BROKER_SCRAPE_S,
-    WINDOW_MS,
-)
+from tests.integration.metrics.sources import SECRET, VARIABLE
+from tests.lab.measured_clients import BROKER_SCRAPE_S, WINDOW_MS
 from tests.spark.capture_runs import stored
 
 

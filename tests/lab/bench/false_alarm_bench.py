@@ -77,12 +77,7 @@ def _compare_rules(cluster, window, verdicts, truth):
     abstains, never = np.array([v.verdict == "not_enough_traffic" for v in verdicts]), np.zeros(brokers, bool)
     return JudgedWindow(
         truth=truth,
-        is_abstained={
-            **dict.fromkeys(RULE_LIMITS, never),
-            ONE_WINDOW: abstains,
-            OF_FOUR: abstains,
-            AUTOMQ: is_small,
-        },
+        is_abstained={**dict.fromkeys(RULE_LIMITS, never), ONE_WINDOW: abstains, OF_FOUR: abstains, AUTOMQ: is_small},
         is_accused={
             ONE_WINDOW: np.array([v.is_above for v in verdicts]),
             OF_FOUR: np.array([v.verdict == "fail" for v in verdicts]),

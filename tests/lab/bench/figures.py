@@ -17,12 +17,7 @@ BARS = {
     "replay of synthetic arrivals": {"seconds": -240.0, "peak_memory_mib": -4096.0},
     "replay of a synthetic log": {"seconds_per_gibibyte": -90.0},
     "page of 10,000 partitions": {"wanted_next_million_samples_per_s": 1.0, "wanted_first_s": -2.0},
-    "live read": {
-        "live_read_million_records_per_s": 1.0,
-        "ratio": 3.0,
-        "eager_ratio": 3.0,
-        "admin_pass_s": -10.0,
-    },
+    "live read": {"live_read_million_records_per_s": 1.0, "ratio": 3.0, "eager_ratio": 3.0, "admin_pass_s": -10.0},
     "kip-794": {"million_records_per_s": 10.0, "wall_s": -6.0},
     "100 on 30": {"slower_than_3_on_3": -2.0},
     "health": {"total_s": -60.0},

@@ -186,10 +186,7 @@ class Bed:
         part = whole.part(folder / "capture", topics=TOPICS, scrapes=("producers/orders",))
         well_again = whole.minute_of(manifest["slow"]["to_ms"])
         self.span = whole.span(well_again - 1, well_again + 1)
-        self.halves = (
-            whole.span(well_again - 1, well_again),
-            whole.span(well_again, well_again + 1),
-        )
+        self.halves = (whole.span(well_again - 1, well_again), whole.span(well_again, well_again + 1))
         smtp = {"host": "127.0.0.1", "port": self.post.port, "tls": "none"}
         part.write_config(
             folder / "start",

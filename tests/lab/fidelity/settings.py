@@ -81,11 +81,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("twelve-uneven-leaders", (_perf(MIDDLE, 3000),), (Delay(1, 20),), TWELVE_UNEVEN),
     Setting("two-producers", (_perf(OLD, 1024), _perf(NEW, 1024))),
-    Setting(
-        "delay-schedule",
-        (_perf(MIDDLE),),
-        (Delay(0, 30, 6, 14), Delay(1, 15, 14, 24), Delay(0, 5, 24, 30)),
-    ),
+    Setting("delay-schedule", (_perf(MIDDLE),), (Delay(0, 30, 6, 14), Delay(1, 15, 14, 24), Delay(0, 5, 24, 30))),
     Setting("keyed-mix-old", (SeriesLoad(OLD, Series("poisson", 1500, SECONDS, keyed_percent=40)),)),
     Setting(
         "keyed-mix-new", (SeriesLoad(NEW, Series("poisson", 1500, SECONDS, keyed_percent=40), {"linger.ms": "0"}),)

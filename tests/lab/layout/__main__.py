@@ -21,11 +21,7 @@ from tests.lab.bench.figures import write_between
 HOURS = 24 * 365
 FILE_ROWS = 2_500_000
 """Rows of one file, some 30 MB: ours are joined to 128 MB at most."""
-QUESTIONS = {
-    "a window": f"w = {HOURS - 1}",
-    "a day": f"w >= {HOURS - 24}",
-    "a partition's year": "p = {middle}",
-}
+QUESTIONS = {"a window": f"w = {HOURS - 1}", "a day": f"w >= {HOURS - 24}", "a partition's year": "p = {middle}"}
 PARTITIONS = (1, 100, 10_000)
 
 

@@ -67,16 +67,10 @@ def _everyday(**changed: Load) -> tuple[Load, ...]:
 
 CAUSES = (
     Cause(
-        "slow broker, sticky clients",
-        _everyday(orders=Load("orders", STICKY, 250, 300)),
-        lambda bed: bed.slow(1, 100),
+        "slow broker, sticky clients", _everyday(orders=Load("orders", STICKY, 250, 300)), lambda bed: bed.slow(1, 100)
     ),
     Cause(
-        "leaders, after an outage that nobody tidied up",
-        _everyday(),
-        lambda _: None,
-        slow={2: 15},
-        is_elected=False,
+        "leaders, after an outage that nobody tidied up", _everyday(), lambda _: None, slow={2: 15}, is_elected=False
     ),
     Cause(
         "a heavy key",

@@ -116,13 +116,7 @@ class Bed:
             (real / "done").touch()
 
     def _configure(self, folder: Path) -> None:
-        self._capture.write_config(
-            folder,
-            topics=TOPICS,
-            sources=SOURCES,
-            gate={"k": 1, "n": 1},
-            window="PT1H",
-        )
+        self._capture.write_config(folder, topics=TOPICS, sources=SOURCES, gate={"k": 1, "n": 1}, window="PT1H")
         config = folder / CONFIG
         as_of = format_instant(self.hour.end_ms)
         config.write_text(config.read_text().replace(format_instant(self._capture.recorded_until_ms), as_of))

@@ -5,12 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.advice.candidate_effects import (
-    describe_candidate,
-    format_config_diff,
-    predict_healed,
-    predict_ratios,
-)
+from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, predict_healed, predict_ratios
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, predict_following, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
 from pipeline.advice.rekeying import find_rekeyings
@@ -353,21 +348,13 @@ CANDIDATES = {
         OLD,
         ("set `linger.ms=5` on producers of orders", 1, ""),
     ),
-    "an upgrade": (
-        {"partitioner": "java-builtin"},
-        OLD,
-        ("upgrade producers of orders to Kafka client 3.3+", 2, ""),
-    ),
+    "an upgrade": ({"partitioner": "java-builtin"}, OLD, ("upgrade producers of orders to Kafka client 3.3+", 2, "")),
     "more partitions": (
         {"partitions": "x2"},
         {**OLD, "partition_count": 24, "keys_moved_ratio": 0.5},
         ("give orders 24 partitions", 5, "50% of its keys would go to other partitions: their order is at risk once."),
     ),
-    "a client": (
-        {"client": "4.1.1"},
-        OLD,
-        ("upgrade producers of orders to client 4.1.1", 2, ""),
-    ),
+    "a client": ({"client": "4.1.1"}, OLD, ("upgrade producers of orders to client 4.1.1", 2, "")),
     "the client in use": ({"client": "3.2.3"}, OLD, None),
     "an older client": ({"client": "3.2.3"}, {"baseline": "java-builtin"}, None),
     "another family's client": ({"client": "librdkafka 2.16.0"}, OLD, None),

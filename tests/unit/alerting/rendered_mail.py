@@ -7,10 +7,7 @@ from html.parser import HTMLParser
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
 from tests import mail_parts
-from tests.unit.alerting.examples import (
-    MINUTE_MS,
-    T0_MS,
-)
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 
 VOID = {"meta", "img", "br"}
 

@@ -7,11 +7,7 @@ from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.incident import ProduceLatency, ShareCauses
-from tests.unit.alerting.examples import (
-    new_evidence,
-    new_recommendation,
-    resolved_evidence,
-)
+from tests.unit.alerting.examples import new_evidence, new_recommendation, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, render, text_of
 
 ANSWERS_WHEN_NEW = [

@@ -11,11 +11,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import attach_report, render_message
 from pipeline.evidence.incident import HotPartition, rank_topics
 from pipeline.model.verdict import BrokerLoad
-from tests.unit.alerting.examples import (
-    broker_load,
-    new_evidence,
-    resolved_evidence,
-)
+from tests.unit.alerting.examples import broker_load, new_evidence, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, parse, render, text_of
 
 
@@ -126,17 +122,10 @@ HOSTILE = [
 def test_hostile_names_stay_text(name):
     """The tags and header names of the mail are those of a harmless one."""
     hostile = new_evidence(
-        cluster=name,
-        owner=name,
-        topics=(name,),
-        partitions=(HotPartition(topic=name, partition=0, size_bytes=9),),
+        cluster=name, owner=name, topics=(name,), partitions=(HotPartition(topic=name, partition=0, size_bytes=9),)
     )
     harmless = replace(
-        hostile,
-        cluster="x",
-        owner="x",
-        topics=("x",),
-        partitions=(replace(hostile.partitions[0], topic="x"),),
+        hostile, cluster="x", owner="x", topics=("x",), partitions=(replace(hostile.partitions[0], topic="x"),)
     )
     message = render(hostile)
     brief, expected = (Reader(html_of(one)) for one in (message, render(harmless)))

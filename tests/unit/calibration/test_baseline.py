@@ -70,10 +70,7 @@ def test_a_configuration_that_fits_is_not_contradicted(sticky):
 
 @pytest.mark.parametrize(
     ("strategy", "client", "version_range"),
-    [
-        ("librdkafka-murmur2_random", "librdkafka", "1.6 or later"),
-        ("java-builtin-uniform", "kafka-clients", "4.1.1"),
-    ],
+    [("librdkafka-murmur2_random", "librdkafka", "1.6 or later"), ("java-builtin-uniform", "kafka-clients", "4.1.1")],
 )
 def test_a_configured_strategy_brings_its_usual_client(sticky, strategy, client, version_range):
     found = identify_baseline(*sticky, 3, configured=strategy)

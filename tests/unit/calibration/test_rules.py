@@ -101,12 +101,7 @@ def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
     ("strategy", "client", "version", "clients"),
     [
         ("librdkafka-consistent_random-1.5", LIBRDKAFKA, "1.5.3", "aiokafka, kafka-go, kafka-python, sarama"),
-        (
-            "java-round-robin-3.9.2",
-            JAVA,
-            "4.1.1",
-            "franz-go, kafka-go, kafkajs, platformatic/kafka, sarama",
-        ),
+        ("java-round-robin-3.9.2", JAVA, "4.1.1", "franz-go, kafka-go, kafkajs, platformatic/kafka, sarama"),
         ("java-builtin", JAVA, "3.9.1", ""),
     ],
 )

@@ -47,8 +47,7 @@ def test_a_retention_that_would_take_what_runs_need_is_refused(load, retention, 
 
 
 @pytest.mark.parametrize(
-    ("retention", "days"),
-    [({}, [None, None, None]), ({"silver": "P40D", "silver.arrivals": "P50D"}, [40, 50, 40])],
+    ("retention", "days"), [({}, [None, None, None]), ({"silver": "P40D", "silver.arrivals": "P50D"}, [40, 50, 40])]
 )
 def test_rows_go_only_where_the_configuration_says_so_a_tables_own_entry_first(load, retention, days):
     kept = load(retention).retention

@@ -69,8 +69,7 @@ def write_sessions(warehouse, frame):
     _, sessions, lingers, strategies = zip(*WINDOWS, strict=True)
     named = {"cluster": pl.lit(CLUSTER), "record_count": pl.lit(100), "confidence": pl.lit(1.0)}
     rows = blank_rows(
-        PRODUCER_SESSIONS,
-        frame.with_columns(**named, producer_id=pl.Series(sessions), strategy=pl.Series(strategies)),
+        PRODUCER_SESSIONS, frame.with_columns(**named, producer_id=pl.Series(sessions), strategy=pl.Series(strategies))
     )
     for name, values in (("settings", lingers), ("setting_sources", ["configured"] * len(WINDOWS))):
         at = rows.schema.get_field_index(name)

@@ -64,8 +64,7 @@ def test_chance_cv_as_published_in_the_notes_of_the_field(partitions, units, per
 
 
 @pytest.mark.parametrize(
-    ("partitions", "excess", "level", "units"),
-    [(12, 0.2, 0.001, 4_253), (100, 0.2, 0.001, 45_474)],
+    ("partitions", "excess", "level", "units"), [(12, 0.2, 0.001, 4_253), (100, 0.2, 0.001, 45_474)]
 )
 def test_required_units_as_published_in_the_notes_of_the_field(partitions, excess, level, units):
     assert math.ceil(required_units(partitions, excess, level)) == units

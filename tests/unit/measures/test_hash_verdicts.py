@@ -19,12 +19,7 @@ def judge(java=0, crc=0, sarama=0, *, keys=100, partitions=12):
     [
         ({"java": 100, "crc": 8, "sarama": 9}, JAVA, JAVA, ()),
         ({"java": 7, "crc": 100, "sarama": 9}, CRC, CRC, ()),
-        (
-            {"java": 8, "crc": 9, "sarama": 12},
-            "none-known",
-            "",
-            (),
-        ),
+        ({"java": 8, "crc": 9, "sarama": 12}, "none-known", "", ()),
         ({"java": 60, "crc": 45, "sarama": 9}, "mixed", JAVA, ()),
         ({"java": 100, "crc": 100, "sarama": 9}, JAVA, JAVA, (CRC,)),
         ({"java": 98, "crc": 8, "sarama": 9}, "mixed", JAVA, ()),

@@ -5,13 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.measures.bootstrap import exceeding_chance, place_units
-from pipeline.measures.topic_health import (
-    SURELY_CHANCE,
-    TopicCounts,
-    measure_topic,
-    normal_peak,
-    normal_peak_p_value,
-)
+from pipeline.measures.topic_health import SURELY_CHANCE, TopicCounts, measure_topic, normal_peak, normal_peak_p_value
 
 EVEN = TopicCounts(
     partition_count=100,

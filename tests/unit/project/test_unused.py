@@ -75,10 +75,7 @@ def test_what_only_tests_and_texts_name_is_found(tmp_path, more, labels):
         ("pipeline.used:Row.filled_in  # why", []),
         ("pipeline.*:*.filled_in", []),
         ("# pipeline.used:Row.filled_in", ["unused: pipeline.used:Row.filled_in"]),
-        (
-            "pipeline.used:Row.*\npipeline.used:gone",
-            [".ci/unused-allowed.txt: nothing is named pipeline.used:gone"],
-        ),
+        ("pipeline.used:Row.*\npipeline.used:gone", [".ci/unused-allowed.txt: nothing is named pipeline.used:gone"]),
     ],
 )
 def test_what_is_allowed_is_not_reported_and_must_be_there(tmp_path, allowed, found):

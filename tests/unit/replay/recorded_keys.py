@@ -74,12 +74,7 @@ def traffic_columns(traffic, topics, starts_ms):
 def plan_of(candidates, *, windows, committed=(), partition_count=12, topics=("orders",), partitioners=None):
     counts = {(topic, "id"): {window.start_ms: partition_count for window in windows} for topic in topics}
     return plan_keys(
-        windows,
-        frozenset({*windows, *committed}),
-        counts,
-        candidates,
-        partitioners=partitioners or {},
-        bucket_count=1,
+        windows, frozenset({*windows, *committed}), counts, candidates, partitioners=partitioners or {}, bucket_count=1
     )
 
 

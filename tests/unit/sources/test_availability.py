@@ -22,12 +22,7 @@ from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.kinds.prometheus import Prometheus
 from pipeline.sources.kinds.topics_describe import TopicsDescribe
-from pipeline.sources.metrics.metric_pages import (
-    MetricPage,
-    discover_pages,
-    discover_texts,
-    pages_within,
-)
+from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, pages_within
 from pipeline.sources.metrics.metric_source import InstanceSamples, count_expected, samples_of_pages
 from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
@@ -61,11 +56,7 @@ def reading(*, disks=(), brokers=None, groups=()):
 def scrapes(instance, *seconds):
     return [
         MetricPage(
-            source="s",
-            instance=instance,
-            observed_at_ms=int(s * S),
-            path=f"{instance}/{s}",
-            kind=ProducerMetrics,
+            source="s", instance=instance, observed_at_ms=int(s * S), path=f"{instance}/{s}", kind=ProducerMetrics
         )
         for s in seconds
     ]

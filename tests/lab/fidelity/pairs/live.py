@@ -34,11 +34,7 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
 PAIR = Pair(
-    "live",
-    (Series("bursts", 1500, 60, burst_records=5),),
-    (Client(OLD),),
-    (Client(MIDDLE),),
-    (Delay(1, 20.0),),
+    "live", (Series("bursts", 1500, 60, burst_records=5),), (Client(OLD),), (Client(MIDDLE),), (Delay(1, 20.0),)
 )
 
 

@@ -147,10 +147,7 @@ PIECES = (
     Piece(
         "delay-trials",
         "delays by trial, of usual and of other minutes",
-        (
-            (latency_fit._Trials, "fit_usual_level", _keep_model),
-            (latency_fit._Trials, "fit_other_level", _keep_model),
-        ),
+        ((latency_fit._Trials, "fit_usual_level", _keep_model), (latency_fit._Trials, "fit_other_level", _keep_model)),
         (latency_fit._Trials, latency_fit._list_doubtful),
     ),
     Piece(

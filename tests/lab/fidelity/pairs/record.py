@@ -155,11 +155,7 @@ def _keep(stage: Stage, run: Run, start_ms: int, measured: Measured) -> None:
         "topic": run.topic,
         "cluster_id": bed.cluster.cluster_id,
         "bed": stage.described,
-        "clock": {
-            "start_ms": start_ms,
-            "end_ms": start_ms + 1000 * pair.seconds,
-            "recorded_until_ms": read_clock_ms(),
-        },
+        "clock": {"start_ms": start_ms, "end_ms": start_ms + 1000 * pair.seconds, "recorded_until_ms": read_clock_ms()},
         "foreign_cpu_s": round(measured.foreign_cpu_s, 2),
         "wall_s": round(measured.wall_s, 1),
         "is_quiet": measured.foreign_cpu_s <= QUIET_CPU_SHARE * measured.wall_s,

@@ -5,12 +5,7 @@ import struct
 import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import (
-    MetadataRecord,
-    RecordType,
-    find_subjects,
-    parse_metadata_record,
-)
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType, find_subjects, parse_metadata_record
 from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError
 from pipeline.model.cluster import NO_LEADER, LeaderTerm, StateSubject
@@ -294,10 +289,7 @@ REGISTERED = (
 
 @pytest.mark.parametrize(
     ("tags", "cordoned"),
-    [
-        (b"\x01\x00\x11\x02" + ID, ()),
-        (b"\x02\x00\x11\x02" + ID + b"\x01\x11\x02" + ID, ("AAECAwQFBgcICQoLDA0ODw",)),
-    ],
+    [(b"\x01\x00\x11\x02" + ID, ()), (b"\x02\x00\x11\x02" + ID + b"\x01\x11\x02" + ID, ("AAECAwQFBgcICQoLDA0ODw",))],
     ids=["none cordoned", "one cordoned"],
 )
 def test_a_broker_registers_as_of_kafka_4_2_on(tags, cordoned):

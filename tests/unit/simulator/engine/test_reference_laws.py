@@ -94,11 +94,7 @@ SCENARIOS = {
         MIXED, FLAT_OUT, family=ClientFamily.LIBRDKAFKA, placement="TIMED_STICKY", linger_ns=MS
     ),
     "librdkafka, random": make_scenario(
-        FLAT_OUT,
-        family=ClientFamily.LIBRDKAFKA,
-        placement="RANDOM",
-        batch_record_count=7,
-        buffer_memory_bytes=50_000,
+        FLAT_OUT, family=ClientFamily.LIBRDKAFKA, placement="RANDOM", batch_record_count=7, buffer_memory_bytes=50_000
     ),
     "joint": make_joint(),
 }

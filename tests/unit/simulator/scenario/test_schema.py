@@ -80,11 +80,7 @@ def test_a_file_with_every_key_is_understood():
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        *(tuple(part.model_fields) for part in PARTS),
-        ("perf_test", "constant", "poisson", "on_off", "recorded"),
-    ],
+    "names", [*(tuple(part.model_fields) for part in PARTS), ("perf_test", "constant", "poisson", "on_off", "recorded")]
 )
 def test_the_schema_names_every_key_that_is_read(names):
     schema = format_schema()

@@ -89,11 +89,7 @@ def test_without_a_readable_time_index_a_segment_is_read(tmp_path):
 def plan_of(index, *, is_active=False):
     disk = log_directory(1, {"t-0": [(0, 10)]})
     segment = SegmentFile(
-        path="/d1/t-0/0.log",
-        base_offset=0,
-        size_bytes=10,
-        time_index_path=index and str(index),
-        is_active=is_active,
+        path="/d1/t-0/0.log", base_offset=0, size_bytes=10, time_index_path=index and str(index), is_active=is_active
     )
     return plan_reads([(disk, replace(disk.partitions[0], segments=(segment,)))], SPAN)
 

@@ -33,11 +33,7 @@ def read(tmp_path, offsets="t:0:50\n", on_disk=(), log_dirs=LOG_DIRS):
 
 def test_replicas_have_their_sizes_and_ends(tmp_path):
     rows, problems = read(tmp_path)
-    assert rows == [
-        (1, False, 900, 50, 50, "id"),
-        (2, False, 700, 47, None, "id"),
-        (2, True, 5, None, None, "id"),
-    ]
+    assert rows == [(1, False, 900, 50, 50, "id"), (2, False, 700, 47, None, "id"), (2, True, 5, None, None, "id")]
     assert problems == {}
 
 

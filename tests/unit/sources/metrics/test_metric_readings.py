@@ -212,11 +212,7 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
 
 
 def test_intervals():
-    sources = (
-        server("http://p"),
-        server("http://q", step="PT60S"),
-        {"kind": "librdkafka_statistics", "paths": ["x"]},
-    )
+    sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "librdkafka_statistics", "paths": ["x"]})
     expected = {"prometheus": 30_000, "prometheus-2": 60_000, "librdkafka_statistics": 5_000}
     assert sample_intervals_ms(cluster(*sources)) == expected
 
