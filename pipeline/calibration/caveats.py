@@ -109,7 +109,6 @@ class Caveat(Enum):
     # The back-test
     NOT_PREDICTED = "the current setup could not be replayed"
     SHARE_OFF = "broker {broker}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
-    PARTITION_OFF = "partition {partition}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
     TOO_UNCERTAIN = (
         "too uncertain: broker {broker}'s share is predicted within {width:.1f} points, {most:g} are allowed"

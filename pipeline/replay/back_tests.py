@@ -57,8 +57,7 @@ def back_test(
         row |= {"seed_count": simulated.seed_count, **_compare_shares(recorded, simulated)}
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
-        doubts[SHARES] += [*_doubt_share(row)] or [*_doubt_partition(recorded, simulated)]
-        doubts[SHARES] += doubt_width(simulated)
+        doubts[SHARES] += [*_doubt_share(row), *doubt_width(simulated)]
         doubts[BATCHES] += _doubt_batches(row)
         doubts[LATENCY] += _doubt_latency(row)
     row["assumptions"] = join_statements(concerns.assumptions)
@@ -68,8 +67,14 @@ def back_test(
 
 def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
     if not sessions:
-        nothing: Row = {"partitioner": None, "confidence": None, "settings": {}}
-        return nothing | {"partitioner_source": Origin.NONE, "client": "", "runner_up": ""}
+        return {
+            "partitioner": None,
+            "partitioner_source": Origin.NONE,
+            "client": "",
+            "confidence": None,
+            "runner_up": "",
+            "settings": {},
+        }
     baseline = max(sessions, key=lambda session: session.record_count).baseline
     settings = sorted(baseline.settings.items())[:_MOST_SETTINGS]
     return {
@@ -95,20 +100,25 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     if not total:
         return {}
     pairs = []
-    shares = simulated.shares(column, of_brokers=True)
-    deviations = simulated.share_deviations(column, of_brokers=True)
+    shares, deviations = simulated.shares(column, of_brokers=True), simulated.share_deviations(column)
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
-        error, bar = abs((share.value or 0.0) - was) * 100, _find_bar(deviation)
+        error = abs((share.value or 0.0) - was) * 100
+        bar = min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
         pairs.append((error - bar, broker_id, was, share, error, bar))
     _, broker_id, was, share, error, bar = max(pairs, key=lambda one: (one[0], -one[1]))
+    parts = simulated.shares(CELL_LOG_BYTES, of_brokers=False)
+    was_there = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
+    partition_errors = (
+        abs((part.value or 0.0) - float(seen)) * 100 for part, seen in zip(parts, was_there, strict=False)
+    )
     return {
         "judged_on": judged_on,
         "broker_id": broker_id,
         "observed_share": was,
         **share.columns("predicted_share"),
         "share_error_points": error,
-        "partition_share_error_points": max(error for *_, error, _ in _list_partitions(recorded, simulated)),
+        "partition_share_error_points": max(partition_errors),
         "share_bar_points": bar,
     }
 
@@ -122,27 +132,6 @@ def _doubt_share(row: Row) -> Iterator[Statement]:
     error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
     if error is not None and error > bar:
         yield Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar)
-
-
-def _find_bar(deviation: float) -> float:
-    """How many points a share may be off, by its standard deviation over the seeds."""
-    return min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
-
-
-def _list_partitions(recorded: RecordedTopic, simulated: SimulatedTopic) -> list[tuple[float, int, float, float]]:
-    """How far each partition's share is off beyond its bar, its number, how far it is off, and the bar; points of the log's bytes."""
-    seen = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
-    shares = simulated.shares(CELL_LOG_BYTES, of_brokers=False)
-    bars = map(_find_bar, simulated.share_deviations(CELL_LOG_BYTES, of_brokers=False))
-    errors = (abs((share.value or 0.0) - was) * 100 for share, was in zip(shares, seen.tolist(), strict=False))
-    return [(error - bar, number, error, bar) for number, (error, bar) in enumerate(zip(errors, bars, strict=False))]
-
-
-def _doubt_partition(recorded: RecordedTopic, simulated: SimulatedTopic) -> Iterator[Statement]:
-    """Shares of partitions are shown, too: a broker that holds many of them evens out what each is off by."""
-    over, partition, error, bar = max(_list_partitions(recorded, simulated))
-    if over > 0:
-        yield Caveat.PARTITION_OFF.say(partition=partition, error=error, bar=bar)
 
 
 def _doubt_batches(row: Row) -> Iterator[Statement]:

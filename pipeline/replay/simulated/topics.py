@@ -119,9 +119,9 @@ class SimulatedTopic:
         ends = expect_range(shares, most=1.0, error=spread_error(shares.mean(axis=0), self.error.share))
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
-    def share_deviations(self, column: int, *, of_brokers: bool) -> list[float]:
-        """The standard deviation of each broker's or partition's share over the seeds."""
-        loads = self._sum_by_broker(column) if of_brokers else self.cells(column)
+    def share_deviations(self, column: int) -> list[float]:
+        """The standard deviation of each broker's share over the seeds."""
+        loads = self._sum_by_broker(column)
         sums = np.maximum(loads.sum(axis=1, keepdims=True), 1)
         deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
         return deviations
