@@ -17,7 +17,7 @@ from pipeline.sources.collected.collector import CollectRequest, RateLimit, coll
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.stages import map_tasks
 from pipeline.storage.data_files import load_stored, replace_windows
-from pipeline.storage.file_writer import Scope
+from pipeline.storage.file_writer import FILE, Scope
 from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import load_rows, replace_rows
@@ -165,7 +165,7 @@ def test_tasks_write_and_read_what_one_process_may_not_hold(engine, warehouse):
     replace([((1, 5),)], 1)
     assert brokers(load_rows(warehouse, LOADS)) == [(0, 1), (1, 5), (2, 3)]
     scope = Scope.of("it's", windows(1, 2))
-    frame = load_stored(engine, warehouse, LOADS, scope).where("unix_millis(window_start) >= 60000")
+    frame = load_stored(engine, warehouse, LOADS, scope).drop(FILE).where("unix_millis(window_start) >= 60000")
     assert frame.columns == list(LOADS.column_names)
     assert brokers(frame.toArrow()) == [(1, 5), (2, 3)]
     assert frame.where("cluster = 'it\\'s' AND window_date = DATE '1970-01-01'").count() == 2
