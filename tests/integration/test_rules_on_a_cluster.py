@@ -1,6 +1,9 @@
 """The further rules on the state of a real cluster with a dead broker. Oracle: Kafka's own tools."""
 
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -182,3 +185,20 @@ def test_the_critical_rule_fails_the_gate_and_names_the_topic(measured):
     (check,) = measured[1].failures
     assert [row["subject"] for row in check.rows] == ["topic pairs"]
     assert "min.insync.replicas" in check.rows[0]["reason"]
+
+
+@pytest.mark.parametrize("change", [("--lose-broker", str(DEAD)), ("--grow", "single=3")])
+def test_a_plan_empties_the_dead_broker_and_the_cluster_accepts_it(measured, cluster, tmp_path, change):
+    """Kafka refuses a plan that names a broker which is not registered; a dead one would never catch up."""
+    path, plan = measured[2].warehouse.parent / "partition-health.yaml", tmp_path / "plan.json"
+    command = [sys.executable, "-m", "pipeline", "what-if", *change, "--plan", plan, "--config", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    moved = {(one["topic"], one["partition"]): one["replicas"] for one in json.loads(plan.read_text())["partitions"]}
+    assert DEAD not in {replica for replicas in moved.values() for replica in replicas}
+    assert {("pairs", number) for number in (2, 3, 4)} <= moved.keys()  # those that it holds
+    server = ("--bootstrap-server", f"127.0.0.1:{cluster.brokers[0].internal_port}")
+    told = run(cluster, "kafka-reassign-partitions", *server, "--reassignment-json-file", str(plan), "--execute")
+    assert "Successfully started partition reassignment" in told
+    verify = ("kafka-reassign-partitions", *server, "--reassignment-json-file", str(plan), "--verify")
+    wait_until(lambda: "is still in progress" not in run(cluster, *verify), "end of the moves")
