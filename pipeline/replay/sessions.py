@@ -22,11 +22,13 @@ from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, iter_sessions, select_batches
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.model.window import MINUTE_MS
+from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import strategy_in_use
-from pipeline.replay.metrics import SessionMetrics, share_models, sum_sent
+from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
+from pipeline.replay.zones import name_zones
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -48,6 +50,23 @@ LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
 _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
+
+
+def calibrate_sessions(
+    spark: SparkSession,
+    recording: Recording,
+    key_families: Mapping[TopicWindow, str],
+    *,
+    read_arrivals: ReadRows,
+    read_batches: ReadRows,
+) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
+    """Every producer session with its client, version, settings and zone, and what its metrics say; see `find_sessions`."""
+    reading = {"read_arrivals": read_arrivals, "read_batches": read_batches}
+    sessions = find_sessions(spark, recording, key_families, **reading)
+    metrics = fit_sessions(recording, sessions)
+    sessions = name_versions(recording, sessions, metrics)
+    sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
+    return name_zones(recording, sessions, metrics), metrics
 
 
 def find_sessions(

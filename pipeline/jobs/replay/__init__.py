@@ -15,14 +15,11 @@ from pipeline.jobs.replay.compare import compare_candidates, pack_topics
 from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
-from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
-from pipeline.replay.metrics import fit_sessions
-from pipeline.replay.sessions import find_sessions, refine_sessions
+from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import list_topics
-from pipeline.replay.zones import name_zones
 from pipeline.runs import JobReport, RunContext
 from pipeline.stages import Staging
 from pipeline.storage.staging import open_staging_folder
@@ -63,7 +60,6 @@ def run(
         return JobReport(notes=("no trusted window to replay",))
     begin("keys")
     recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
-    reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
     describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)
     families = {
@@ -71,11 +67,9 @@ def run(
     }
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
-    sessions = find_sessions(spark, recording, families, **reading)
-    metrics = fit_sessions(recording, sessions)
-    sessions = name_versions(recording, sessions, metrics)
-    sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
-    sessions = name_zones(recording, sessions, metrics)
+    sessions, metrics = calibrate_sessions(
+        spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
+    )
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
     begin("candidates")

@@ -15,16 +15,14 @@ from pipeline.jobs.replay.compare import load_traffic
 from pipeline.jobs.replay.load import Readers, load_recording, make_readers
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import FAMILIES
-from pipeline.replay.metrics import SessionMetrics, fit_sessions
+from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
-from pipeline.replay.sessions import find_sessions, refine_sessions
+from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, GroupRun, simulate_runs
 from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics
-from pipeline.replay.zones import name_zones
 from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
@@ -123,17 +121,15 @@ class WindowReplay:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
         recording, readers = load_recording(self._spark, self._run, windows), make_readers(self._run, windows)
-        reading = {"read_arrivals": readers.read_arrivals, "read_batches": readers.read_batches}
         families = {
             (milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]): row["verdict"]
             for row in self._run.rows(HASH_VERDICTS, windows)
             if row["verdict"] in _FAMILY_NAMES
         }
-        sessions = find_sessions(self._spark, recording, families, **reading)
-        metrics = fit_sessions(recording, sessions)
-        sessions = name_versions(recording, sessions, metrics)
-        refined, sharpened = refine_sessions(self._spark, recording, sessions, metrics, **reading)
-        return _Calibrated(recording, readers, name_zones(recording, refined, sharpened), sharpened, families)
+        sessions, metrics = calibrate_sessions(
+            self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
+        )
+        return _Calibrated(recording, readers, sessions, metrics, families)
 
 
 def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:
