@@ -13,7 +13,7 @@ from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.promise import WHOLE
 from pipeline.model.recommendation import Recommendation
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import parse_version
+from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, int]  # topic and partition
@@ -156,8 +156,8 @@ def _has_by_default(version: str | None, candidate: Candidate) -> bool | None:
     """Whether a Java client of a version uses a candidate's strategy unless another is configured; None where not told."""
     name = candidate.partitioner or ""
     use = next((use for use in STRATEGIES[name].uses if use.is_default), None) if name.startswith("java-") else None
-    number = _read_number(version)
-    return None if use is None or number is None else use.covers(number)
+    number = read_kafka_version(version or "")
+    return use.covers(number) if use is not None and number else None
 
 
 def _is_as_new(version: str | None, since: str) -> bool | None:
@@ -166,14 +166,8 @@ def _is_as_new(version: str | None, since: str) -> bool | None:
     >>> [_is_as_new(version, "3.3") for version in ("3.9.1-ccs", "3.2.3", None, "unknown")]
     [True, False, None, None]
     """
-    number = _read_number(version)
-    return None if number is None else parse_version(number) >= parse_version(since)
-
-
-def _read_number(version: str | None) -> str | None:
-    """The numbers that a version begins with: vendors add their own."""
-    found = re.match(r"[0-9]+(\.[0-9]+)+", version or "")
-    return found[0] if found else None
+    number = read_kafka_version(version or "")
+    return parse_version(number) >= parse_version(since) if number else None
 
 
 def _shows_setting(row: Row, name: str, value: str | None) -> bool | None:

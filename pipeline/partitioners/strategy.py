@@ -3,12 +3,15 @@
 import base64
 import functools
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.hashes import HashName, Mask, take_modulo
+
+_CONFLUENT = re.compile(r"(\d+)\.(\d+)\.(\d+)-c(?:cs|e)")
 
 
 class KeyRule(Enum):
@@ -90,6 +93,20 @@ def parse_version(version: str) -> tuple[int, ...]:
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
+
+
+def read_kafka_version(text: str) -> str:
+    """The version of Kafka in what a client tells; "" where none is in it.
+
+    >>> [read_kafka_version(text) for text in ("4.1.1", "7.9.0-ccs", "3.9.1-amzn-2", "unknown")]
+    ['4.1.1', '3.9.0', '3.9.1', '']
+
+    Confluent's 7.x and 8.x are Kafka's 3.x and 4.x.
+    """
+    if (own := _CONFLUENT.fullmatch(text)) and int(own[1]) >= 7:
+        return f"{int(own[1]) - 4}.{own[2]}.{own[3]}"
+    found = re.match(r"\d+(\.\d+)+", text)
+    return found[0] if found else ""
 
 
 @dataclass(frozen=True)

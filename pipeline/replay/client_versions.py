@@ -1,6 +1,5 @@
 """The library and version of each session's client, where the client tells: what the log leaves open is then known."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,13 +8,13 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.clients import list_choices, rule_of
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.strategy import read_kafka_version
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, find_config
 
 LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
 """By `client_software_name` (KIP-714, KIP-511); `app-info` and Micrometer, which name none, are of Java clients."""
-_CONFLUENT = re.compile(r"(\d+)\.(\d+)\.(\d+)-c(?:cs|e)")
 
 
 def name_versions(
@@ -38,20 +37,6 @@ def name_versions(
         baseline = take_version(session.baseline, LIBRARIES[library], version) if is_known else session.baseline
         named.append(replace(session, baseline=baseline))
     return named
-
-
-def read_kafka_version(text: str) -> str:
-    """The version of Kafka in what a client tells; "" where none is in it.
-
-    >>> [read_kafka_version(text) for text in ("4.1.1", "7.9.0-ccs", "3.9.1-amzn-2", "unknown")]
-    ['4.1.1', '3.9.0', '3.9.1', '']
-
-    Confluent's 7.x and 8.x are Kafka's 3.x and 4.x.
-    """
-    if (own := _CONFLUENT.fullmatch(text)) and int(own[1]) >= 7:
-        return f"{int(own[1]) - 4}.{own[2]}.{own[3]}"
-    found = re.match(r"\d+(\.\d+)+", text)
-    return found[0] if found else ""
 
 
 def take_version(baseline: Baseline, library: str, version: str) -> Baseline:

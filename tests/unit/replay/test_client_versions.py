@@ -1,4 +1,4 @@
-"""What a client tells of itself (KIP-714, `app-info`) settles what the log leaves open of it."""
+"""A client that tells its version (KIP-714, `app-info`) gives its session that version and its defaults."""
 
 import dataclasses
 
