@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.number_text import format_percent
 from pipeline.tables.gold import BROKER_SHARE
-from pipeline.tables.health import PROMISES, RECOMMENDATIONS
+from pipeline.tables.health import RECOMMENDATIONS
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import LabError
 from tests.lab.promises.bed import TOPICS, Bed, Load, outage, start_bed
 from tests.lab.promises.carry_out import PLAN_FILES, carry_out
-from tests.lab.promises.walk import LAG_MS, NEWEST, PLAIN, STICKY, Walk
+from tests.lab.promises.walk import LAG_MS, NEWEST, PLAIN, STICKY, Walk, find_decided
 from tests.lab.recording import say, sleep_until
 
 if TYPE_CHECKING:
@@ -134,22 +134,17 @@ def _find_advice(way: Walk, kind: str) -> dict[str, Any]:
     hot = max((row for row in shares if row["window_start"] == last), key=lambda row: row["share_ratio"] or 0.0)
     subject = f"broker {hot['broker_id']}"
     rows = [row for row in way.rows(RECOMMENDATIONS) if (row["window_start"], row["subject"]) == (last, subject)]
-    for row in sorted(rows, key=lambda row: row["rank"]):
+    rows.sort(key=lambda row: row["rank"])
+    for row in rows:
         say(f"{row['rank']}. {row['title']}: {row['predicted_ratio']}")
-    chosen = [row for row in sorted(rows, key=lambda row: row["rank"]) if row["title"].startswith(KINDS[kind])]
+    chosen = [row for row in rows if row["title"].startswith(KINDS[kind])]
     if not chosen:
-        advised = "; ".join(row["title"] for row in sorted(rows, key=lambda row: row["rank"]))
+        advised = "; ".join(row["title"] for row in rows)
         raise LabError(f"{subject} at {hot['share_ratio']:.2f}x: not advised, but {advised or 'nothing'}")
     return chosen[0]
 
 
 def _compare(way: Walk, action: dict[str, Any], shares: list[float]) -> Iterator[str]:
-    outcomes = {
-        row["outcome"]
-        for row in sorted(way.rows(PROMISES), key=lambda row: row["window_start"])
-        if (row["promised_at"], row["subject"], row["action"])
-        == (action["window_start"], action["subject"], action["action"])
-    }
     mean = sum(shares) / len(shares)
     yield str(action["rank"])
     yield format_percent(action["share_ratio"] / 3, 1)
@@ -166,7 +161,7 @@ def _compare(way: Walk, action: dict[str, Any], shares: list[float]) -> Iterator
         inside = low <= mean <= high if has_range else abs(mean - middle) <= WITHIN
     yield f"{format_percent(mean, 1)} ({', '.join(format_percent(share, 1) for share in shares)})"
     yield {None: "nobody said", True: "yes", False: "**MISSES**"}[inside]
-    yield ", ".join(sorted(outcomes & {"kept", "broken"})) or "undecided"
+    yield ", ".join(sorted({row["outcome"] for row in find_decided(way, action)})) or "undecided"
 
 
 def run(folder: Path, numbers: list[str]) -> str:

@@ -232,14 +232,20 @@ def _wait_for_end(way: Walk, action: dict[str, Any]) -> bool:
     return False
 
 
-def _compare(way: Walk, action: dict[str, Any], is_over: bool, shares: list[float]) -> Iterator[str]:
-    kept = [
+def find_decided(way: Walk, action: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `gold.promises` about an advice that say whether it was kept, by window."""
+    names = ("window_start", "subject", "action")
+    found = [
         row
         for row in way.rows(PROMISES)
-        if (row["promised_at"], row["subject"], row["action"])
-        == (action["window_start"], action["subject"], action["action"])
+        if (row["promised_at"], row["subject"], row["action"]) == tuple(action[name] for name in names)
         and row["outcome"] in {"kept", "broken"}
     ]
+    return sorted(found, key=lambda row: row["window_start"])
+
+
+def _compare(way: Walk, action: dict[str, Any], is_over: bool, shares: list[float]) -> Iterator[str]:
+    kept = find_decided(way, action)
     fair = 1 / 3
     said = [action[name] for name in ("predicted_ratio", "predicted_ratio_low", "predicted_ratio_high")]
     came = ", ".join(format_percent(share, 1) for share in shares)
@@ -252,9 +258,7 @@ def _compare(way: Walk, action: dict[str, Any], is_over: bool, shares: list[floa
     found = "within its range" if low <= mean <= high else "MISSES its range"
     yield f"promised {format_percent(middle, 1)} [{format_percent(low, 1)}, {format_percent(high, 1)}]"
     yield f"came by logs, minute by minute: {came}; mean {format_percent(mean, 1)}: {found} ({inside} of {len(shares)} minutes)"
-    outcomes = ", ".join(
-        f"{row['window_start']:%H:%M} {row['outcome']}" for row in sorted(kept, key=lambda r: r["window_start"])
-    )
+    outcomes = ", ".join(f"{row['window_start']:%H:%M} {row['outcome']}" for row in kept)
     yield f"gold.promises: {outcomes or 'undecided: MISSES'}"
     yield "a RESOLVED mail left" if is_over else "no RESOLVED mail: MISSES"
 
