@@ -22,13 +22,12 @@ _PARTITION = f"{_TOPIC}, partition"
 
 def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.broker_share`, and of brokers that lack one, with what each led and the configured capacity."""
-    capacities = "".join(f" WHEN {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
+    broker = "coalesce(share.broker_id, led.broker_id)"
+    cases = "".join(f" WHEN {broker} = {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
     return Asked(
         sql=f"""
         SELECT coalesce(share.window_start, led.window_start) AS window_start,
-               coalesce(share.broker_id, led.broker_id) AS broker_id,
-               CASE coalesce(share.broker_id, led.broker_id){capacities} WHEN -1 THEN 1.0 ELSE 1.0 END
-                   AS configured_capacity,
+               {broker} AS broker_id, {f"CASE{cases} ELSE 1.0 END" if cases else "1.0"} AS configured_capacity,
                size_bytes, record_count, batch_count, leader_count, led_size_bytes, led_record_count, led_batch_count,
                led_leader_count, capacity, share, expected_share, share_ratio, chance_ratio, chance_p_value, leaders_term, topic_mix_term, partition_skew_term,
                heavy_keys_term, hash_luck_term, remainder_term, ratio_without_luck, peak_ratio, unit_inflation,

@@ -139,10 +139,15 @@ def timestamp(name: str, doc: str, *, nullable: bool = False, volatile: bool = F
     return Column(name, "timestamp", doc, nullable=nullable, volatile=volatile)
 
 
+_ENDS = (("_low", "Lower"), ("_high", "Upper"))
+
+
 def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[Column, ...]:
-    return (bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True), bigint(f"{name}_low", f"Lower end of `{name}`.", unit, nullable=True), bigint(f"{name}_high", f"Upper end of `{name}`.", unit, nullable=True))
+    ends = (bigint(f"{name}{end}", f"{word} end of `{name}`.", unit, nullable=True) for end, word in _ENDS)
+    return (bigint(name, f"{doc}; the median over the {of}.", unit, nullable=True), *ends)
 
 
 def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
     """A ratio, time or rate, and its range."""
-    return (double(name, doc, unit), double(f"{name}_low", f"Lower end of `{name}`.", unit), double(f"{name}_high", f"Upper end of `{name}`.", unit))
+    ends = (double(f"{name}{end}", f"{word} end of `{name}`.", unit) for end, word in _ENDS)
+    return (double(name, doc, unit), *ends)

@@ -51,7 +51,8 @@ def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
     """
     try:
         if read.dumped_in is None:
-            headers = scan_headers(path := Path(read.path), end=min(read.size_bytes, path.stat().st_size))
+            path = Path(read.path)
+            headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
         else:
             headers = scan_dump(read.dumped_in, read.path)
     except InputError as error:
