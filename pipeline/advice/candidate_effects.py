@@ -141,12 +141,7 @@ def predict_ratios(
     ratios = {}
     for row in shares:
         to = by_broker.get(row["broker_id"])
-        recorded = (to["recorded_share"] or 0.0) if to else 0.0
-        of_topic = (
-            (0.0, 0.0, 0.0)
-            if to is None
-            else tuple((to[name] if to[name] is not None else recorded) - recorded for name in _SHARES)
-        )
+        of_topic = (0.0, 0.0, 0.0) if to is None else _changes(to)
         low, median, high = (
             (row["size_bytes"] + change * topic_bytes) / total / row["expected_share"] for change in of_topic
         )
@@ -201,4 +196,12 @@ def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
     return low, median, high
 
 
-_SHARES = ("share_low", "share", "share_high")
+def _changes(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    """By how much a broker's part of a topic changes, low, median, high: of bytes in the log where batches were simulated.
+
+    Small batches take more of the log than of the records, so parts of the one are not to be added to parts of the other.
+    """
+    kind = "share" if row["log_share"] is None or row["recorded_log_share"] is None else "log_share"
+    recorded = row[f"recorded_{kind}"] or 0.0
+    low, median, high = (row[f"{kind}{end}"] for end in ("_low", "", "_high"))
+    return _ends(0.0 if one is None else one - recorded for one in (low, median, high))

@@ -205,6 +205,8 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={
             (row["candidate"], row["topic"], row["broker_id"]): row["share"]
+            if row["log_share"] is None
+            else row["log_share"]
             for row in run.rows(REPLAY_BROKERS, windows)
             if row["share"] is not None
         },

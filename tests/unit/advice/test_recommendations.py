@@ -20,6 +20,7 @@ BROKERS = [PlacementBroker(broker_id=number) for number in range(3)]
 HOT = HotBroker(broker_id=1, window_start_ms=0, share_ratio=1.5, target_ratio=1.1, load_follows=False)
 
 FOLLOWS = replace(HOT, load_follows=True)
+NO_LOG = {"log_share": None, "recorded_log_share": None}  # of `gold.replay_brokers`, where batches were not simulated
 
 
 def partition(number, replicas, leader_id, load=100, size=1_000):
@@ -254,7 +255,8 @@ def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_wh
         for b, size in enumerate((100, 400, 100))
     ]
     placed = [
-        {"topic": topic, "broker_id": b, "share": 1 / 3, "share_low": 0.3, "share_high": 0.4, "recorded_share": was}
+        NO_LOG
+        | {"topic": topic, "broker_id": b, "share": 1 / 3, "share_low": 0.3, "share_high": 0.4, "recorded_share": was}
         for topic in ("orders", "events")
         for b, was in enumerate((0.1, 0.8, 0.1))
     ]
@@ -380,10 +382,14 @@ def test_candidates_in_words(settings, comparison, expected):
     assert describe_candidate(Candidate(name="x", **settings), "orders", comparison) == expected
 
 
-def test_a_topics_new_shares_change_what_brokers_carry_in_all():
+@pytest.mark.parametrize("kind", ["share", "log_share"])
+def test_a_topics_new_shares_change_what_brokers_carry_in_all(kind):
+    """Brokers' bytes are those in the log: parts of the records' bytes count only where no batch was simulated."""
     shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
     placed = [
-        {"broker_id": b, "share": 1 / 3, "share_low": 0.3, "share_high": 0.4, "recorded_share": recorded}
+        NO_LOG
+        | {"broker_id": b, "share": 0.9, "recorded_share": 0.2}
+        | {kind: 1 / 3, f"{kind}_low": 0.3, f"{kind}_high": 0.4, f"recorded_{kind}": recorded}
         for b, recorded in enumerate((0.1, 0.8, 0.1))
     ]
     ratios = predict_ratios(shares, placed, topic_bytes=300)
