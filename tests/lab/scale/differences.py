@@ -36,7 +36,7 @@ REASONS = {
     (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
     (COLLECTED, "bronze.log_segments"): _ROOT,
     (COLLECTED, "bronze.log_segments.path"): _ROOT,
-    (COLLECTED, "bronze.log_segments.size_bytes"): _GROWS,
+    (TRAFFIC, "bronze.log_segments.size_bytes"): _GROWS,
     (LIVE, "bronze.brokers.*"): _NOW,
     (LIVE, "bronze.cluster_state.*"): _NOW,
     (LIVE, "bronze.log_segments"): "brokers show no segments",
@@ -55,6 +55,11 @@ REASONS = {
     (BASE, "gold.hash_verdicts.strategies"): "more strategies are known",
     (BASE, "gold.recommendations.*"): "a slow broker's own advice comes first since",
     (BASE, "gold.promises.*"): "follow the advice",
+    (BASE, "bronze.window_status.as_of"): "the other version's `run` goes by the clock",
+    **{
+        (BASE, name): "shares have a trust of their own since: records per batch do not veto it"
+        for name in ("gold.back_tests.is_trusted", "gold.back_tests.trust", "gold.scenario_comparison.trust")
+    },
     (BASE, "gold.incidents.silenced_by"): "the other version runs without notices",
     (BASE, "gold.alert_outbox"): "the other version runs without notices",
     **{
@@ -67,7 +72,7 @@ REASONS = {
         )
     },
 }
-"""Why rows (by the table), columns, or both (`table.*`) differ, by the source or the engine."""
+"""Why rows (by the table), columns, or both (`table.*`) differ, by the engine, the input or the source."""
 
 
 def list_columns(warehouse: Path, table: Table) -> tuple[list[tuple], dict[str, list]]:
@@ -118,7 +123,7 @@ def find_differences(left: Path, right: Path) -> dict[str, str]:
 def find_reason(key: tuple[str, str, str], name: str) -> str:
     """Why a column differs in a run; nothing where no reason is known."""
     whole = ".".join((*name.split(".")[:2], "*"))
-    places = [(where, one) for where in (key[0], key[2]) for one in (name, whole)]
+    places = [(where, one) for where in key for one in (name, whole)]
     return next((REASONS[place] for place in places if place in REASONS), "")
 
 

@@ -3,7 +3,7 @@
 ``make equal [ARGS="--base FOLDER --only ENGINE"]``: three minutes of two topics of the committed capture, as log directories and
 as hosts collected them; and three minutes of traffic on three real brokers, as their log directories, collected, and asked
 of the brokers while they run. Each goes through all jobs on classic local Spark, a standalone cluster of two workers, a Spark Connect
-server and Sail. ``--base``: a checkout of another version with its `.venv`, which reads the capture too; of it the columns that
+server and Sail. ``--base``: a checkout of another version with its `.venv`, which reads the same; of it the columns that
 both versions have are compared. Writes the tables of `docs/evidence/scale.md`; 1 where a column differs that no reason is known for.
 """
 
@@ -38,6 +38,7 @@ from tests.lab.bench.figures import write_between
 from tests.lab.cluster import start_cluster
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, coming_minutes, create_topics, produce
 from tests.lab.live_traffic import TOPICS as PRODUCED
+from tests.lab.recording import sleep_until
 from tests.lab.scale.differences import (
     BASE,
     COLLECTED,
@@ -215,7 +216,7 @@ def main() -> int:
             for found in pool.map(partial(run_engine, given, folder=folder), options.only):
                 warehouses |= found
         if options.base:
-            warehouses[BASE, RECORDED, DISKS] = run_other(options.base.resolve(), given, folder / "other")
+            warehouses |= run_other(options.base.resolve(), given, folder / "other")
         found = {
             key: find_differences(warehouses[options.only[0], key[1], DISKS], place)
             for key, place in warehouses.items()
@@ -244,16 +245,28 @@ def run_engine(given: Given, engine: str, *, folder: Path) -> dict[tuple[str, st
     return warehouses
 
 
-def run_other(project: Path, given: Given, folder: Path) -> Path:
-    """The capture's disks through all jobs of another version, whose configuration has neither engine nor zones."""
-    config = given.write_config(folder, RECORDED, DISKS, SAIL)
-    document = yaml.safe_load(config.read_text())
-    del document["spark"]
-    document["clusters"][CLUSTER].pop("zones", None)
-    config.write_text(yaml.safe_dump(document, sort_keys=False))
-    span = str(given.spans[RECORDED])
-    run_command(project, "-m", "pipeline", "run", "--config", config, "--window", span, "--no-notify")
-    return folder / "warehouse"
+def run_other(project: Path, given: Given, folder: Path) -> dict[tuple[str, str, str], Path]:
+    """All inputs through all jobs of another version, which has no engines nor zones, and collects for itself."""
+    warehouses = {}
+    for name, source in (one for one in INPUTS if one[0] in given.spans):
+        config = given.write_config(folder / name / source, name, source, SAIL)
+        document = yaml.safe_load(config.read_text())
+        del document["spark"]
+        cluster = document["clusters"][CLUSTER]
+        cluster.pop("zones", None)
+        if source == COLLECTED:
+            cluster["sources"][0]["path"] = str(folder / "landing" / name)
+        config.write_text(yaml.safe_dump(document, sort_keys=False))
+        if source == COLLECTED:
+            now = given.capture.recorded_until_ms if name == RECORDED else given.clock_ms(name)
+            to = ("--to", str(folder / "landing" / name), "--rate", "1000", "--as-of", format_instant(now))
+            for host in given.list_disks(name):
+                run_command(project, "-m", "pipeline", "collect", host, *to, "--host", host.name, "--config", config)
+        span = str(given.spans[name])
+        sleep_until(given.clock_ms(name))  # its `run` goes by the clock
+        run_command(project, "-m", "pipeline", "run", "--config", config, "--window", span, "--no-notify")
+        warehouses[BASE, name, source] = config.parent / "warehouse"
+    return warehouses
 
 
 if __name__ == "__main__":
