@@ -82,9 +82,9 @@ FOUND_BY = {
         "swapped pair": ("consumer_groups_gate", "lag_agrees"),
     },
     "bronze.log_segments": {
-        "wrong owner": None,
-        "wrong scale": None,
-        "missing part": None,
+        "wrong owner": ("log_segments_gate", "broker_holds_the_replica"),
+        "wrong scale": ("log_segments_gate", "offsets_follow_records"),
+        "missing part": ("log_coverage_gate", "segments_hold_the_traffic"),
         "swapped pair": ("log_ends_gate", "logs_read_to_their_ends"),
     },
     "bronze.metric_samples": {
