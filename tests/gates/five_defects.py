@@ -116,12 +116,17 @@ FOUND_BY = {
         "stale window": ("hot_keys_gate", "bytes_are_the_keys"),
     },
     "silver.key_hashes": {
-        "wrong owner": None,
+        "wrong owner": INGESTED,
         "wrong scale": ("key_hashes_gate", "murmur2_has_32_bits"),
         "missing part": ("key_hashes_gate", "keys_have_hashes"),
-        "swapped pair": None,
+        "swapped pair": INGESTED,
     },
-    "silver.key_answers": {"wrong owner": None, "wrong scale": None, "missing part": None, "swapped pair": None},
+    "silver.key_answers": {
+        "wrong owner": INGESTED,
+        "wrong scale": INGESTED,
+        "missing part": INGESTED,
+        "swapped pair": INGESTED,
+    },
     "silver.key_matrices": {
         "wrong owner": ("key_matrices_gate", "placed_equal_keyed"),
         "wrong scale": ("key_matrices_gate", "placed_equal_keyed"),
