@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)
 """A row for each source, or for each broker and its topics."""
 _MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
+_PARTITION = "topic, topic_id, partition"
 
 
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
@@ -65,13 +66,14 @@ def list_ingested(run: RunContext) -> Batches:
         "cluster_state_gate": join_replicas(run),
         "brokers_gate": find_brokers(run),
         "quarantine_gate": load_named(QUARANTINE, run.windows, own),
-        "log_segments_gate": load_named(LOG_SEGMENTS, run.windows, own),
         "log_counts_gate": sum_logs(run),
         "leaders_gate": join_leaders(run),
-        "log_ends_gate": find_log_ends(run, own),
         "key_traffic_gate": sum_key_records(run),
         "arrival_counts_gate": sum_arrivals(run),
         "metric_samples_gate": place_samples(run),
+        "log_segments_gate": join_directories(run, own),
+        "log_ends_gate": find_log_ends(run, own),
+        "log_coverage_gate": cover_traffic(_windows_with(run, RECORD_BATCHES, "log_directories")),
         **list_key_batches(run, _windows_with(run, KEY_HASHES), _windows_with(run, KEY_MATRICES)),
     }
 
@@ -91,47 +93,37 @@ def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true"
 def place_samples(run: RunContext) -> Asked:
     """Samples of metrics, each with the number of windows between the one it is in and the one it was taken in."""
     age_us = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT window_start, source, instance, observed_at, name, labels_text,
                cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
         FROM {{samples}}
-        """,
-        windows=tuple(run.windows),
-        tables={"samples": METRIC_SAMPLES},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(run.windows), tables={"samples": METRIC_SAMPLES})
 
 
 def join_replicas(run: RunContext) -> Asked:
     """Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it."""
     partition = "window_start, topic, topic_id, partition"
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT {partition}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
                count(1) OVER (PARTITION BY {partition}) AS replica_count,
                sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {partition}) AS leading_count
         FROM {{state}}
-        """,
-        windows=tuple(run.windows),
-        tables={"state": CLUSTER_STATE},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(run.windows), tables={"state": CLUSTER_STATE})
 
 
 def find_brokers(run: RunContext) -> Asked:
     """Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas."""
-    return Asked(
-        sql="""
+    sql = """
         SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
                coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
                preferred_leader_imbalance_ratio
         FROM {brokers} AS listed
         FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM {state}) AS holders
         ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id
-        """,
-        windows=tuple(run.windows),
-        tables={"brokers": BROKERS, "state": CLUSTER_STATE},
-        is_few=True,
-    )
+        """
+    return Asked(sql=sql, windows=tuple(run.windows), tables={"brokers": BROKERS, "state": CLUSTER_STATE}, is_few=True)
 
 
 def sum_logs(run: RunContext) -> Asked:
@@ -140,8 +132,7 @@ def sum_logs(run: RunContext) -> Asked:
     Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
     this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
     """
-    return Asked(
-        sql="""
+    sql = """
         SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
                sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
                sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes,
@@ -164,16 +155,18 @@ def sum_logs(run: RunContext) -> Asked:
         ) AS counted
         WHERE all_exact = 1
         GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
-        """,
+        """
+    tables = {"traffic": PARTITION_TRAFFIC, "batches": RECORD_BATCHES}
+    return Asked(
+        sql=sql,
         windows=tuple(sorted({*run.split_by_rows(run.windows)[0], *_windows_with(run, RECORD_BATCHES)})),
-        tables={"traffic": PARTITION_TRAFFIC, "batches": RECORD_BATCHES},
+        tables=tables,
     )
 
 
 def join_leaders(run: RunContext) -> Asked:
     """Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it."""
-    return Asked(
-        sql="""
+    sql = """
         SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
                traffic.leader_id, state.leader_id AS epoch_leader_id
         FROM {traffic} AS traffic
@@ -184,10 +177,46 @@ def join_leaders(run: RunContext) -> Asked:
         ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
            AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
         WHERE traffic.leader_id >= 0
-        """,
-        windows=tuple(run.windows),
-        tables={"traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE},
+        """
+    return Asked(sql=sql, windows=tuple(run.windows), tables={"traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE})
+
+
+def join_directories(run: RunContext, own: str) -> Asked:
+    """Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted."""
+    sql = f"""
+        SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
+        FROM (SELECT * FROM {{segments}} WHERE {own}) AS segments
+        LEFT JOIN (
+            SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM {{state}} WHERE log_directory IS NOT NULL
+            GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
+        ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
+        LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM {{traffic}} GROUP BY topic, topic_id)
+            AS topics ON {same_columns("topics", "topic, topic_id", "segments")}
+        """
+    tables = {"segments": LOG_SEGMENTS, "state": CLUSTER_STATE, "traffic": PARTITION_TRAFFIC}
+    return Asked(sql=sql, windows=tuple(run.windows), tables=tables)
+
+
+def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
+    """Traffic of each topic-partition and window, with how many offsets from its first to its last the segments read hold."""
+    held = (
+        "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
     )
+    grain = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
+    sql = f"""
+        SELECT {grain}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {held} END) AS held_offset_count
+        FROM (
+            SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
+                   sum(covered_offset_count) AS covered_offset_count
+            FROM {{traffic}} GROUP BY window_start, {_PARTITION}
+            HAVING max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) = 0
+        ) AS traffic
+        LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM {{segments}} WHERE is_scanned) AS segments
+        ON {same_columns("segments", _PARTITION, "traffic")} AND segments.first_offset <= traffic.last_offset
+           AND segments.last_offset >= traffic.first_offset
+        GROUP BY {grain}
+        """
+    return Asked(sql=sql, windows=tuple(read), tables={"traffic": PARTITION_TRAFFIC, "segments": LOG_SEGMENTS})
 
 
 def find_log_ends(run: RunContext, own: str) -> Asked:
@@ -195,22 +224,19 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
 
     The end is not the scan's: it is that of the last index entry and the batches after it. `own`: condition of the run's rows.
     """
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
         FROM (
-            SELECT topic, topic_id, partition, broker_id, last_offset FROM {{segments}}
+            SELECT {_PARTITION}, broker_id, last_offset FROM {{segments}}
             WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
         ) AS segments
         JOIN (
-            SELECT DISTINCT topic, topic_id, partition, replica_id, log_end_offset FROM {{state}}
+            SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM {{state}}
             WHERE {own} AND log_end_offset IS NOT NULL
         ) AS state
-        ON {same_columns("state", "topic, topic_id, partition", "segments")} AND state.replica_id = segments.broker_id
-        """,
-        windows=tuple(run.windows),
-        tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE},
-    )
+        ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id
+        """
+    return Asked(sql=sql, windows=tuple(run.windows), tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE})
 
 
 def sum_key_records(run: RunContext) -> Asked:
@@ -218,8 +244,7 @@ def sum_key_records(run: RunContext) -> Asked:
 
     Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.
     """
-    return Asked(
-        sql="""
+    sql = """
         SELECT window_start, topic, topic_id, partition, sum(stored) AS record_count,
                sum(keyed) AS key_record_count, sum(unreadable) AS unreadable_record_count
         FROM (
@@ -231,10 +256,9 @@ def sum_key_records(run: RunContext) -> Asked:
             FROM {keys}
         ) AS counted
         GROUP BY window_start, topic, topic_id, partition
-        """,
-        windows=tuple(_windows_with(run, KEY_TRAFFIC)),
-        tables={"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC},
-    )
+        """
+    tables = {"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC}
+    return Asked(sql=sql, windows=tuple(_windows_with(run, KEY_TRAFFIC)), tables=tables)
 
 
 def sum_arrivals(run: RunContext) -> Asked:
@@ -243,8 +267,7 @@ def sum_arrivals(run: RunContext) -> Asked:
         f"coalesce(array_length({name}), 0) <> record_count"
         for name in ("gap_ms", "body_bytes", "partition", "key_index")
     )
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
                sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count
         FROM (
@@ -260,20 +283,19 @@ def sum_arrivals(run: RunContext) -> Asked:
         ) AS counted
         GROUP BY window_start, topic, topic_id
         HAVING min(is_exact) = 1
-        """,
-        windows=tuple(_windows_with(run, ARRIVALS)),
-        tables={"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS},
-    )
+        """
+    tables = {"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS}
+    return Asked(sql=sql, windows=tuple(_windows_with(run, ARRIVALS)), tables=tables)
 
 
-def _windows_with(run: RunContext, table: Table) -> list[TimeWindow]:
-    """The run's windows whose rows of a table this run vouches for."""
+def _windows_with(run: RunContext, table: Table, source: str = "") -> list[TimeWindow]:
+    """The run's windows whose rows of a table, read from a source or any, this run vouches for."""
     from pipeline.config.source import is_record_source  # brings pydantic
 
     starts_ms = {
         milliseconds_of(row["window_start"])
         for row in run.rows(WINDOW_STATUS, run.windows)
-        if is_record_source(row["source"])
+        if (row["source"] == source if source else is_record_source(row["source"]))
         and not row["source_expired"]
         and dict(row["table_versions"]).get(table.name) is not None
     }

@@ -35,28 +35,22 @@ def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Seque
 
 def join_hashes(windows: Sequence[TimeWindow]) -> Asked:
     """Keys of the windows with their hashes, those without a row too."""
-    return Asked(
-        sql="""
+    sql = """
         SELECT used.window_date, used.key_id, is_empty, murmur2, crc32, fnv1a, murmur3, java_string, kafkajs_legacy
         FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM {keys} WHERE kind = 'key') AS used
         LEFT JOIN {hashes} AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
-        """,
-        windows=tuple(windows),
-        tables={"keys": KEY_TRAFFIC, "hashes": KEY_HASHES},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"keys": KEY_TRAFFIC, "hashes": KEY_HASHES})
 
 
 def join_answers(windows: Sequence[TimeWindow]) -> Asked:
     """Answers of the windows' dates, and whether their key has hashes."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT answers.window_date, answers.key_id, {_QUESTION}, chosen_partition, hashes.key_id AS hashed_key_id
         FROM {{answers}} AS answers
         LEFT JOIN {{hashes}} AS hashes ON {same_columns("hashes", "window_date, key_id", "answers")}
-        """,
-        windows=tuple(windows),
-        tables={"answers": KEY_ANSWERS, "hashes": KEY_HASHES},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"answers": KEY_ANSWERS, "hashes": KEY_HASHES})
 
 
 def join_cells(windows: Sequence[TimeWindow]) -> Asked:
@@ -66,8 +60,7 @@ def join_cells(windows: Sequence[TimeWindow]) -> Asked:
     """
     asked = f"{_PARTITION}, {_QUESTION}"
     names = ", ".join(f"coalesce(cells.{name}, keyed.{name}) AS {name}" for name in asked.split(", "))
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT {names}, chosen_partition, key_count, record_count, coalesce(asked_record_count, 0) AS asked_record_count,
                keyed_record_count
         FROM (SELECT *, sum(record_count) OVER (PARTITION BY {asked}) AS asked_record_count FROM {{cells}} AS sums) AS cells
@@ -80,7 +73,5 @@ def join_cells(windows: Sequence[TimeWindow]) -> Asked:
             JOIN (SELECT DISTINCT {_TOPIC}, {_QUESTION} FROM {{cells}}) AS questions
             ON {same_columns("questions", _TOPIC, "sums")}
         ) AS keyed ON {same_columns("keyed", asked, "cells")}
-        """,
-        windows=tuple(windows),
-        tables={"cells": KEY_MATRICES, "keys": KEY_TRAFFIC},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"cells": KEY_MATRICES, "keys": KEY_TRAFFIC})

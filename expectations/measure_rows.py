@@ -24,8 +24,7 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.broker_share`, and of brokers that lack one, with what each led and the configured capacity."""
     broker = "coalesce(share.broker_id, led.broker_id)"
     cases = "".join(f" WHEN {broker} = {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT coalesce(share.window_start, led.window_start) AS window_start,
                {broker} AS broker_id, {f"CASE{cases} ELSE 1.0 END" if cases else "1.0"} AS configured_capacity,
                size_bytes, record_count, batch_count, leader_count, led_size_bytes, led_record_count, led_batch_count,
@@ -50,17 +49,14 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
             ) AS parts
             GROUP BY window_start, broker_id
         ) AS led ON led.window_start = share.window_start AND led.broker_id = share.broker_id
-        """,
-        windows=tuple(windows),
-        tables={"shares": BROKER_SHARE, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE, "brokers": BROKERS},
-        is_few=True,
-    )
+        """
+    tables = {"shares": BROKER_SHARE, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE, "brokers": BROKERS}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
 
 
 def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.partition_health`, and of partitions that lack one, with their traffic, leader and topic."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT coalesce(health.window_start, led.window_start) AS window_start, coalesce(health.topic, led.topic) AS topic,
                coalesce(health.topic_id, led.topic_id) AS topic_id, coalesce(health.partition, led.partition) AS partition,
                leader_id, led_by, health.size_bytes, led_size_bytes, health.record_count, led_record_count,
@@ -85,16 +81,14 @@ def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                    cast(max(size_bytes) AS double) AS largest_bytes, stddev_pop(size_bytes) AS deviation_bytes
             FROM {{health}} GROUP BY {_TOPIC}
         ) AS topics ON {same_columns("topics", _TOPIC, "health")}
-        """,
-        windows=tuple(windows),
-        tables={"health": PARTITION_HEALTH, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE},
-    )
+        """
+    tables = {"health": PARTITION_HEALTH, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables)
 
 
 def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.topic_health`, and of topics that lack one, with the sums of their partitions and their heaviest key."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT coalesce(health.window_start, parts.window_start) AS window_start,
                coalesce(health.topic, parts.topic) AS topic, coalesce(health.topic_id, parts.topic_id) AS topic_id,
                health.partition_count, all_count, health.size_bytes, all_bytes, health.record_count, all_record_count,
@@ -109,17 +103,14 @@ def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         ) AS parts ON {same_columns("parts", _TOPIC, "health")}
         LEFT JOIN (SELECT {_TOPIC}, topic_ratio AS heaviest_ratio FROM {{keys}} WHERE rank = 1) AS heaviest
         ON {same_columns("heaviest", _TOPIC, "health")}
-        """,
-        windows=tuple(windows),
-        tables={"health": TOPIC_HEALTH, "parts": PARTITION_HEALTH, "keys": HOT_KEYS},
-        is_few=True,
-    )
+        """
+    tables = {"health": TOPIC_HEALTH, "parts": PARTITION_HEALTH, "keys": HOT_KEYS}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
 
 
 def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.hot_keys` with what `silver.key_traffic` has of that key, of its partition and of the topic."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT hot.window_start, hot.topic, hot.topic_id, hot.rank, hot.key, hot.partition, hot.record_count,
                hot.size_bytes, hot.topic_ratio, key_record_count, key_size_bytes, largest_bytes, held_bytes, topic_bytes,
                ranked_count
@@ -140,18 +131,14 @@ def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         ON {same_columns("sums", _TOPIC, "hot")}
         LEFT JOIN (SELECT {_TOPIC}, count(1) AS ranked_count FROM {{hot}} GROUP BY {_TOPIC}) AS ranked
         ON {same_columns("ranked", _TOPIC, "hot")}
-        """,
-        windows=tuple(windows),
-        tables={"hot": HOT_KEYS, "keys": KEY_TRAFFIC},
-        is_few=True,
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"hot": HOT_KEYS, "keys": KEY_TRAFFIC}, is_few=True)
 
 
 def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.latency`, and of pairs that lack one, with the sums of their clients."""
     columns = "window_start, broker_id, request_count, request_latency_avg_ms, request_latency_max_ms"
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT coalesce(latency.window_start, nodes.window_start) AS window_start,
                coalesce(latency.client_id, nodes.client_id) AS client_id,
                coalesce(latency.broker_id, nodes.broker_id) AS broker_id, request_count, node_request_count,
@@ -169,16 +156,13 @@ def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
             ) AS everyone
             GROUP BY window_start, client_id, broker_id
         ) AS nodes ON {same_columns("nodes", "window_start, client_id, broker_id", "latency")}
-        """,
-        windows=tuple(windows),
-        tables={"latency": LATENCY, "nodes": PRODUCER_NODES},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"latency": LATENCY, "nodes": PRODUCER_NODES})
 
 
 def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.group_balance`, and of groups' topics that lack one, with their topics' partitions."""
-    return Asked(
-        sql="""
+    sql = """
         SELECT coalesce(balance.window_start, read.window_start) AS window_start,
                coalesce(balance.group_id, read.group_id) AS group_id, coalesce(balance.topic, read.topic) AS topic,
                partition_count, topic_partition_count, member_count, largest_member_count, busiest_ratio, idle_member_count
@@ -195,11 +179,9 @@ def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         LEFT JOIN (
             SELECT window_start, topic, max(partition) + 1 AS topic_partition_count FROM {parts} GROUP BY window_start, topic
         ) AS topics ON topics.window_start = balance.window_start AND topics.topic = balance.topic
-        """,
-        windows=tuple(windows),
-        tables={"balance": GROUP_BALANCE, "groups": CONSUMER_GROUPS, "parts": PARTITION_HEALTH},
-        is_few=True,
-    )
+        """
+    tables = {"balance": GROUP_BALANCE, "groups": CONSUMER_GROUPS, "parts": PARTITION_HEALTH}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
 
 
 def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
@@ -212,8 +194,7 @@ def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         f"sum(CASE WHEN kind = '{kind}' THEN size_bytes ELSE 0 END) AS {name}"
         for kind, name in (("produce", "produced_bytes"), ("replication", "copied_bytes"))
     )
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT coalesce(zones.window_start, topics.window_start) AS window_start,
                coalesce(zones.topic, topics.topic) AS topic, coalesce(zones.topic_id, topics.topic_id) AS topic_id,
                kind, from_zone, to_zone, zone_source, size_bytes, is_between_zones, cost, produced_bytes, copied_bytes,
@@ -237,7 +218,6 @@ def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         ) AS topics ON {same_columns("topics", _TOPIC, "zones")}
         LEFT JOIN (SELECT {_TOPIC}, {by_kind} FROM {{zones}} GROUP BY {_TOPIC}) AS sums
         ON {same_columns("sums", _TOPIC, "zones")}
-        """,
-        windows=tuple(windows),
-        tables={"zones": ZONE_TRAFFIC, "traffic": PARTITION_TRAFFIC, "brokers": BROKERS, "state": CLUSTER_STATE},
-    )
+        """
+    tables = {"zones": ZONE_TRAFFIC, "traffic": PARTITION_TRAFFIC, "brokers": BROKERS, "state": CLUSTER_STATE}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables)

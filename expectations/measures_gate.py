@@ -113,8 +113,7 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
 def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
     measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT rules.window_start, rule, subject, value, p_value,
                CASE rule {measures} END AS measured_value
         FROM {{rules}} AS rules
@@ -122,26 +121,22 @@ def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
             SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
             FROM {{health}} GROUP BY window_start, topic HAVING count(1) = 1
         ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
-        """,
-        windows=tuple(windows),
-        tables={"rules": RULE_MEASURES, "health": TOPIC_HEALTH},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"rules": RULE_MEASURES, "health": TOPIC_HEALTH})
 
 
 def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT advice.*, actual_ratio, advice_count
         FROM {{advice}} AS advice
         LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
         LEFT JOIN (
             SELECT window_start, subject, count(1) AS advice_count FROM {{advice}} GROUP BY window_start, subject
         ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
-        """,
-        windows=tuple(windows),
-        tables={"advice": RECOMMENDATIONS, "shares": BROKER_SHARE},
-        is_few=True,
+        """
+    return Asked(
+        sql=sql, windows=tuple(windows), tables={"advice": RECOMMENDATIONS, "shares": BROKER_SHARE}, is_few=True
     )
 
 
@@ -150,33 +145,25 @@ _RATIOS = "SELECT window_start, concat('broker ', broker_id) AS subject, share_r
 
 def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.promises` with the share ratio of their broker."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
                promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
                predicted_ratio_high, carried_out_ratio
         FROM {{promises}} AS promises
         LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}
-        """,
-        windows=tuple(windows),
-        tables={"promises": PROMISES, "shares": BROKER_SHARE},
-        is_few=True,
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"promises": PROMISES, "shares": BROKER_SHARE}, is_few=True)
 
 
 def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     """Changes of incidents of the windows, with the verdicts on them."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT incidents.*, verdict
         FROM {{incidents}} AS incidents
         LEFT JOIN (SELECT window_start, rule, subject, verdict FROM {{verdicts}}) AS judged
         ON {same_columns("judged", "window_start, rule, subject", "incidents")}
-        """,
-        windows=tuple(windows),
-        tables={"incidents": INCIDENTS, "verdicts": VERDICTS},
-        is_few=True,
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"incidents": INCIDENTS, "verdicts": VERDICTS}, is_few=True)
 
 
 def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:

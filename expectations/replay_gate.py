@@ -62,8 +62,7 @@ def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
 def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of the comparison with what they have to agree with: results, brokers, traffic, the configured candidates."""
     scenario = ", ".join(f"brokers.{name}" for name in _SCENARIO.split(", "))
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT comparison.*, {run.config.replay.seeds} AS expected_seed_count, replayed_record_count, replayed_size_bytes,
                recorded_size_bytes, open_leader_count, broker_size_bytes, candidate_count, back_test_count,
                coalesce(uneven_broker_count, 0) AS uneven_broker_count, coalesce(batch_record_count, 0) AS batch_record_count,
@@ -99,18 +98,15 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
         LEFT JOIN (SELECT {_TOPIC}, 1 AS back_test_count FROM {{tests}}) AS tested ON {same_columns("tested", _TOPIC, "comparison")}
         LEFT JOIN (SELECT {_TOPIC}, count(DISTINCT candidate) AS candidate_count FROM {{comparison}} GROUP BY {_TOPIC}) AS present
         ON {same_columns("present", _TOPIC, "comparison")}
-        """,
-        windows=tuple(windows),
-        tables={
-            "comparison": SCENARIO_COMPARISON,
-            "results": REPLAY_RESULTS,
-            "brokers": REPLAY_BROKERS,
-            "traffic": PARTITION_TRAFFIC,
-            "tests": BACK_TESTS,
-        },
-        is_few=True,
-        add=partial(_add_expected, run),
-    )
+        """
+    tables = {
+        "comparison": SCENARIO_COMPARISON,
+        "results": REPLAY_RESULTS,
+        "brokers": REPLAY_BROKERS,
+        "traffic": PARTITION_TRAFFIC,
+        "tests": BACK_TESTS,
+    }
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True, add=partial(_add_expected, run))
 
 
 def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
@@ -125,8 +121,7 @@ def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
 
 def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.replay_brokers` with the sums of their topics' partitions, and with what the log says of each leader."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT brokers.*, partition_bytes, recorded_partition_bytes, partition_log_bytes, recorded_partition_log_bytes,
                recorded_open_count,
                coalesce(led_size_bytes, 0) AS led_size_bytes, coalesce(led_record_count, 0) AS led_record_count,
@@ -151,17 +146,14 @@ def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                        AS is_exact
             FROM {{traffic}} GROUP BY {_TOPIC}, leader_id
         ) AS logged ON {same_columns("logged", _TOPIC, "brokers")} AND logged.leader_id = brokers.broker_id
-        """,
-        windows=tuple(windows),
-        tables={"brokers": REPLAY_BROKERS, "results": REPLAY_RESULTS, "traffic": PARTITION_TRAFFIC},
-        is_few=True,
-    )
+        """
+    tables = {"brokers": REPLAY_BROKERS, "results": REPLAY_RESULTS, "traffic": PARTITION_TRAFFIC}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
 
 
 def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Data records and batches of each topic and window, as its producer sessions have them and as its traffic does."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT window_start, topic, topic_id, session_record_count, session_batch_count, record_count, batch_count
         FROM (
             SELECT {_TOPIC}, sum(record_count) AS session_record_count, sum(batch_count) AS session_batch_count
@@ -173,16 +165,13 @@ def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
             FROM {{traffic}} GROUP BY {_TOPIC}
         ) AS counted USING (window_start, topic, topic_id)
         WHERE coalesce(is_estimated, 0) = 0
-        """,
-        windows=tuple(windows),
-        tables={"sessions": PRODUCER_SESSIONS, "traffic": PARTITION_TRAFFIC},
-    )
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"sessions": PRODUCER_SESSIONS, "traffic": PARTITION_TRAFFIC})
 
 
 def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.hash_verdicts` with the records of their topic, and the extremes of the counts in their maps."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT verdicts.*, traffic_record_count,
                least(array_min(map_values(explained_key_counts)), array_min(map_values(explained_record_counts)))
                    AS least_explained_count,
@@ -192,17 +181,15 @@ def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
         LEFT JOIN (
             SELECT {_TOPIC}, sum(record_count) AS traffic_record_count FROM {{traffic}} GROUP BY {_TOPIC}
         ) AS sums ON {same_columns("sums", _TOPIC, "verdicts")}
-        """,
-        windows=windows,
-        tables={"verdicts": HASH_VERDICTS, "traffic": PARTITION_TRAFFIC},
-        is_few=True,
+        """
+    return Asked(
+        sql=sql, windows=windows, tables={"verdicts": HASH_VERDICTS, "traffic": PARTITION_TRAFFIC}, is_few=True
     )
 
 
 def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.back_tests` with their history, and with what the replay of the current setup says beside them."""
-    return Asked(
-        sql=f"""
+    sql = f"""
         SELECT tests.window_start, tests.topic, tests.topic_id, replayed_trust, comparison_count, log_share AS replayed_share,
                recorded_log_share AS recorded_share, range_points
         FROM {{tests}} AS tests
@@ -216,12 +203,9 @@ def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
             SELECT {_TOPIC}, 100 * max(log_share_high - log_share_low) AS range_points FROM {{brokers}} WHERE is_baseline
             GROUP BY {_TOPIC}
         ) AS widest ON {same_columns("widest", _TOPIC, "tests")}
-        """,
-        windows=tuple(windows),
-        tables={"tests": BACK_TESTS, "comparison": SCENARIO_COMPARISON, "brokers": REPLAY_BROKERS},
-        is_few=True,
-        add=partial(_add_tests, run, windows),
-    )
+        """
+    tables = {"tests": BACK_TESTS, "comparison": SCENARIO_COMPARISON, "brokers": REPLAY_BROKERS}
+    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True, add=partial(_add_tests, run, windows))
 
 
 def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:

@@ -188,8 +188,8 @@ class RunContext:
     def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
         """Adds the rows of some windows' dates whose key is not stored yet; returns the table's version."""
         describe_work(f"{self.subject}: {table.name}")
-        rows = self.fit(table, frame)
-        return insert_missing(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+        rows, of = self.fit(table, frame), {"cluster": self.cluster_name, "run_id": self.run_id}
+        return insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
         """Replaces the cluster's rows of some windows in one commit; returns the table's version.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipeline.model.window import TimeWindow, stretches_of
 
 CONTENTS = "contents"
-"""Entry of a commit's information: cluster, spans of windows in milliseconds, number of rows, and their digest."""
+"""Entry of a commit's information: cluster, spans of windows in milliseconds or the run that added rows, their number and digest."""
 
 
 def digest_rows(rows: pa.RecordBatch | pa.Table) -> int:
@@ -18,7 +18,7 @@ def digest_rows(rows: pa.RecordBatch | pa.Table) -> int:
     return int(np.bitwise_xor.reduce(pl.DataFrame(rows).hash_rows(1).to_numpy())) >> 1
 
 
-def note_contents(cluster: str, windows: Iterable[TimeWindow], row_count: int, digest: int) -> dict[str, str]:
-    """The entry, of all rows of a cluster in some windows."""
-    spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
-    return {CONTENTS: json.dumps([cluster, spans, row_count, digest])}
+def note_contents(cluster: str, of: Iterable[TimeWindow] | str, row_count: int, digest: int) -> dict[str, str]:
+    """The entry, of all rows of a cluster in some windows, or of those that a run added."""
+    told = of if isinstance(of, str) else [(span.start_ms, span.end_ms) for span in stretches_of(of)]
+    return {CONTENTS: json.dumps([cluster, told, row_count, digest])}

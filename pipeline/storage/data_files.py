@@ -119,7 +119,8 @@ def _replace(
             if not _is_inside(file, table, scope)
         ]
         kept = _rewrite(spark, mixed, warehouse, table, scope) if mixed else []
-        _commit(on_disk, table, [*_remove(touched, written), *map(_add, (*written, *kept))], written, scope)
+        actions = [*_remove(touched, written), *map(_add, (*written, *kept))]
+        _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
 
     return commit(warehouse, table, write)
 
@@ -146,10 +147,10 @@ def read_files(
     return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
 
 
-def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int) -> bool:
-    """Adds rows if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
+def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
+    """Adds rows of a cluster and run if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
     written = write_files(frame, warehouse, table)
-    return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version)
+    return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version, of=of)
 
 
 def commit_once(
@@ -158,14 +159,19 @@ def commit_once(
     written: Sequence[Mapping[str, Any]],
     removed: Sequence[Mapping[str, Any]],
     is_as_read: Callable[[DeltaTable], bool],
+    *,
+    of: tuple[str, str] | None = None,
 ) -> bool:
-    """Commits files if the table is still as it was read; returns False, with nothing committed, where somebody was quicker."""
+    """Commits files if the table is still as it was read; returns False, with nothing committed, where somebody was quicker.
+
+    `of`: the cluster and the run whose added rows are noted.
+    """
     is_committed = not written
 
     def write(on_disk: DeltaTable) -> None:
         nonlocal is_committed
         if not is_committed and is_as_read(on_disk):
-            _commit(on_disk, table, [*_remove(removed, written), *map(_add, written)], written)
+            _commit(on_disk, table, [*_remove(removed, written), *map(_add, written)], written, of)
             is_committed = True
 
     if written:
@@ -191,12 +197,12 @@ def _commit(
     table: Table,
     actions: list[Any],
     written: Sequence[Mapping[str, Any]],
-    scope: Scope | None = None,
+    of: tuple[str, Iterable[TimeWindow] | str] | None,
 ) -> None:
     if not actions:
         return
     added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
-    noted = {} if scope is None else note_contents(scope.cluster, scope.spans, added, digest)
+    noted = {} if of is None else note_contents(*of, added, digest)
     on_disk.create_write_transaction(
         actions,
         "append",

@@ -40,11 +40,12 @@ def insert_missing(
     *,
     cluster: str,
     windows: Sequence[TimeWindow],
+    run_id: str,
 ) -> int:
     """Adds a cluster's rows whose key is not stored yet; returns the table's version after the commit.
 
     `frame`: rows in the declared columns, one a key; of a table partitioned by cluster and `window_date`.
-    `windows`: those whose dates the rows have.
+    `windows`: those whose dates the rows have; `run_id`: whose rows they are.
 
     Raises:
         TableMismatchError: a row is NULL where it must not be.
@@ -55,7 +56,7 @@ def insert_missing(
         version = find_version(path)
         stored = load_stored(spark, warehouse, table, Scope.of(cluster, windows), table.key)
         new = frame.join(stored, on=list(table.key), how="left_anti").select(*table.column_names)
-        if append_files(new, warehouse, table, version):
+        if append_files(new, warehouse, table, version, (cluster, run_id)):
             return find_version(path)
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 

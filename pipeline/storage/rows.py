@@ -8,6 +8,7 @@ References:
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,13 +30,14 @@ from pipeline.storage.durability import (
     take_table,
 )
 from pipeline.storage.frames import arrow_schema, find_mismatch
-from pipeline.storage.predicates import format_datafusion_predicate
+from pipeline.storage.predicates import format_datafusion_predicate, format_datafusion_text
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import read_commit_info, table_path
 from pipeline.tables import Table
 
 FEW_ROWS = 1_000_000
 """Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""
+EARLIER_COMMITS = 100  # in which an earlier try of a run is looked for, where more of its rows are stored than it noted
 ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 
@@ -69,18 +71,46 @@ def compare_contents(
     """First window, number and digest of the rows stored, and both as noted by the newest commit, from a version on, about a cluster."""
     path = table_path(warehouse, table)
     newest = find_version(path)
-    infos = (read_commit_info(path, version) for version in range(newest, since - 1, -1))
-    for of, spans, *noted in (json.loads(info[CONTENTS]) for info in infos if CONTENTS in info):
+    for of, spans, *noted in _list_noted(path, newest, since):
         if of == cluster and spans:
             windows = [TimeWindow(*span) for span in spans]
-            wanted = [format_datafusion_predicate(table, cluster, windows)]
-            row_count = digest = 0
-            for rows in _stream_rows(warehouse, table, arrow_schema(table), wanted):
-                row_count, digest = row_count + rows.num_rows, digest ^ digest_rows(rows)
+            found = _digest_stored(warehouse, table, format_datafusion_predicate(table, cluster, windows))
             if find_version(path) != newest:  # somebody has written meanwhile
                 return compare_contents(warehouse, table, cluster, since)
-            return instant_of(windows[0].start_ms), row_count, digest, *noted
+            return instant_of(windows[0].start_ms), *found, *noted
     return None
+
+
+def compare_added(
+    warehouse: Folder, table: Table, of: tuple[str, str], windows: Sequence[TimeWindow], since: int
+) -> tuple[datetime, int, int, int, int] | None:
+    """As `compare_contents`, of the rows that a run added: no later run changes them. What an earlier try of it added counts, too.
+
+    `of`: cluster and run; `windows`: those of whose dates its rows are.
+    """
+    path = table_path(warehouse, table)
+    wanted = f"{format_datafusion_predicate(table, of[0], windows)} AND run_id = {format_datafusion_text(of[1])}"
+    row_count, digest = _digest_stored(warehouse, table, wanted)
+    newest, is_noted, noted_count, noted_digest = find_version(path), False, 0, 0
+    for version in range(newest, max(since - EARLIER_COMMITS, 0), -1):
+        if version < since and noted_count >= row_count:
+            break
+        for cluster, run_id, added_count, added_digest in _list_noted(path, version, version):
+            if (cluster, run_id) == of:
+                is_noted, noted_count, noted_digest = True, noted_count + added_count, noted_digest ^ added_digest
+    return (instant_of(windows[0].start_ms), row_count, digest, noted_count, noted_digest) if is_noted else None
+
+
+def _list_noted(path: Folder, newest: int, since: int) -> Iterator[list[Any]]:
+    infos = (read_commit_info(path, version) for version in range(newest, since - 1, -1))
+    return (json.loads(info[CONTENTS]) for info in infos if CONTENTS in info)
+
+
+def _digest_stored(warehouse: Folder, table: Table, wanted: str) -> tuple[int, int]:
+    row_count = digest = 0
+    for rows in _stream_rows(warehouse, table, arrow_schema(table), [wanted]):
+        row_count, digest = row_count + rows.num_rows, digest ^ digest_rows(rows)
+    return row_count, digest
 
 
 def _stream_rows(
@@ -141,10 +171,13 @@ def replace_rows(
     return commit(warehouse, table, write)
 
 
-def merge_rows(rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False) -> int:
+def merge_rows(
+    rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False, of: tuple[str, str] | None = None
+) -> int:
     """Upserts rows by the declared key; makes no commit where nothing changes.
 
     `insert_only`: leave stored rows alone, whatever the new ones say.
+    `of`: the cluster and the run whose added rows the commit notes; with `insert_only`.
 
     Returns:
         The table's version afterwards.
@@ -165,12 +198,23 @@ def merge_rows(rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: 
     changed = " OR ".join(f"(stored.{name} IS DISTINCT FROM new.{name})" for name in compared)
 
     def merge(on_disk: DeltaTable) -> None:
-        merger = on_disk.merge(rows, same_key, source_alias="new", target_alias="stored")
+        new, noted = rows, None
+        if of is not None:
+            new = rows.filter(pc.invert(_find_stored(rows, on_disk, table)))
+            noted = CommitProperties(custom_metadata=note_contents(*of, new.num_rows, digest_rows(new)))
+        merger = on_disk.merge(new, same_key, source_alias="new", target_alias="stored", commit_properties=noted)
         if not insert_only:
             merger = merger.when_matched_update_all(predicate=changed)
         merger.when_not_matched_insert_all().execute()
 
     return commit(warehouse, table, merge)
+
+
+def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:
+    """Of each row whether its key is stored."""
+    found = pa.table(QueryBuilder().register("stored", on_disk).execute(f"SELECT {', '.join(table.key)} FROM stored"))  # noqa: S608
+    keys = {tuple(row.values()) for row in found.to_pylist()}
+    return pa.array([tuple(row.values()) in keys for row in rows.select(list(table.key)).to_pylist()], pa.bool_())
 
 
 def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None]) -> int:

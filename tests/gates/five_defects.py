@@ -1,7 +1,4 @@
-"""Five defects of a table: a wrong owner, a wrong scale, a missing part, a swapped pair and a stale window.
-
-`gold.forecast` and `bronze.quarantine` have no rows in the small warehouse: `test_planted_defects.py` has theirs.
-"""
+"""Five defects of a table: a wrong owner, a wrong scale, a missing part, a swapped pair and a stale window."""
 
 import copy
 
@@ -14,6 +11,7 @@ OWNERS = {
     "bronze.consumer_groups": ("group_id", "committed_offset"),
     "bronze.log_segments": ("broker_id", "last_offset"),
     "bronze.metric_samples": ("instance", "value"),
+    "bronze.quarantine": ("path", "position"),
     "silver.partition_traffic": ("leader_id", "size_bytes"),
     "silver.record_batches": ("leader_id", "size_bytes"),
     "silver.key_traffic": ("partition", "record_count"),
@@ -37,6 +35,7 @@ OWNERS = {
     "gold.rule_measures": ("subject", "value"),
     "gold.recommendations": ("subject", "share_ratio"),
     "gold.promises": ("subject", "actual_ratio"),
+    "gold.forecast": ("subject", "value"),
     "gold.verdicts": ("subject", "value"),
     "gold.incidents": ("subject", "value"),
     "gold.alert_outbox": ("incident_id", "tells"),
@@ -82,9 +81,9 @@ FOUND_BY = {
         "swapped pair": ("consumer_groups_gate", "lag_agrees"),
     },
     "bronze.log_segments": {
-        "wrong owner": None,
-        "wrong scale": None,
-        "missing part": None,
+        "wrong owner": ("log_segments_gate", "broker_holds_the_replica"),
+        "wrong scale": ("log_segments_gate", "offsets_follow_records"),
+        "missing part": ("log_coverage_gate", "segments_hold_the_traffic"),
         "swapped pair": ("log_ends_gate", "logs_read_to_their_ends"),
     },
     "bronze.metric_samples": {
@@ -93,6 +92,12 @@ FOUND_BY = {
         "missing part": INGESTED,
         "swapped pair": INGESTED,
         "stale window": ("metric_samples_gate", "taken_in_its_window"),
+    },
+    "bronze.quarantine": {
+        "wrong owner": INGESTED,
+        "wrong scale": INGESTED,
+        "missing part": INGESTED,
+        "swapped pair": INGESTED,
     },
     "silver.partition_traffic": {
         "wrong owner": ("broker_share_gate", "batches_are_its_traffic"),
@@ -116,12 +121,17 @@ FOUND_BY = {
         "stale window": ("hot_keys_gate", "bytes_are_the_keys"),
     },
     "silver.key_hashes": {
-        "wrong owner": None,
+        "wrong owner": INGESTED,
         "wrong scale": ("key_hashes_gate", "murmur2_has_32_bits"),
         "missing part": ("key_hashes_gate", "keys_have_hashes"),
-        "swapped pair": None,
+        "swapped pair": INGESTED,
     },
-    "silver.key_answers": {"wrong owner": None, "wrong scale": None, "missing part": None, "swapped pair": None},
+    "silver.key_answers": {
+        "wrong owner": INGESTED,
+        "wrong scale": INGESTED,
+        "missing part": INGESTED,
+        "swapped pair": INGESTED,
+    },
     "silver.key_matrices": {
         "wrong owner": ("key_matrices_gate", "placed_equal_keyed"),
         "wrong scale": ("key_matrices_gate", "placed_equal_keyed"),
@@ -242,6 +252,13 @@ FOUND_BY = {
         "wrong scale": ("promises_gate", "ratio_is_the_brokers"),
         "missing part": MEASURED,
         "stale window": ("promises_gate", "ratio_is_the_brokers"),
+    },
+    "gold.forecast": {
+        "wrong owner": MEASURED,
+        "wrong scale": ("forecast_gate", "value_in_range"),
+        "missing part": MEASURED,
+        "swapped pair": MEASURED,
+        "stale window": MEASURED,
     },
     "gold.verdicts": {
         "wrong owner": ("verdicts_gate", "brokers_judged"),

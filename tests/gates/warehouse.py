@@ -1,5 +1,6 @@
 """A small warehouse that all jobs have filled, other rows in its tables, and what the suites say of them."""
 
+import datetime as dt
 import json
 
 import pyarrow as pa
@@ -13,16 +14,41 @@ from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, 
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import milliseconds_of
 from pipeline.storage.frames import arrow_schema
-from pipeline.storage.rows import load_rows
+from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import trust_windows
 from pipeline.tables.gold import VERDICTS
 from tests.engines import sail
-from tests.gates.rows import declared
+from tests.gates.rows import declared, rows_of
+
+REFUSED = [
+    {"source": "log_directories", "path": path, "position": position, "reason": "torn", "severity": "refused"}
+    for path, position in (("brokers/0/orders-0/0.log", 61), ("brokers/1/orders-1/0.log", 7), ("brokers/2/a.log", -1))
+]
+"""The capture has no damaged file: this is what the job would have found in one."""
+
+
+def list_forecasts(run):
+    """The capture is shorter than the history that a forecast needs: these are as the job makes them."""
+    return [
+        {
+            "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
+            "subject": f"broker {broker}",
+            "measure": "share_ratio",
+            "horizon_hours": 24 * day,
+            "value": 1 + broker / 10 + day / 100,
+            "value_low": 0.9 + broker / 10,
+            "value_high": 1.2 + broker / 10,
+            "reason": f"{number} days could be tested, 7 are needed",
+        }
+        for number, window in enumerate(run.windows[-2:])
+        for broker in range(3)
+        for day in range(1, 8)
+    ]
 
 
 def fill_warehouse(run):
-    """Runs all jobs on the windows of a run; notes which version of each table it made."""
+    """Runs all jobs on the windows of a run, adds what the capture gives no cause for; notes which version of each table it made."""
     spark, windows = sail(), run.windows
     ingested = ingest.run(spark, run)
     trust_windows(run.warehouse, run.cluster_name, windows)
@@ -30,7 +56,15 @@ def fill_warehouse(run):
     judged = [score_health.run(spark, run, windows), measure_rules.run(run, windows), recommend.run(run, windows)]
     judged.append(raise_incidents.run(run, judge_health.run(run, windows)))
     measured = {name: version for report in judged for name, version in report.table_versions.items()}
-    versions = {"ingest": ingested.table_versions, "replay": replayed.table_versions, "measures": measured}
+    of = {"cluster": run.cluster_name, "run_id": run.run_id}
+    forecasts, refused = (
+        rows_of(name, [row | of for row in rows])
+        for name, rows in (("gold.forecast", list_forecasts(run)), ("bronze.quarantine", REFUSED))
+    )
+    measured["gold.forecast"] = run.replace(declared("gold.forecast"), forecasts, windows)
+    kept = merge_rows(refused, run.warehouse, declared("bronze.quarantine"), insert_only=True, of=tuple(of.values()))
+    ingest_versions = ingested.table_versions | {"bronze.quarantine": kept}
+    versions = {"ingest": ingest_versions, "replay": replayed.table_versions, "measures": measured}
     (run.warehouse / "versions.json").write_text(json.dumps({gate: dict(of) for gate, of in versions.items()}))
 
 

@@ -19,7 +19,7 @@ from pipeline.storage.delta import insert_missing, merge_frame
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.row_groups import ROW_GROUP_BYTES
-from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.arrow_types import format_sql_schema
@@ -198,18 +198,24 @@ def test_rows_whose_key_is_stored_are_not_added_again(classic, tmp_path, is_clas
 
     def insert(*rows, run_id):
         frame = session.createDataFrame(rows_of(*rows, run_id=run_id).select(DATED.column_names))
-        return insert_missing(session, frame, tmp_path, DATED, cluster="c", windows=windows(0, 1))
+        return insert_missing(session, frame, tmp_path, DATED, cluster="c", windows=windows(0, 1), run_id=run_id)
 
     with engine as session:
         versions = [insert((0, 1, 10), (0, 2, 20), run_id="a"), insert((0, 2, 21), (0, 3, 30), run_id="b")]
         versions.append(insert((0, 3, 31), run_id="c"))
+        assert compare_added(tmp_path, DATED, ("c", "c"), windows(0, 1), versions[-1]) is None
+        versions.append(insert((0, 4, 40), run_id="a"))  # a run's second try finds one more
     found = load_rows(tmp_path, DATED).to_pylist()
     assert sorted((row["broker_id"], row["size_bytes"], row["run_id"]) for row in found) == [
         (1, 10, "a"),
         (2, 20, "a"),
         (3, 30, "b"),
+        (4, 40, "a"),
     ]
-    assert versions == [1, 2, 2]
+    assert versions == [1, 2, 2, 3]
+    for run_id, since, count in (("a", 3, 3), ("b", 2, 1)):
+        _, row_count, digest, *noted = compare_added(tmp_path, DATED, ("c", run_id), windows(0, 1), since)
+        assert (row_count, noted) == (count, [count, digest])
 
 
 def test_who_adds_rows_to_a_version_that_is_gone_writes_nothing(tmp_path):
@@ -219,9 +225,9 @@ def test_who_adds_rows_to_a_version_that_is_gone_writes_nothing(tmp_path):
         first, second = (
             session.createDataFrame(rows_of((0, broker, 1)).select(DATED.column_names)) for broker in (1, 2)
         )
-        assert append_files(first, tmp_path, DATED, 0)
-        assert not append_files(second, tmp_path, DATED, 0)
-        assert append_files(second, tmp_path, DATED, 1)
+        assert append_files(first, tmp_path, DATED, 0, ("c", "a"))
+        assert not append_files(second, tmp_path, DATED, 0, ("c", "a"))
+        assert append_files(second, tmp_path, DATED, 1, ("c", "a"))
     assert sorted(load_rows(tmp_path, DATED)["broker_id"].to_pylist()) == [1, 2]
 
 

@@ -146,6 +146,5 @@ def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
     """What was wrong with the input, each thing once."""
     problems = iter_quarantine_rows(run.cluster_name, given.problems, given.reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
-    return {
-        QUARANTINE.name: merge_rows(run.table_of(QUARANTINE, first_seen), run.warehouse, QUARANTINE, insert_only=True)
-    }
+    rows, of = run.table_of(QUARANTINE, first_seen), (run.cluster_name, run.run_id)
+    return {QUARANTINE.name: merge_rows(rows, run.warehouse, QUARANTINE, insert_only=True, of=of)}

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import Column, Table
 from pipeline.tables.table import RUN_ID
@@ -115,6 +115,19 @@ def test_a_merge_inserts_updates_and_leaves_alone(warehouse):
     assert stored(warehouse) == [(0, 1, 10), (0, 2, 21), (0, 3, 30), (0, 4, 40)]
     with pytest.raises(TableMismatchError, match="two rows of one key"):
         merged((0, 1, 1), (0, 1, 2), run_id="g")
+
+
+def test_a_merge_notes_the_rows_that_a_run_added(warehouse):
+    """Those that were stored before are not among them; nothing is noted where no row is added."""
+    table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=(*LOADS.columns[:5], RUN_ID), write_mode="merge")
+    for run_id, data in (("a", [(0, 1, 10), (0, 2, 20)]), ("b", [(0, 2, 21), (0, 3, 30)]), ("d", [(0, 1, 11)])):
+        new = rows(*data, run_id=run_id).drop_columns(["parts"])
+        since = merge_rows(new, warehouse, table, insert_only=True, of=("c", run_id))
+        found = compare_added(warehouse, table, ("c", run_id), windows(0), since)
+        count = {"a": 2, "b": 1}.get(run_id)
+        assert found is None if count is None else found[1] == found[3] == count and found[2] == found[4]
+    assert since == 2
+    assert stored(warehouse) == [(0, 1, 10), (0, 2, 20), (0, 3, 30)]
 
 
 def test_writers_of_different_windows_at_one_time_all_get_through(warehouse):
