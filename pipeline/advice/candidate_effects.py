@@ -197,10 +197,7 @@ def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
 
 
 def _changes(row: Mapping[str, Any]) -> tuple[float, float, float]:
-    """By how much a broker's part of a topic changes, low, median, high: of bytes in the log where batches were simulated.
-
-    Small batches take more of the log than of the records, so parts of the one are not to be added to parts of the other.
-    """
+    """By how much a broker's part of a topic changes: of bytes in the log, as `gold.broker_share` has it, if batches were simulated."""
     kind = "share" if row["log_share"] is None or row["recorded_log_share"] is None else "log_share"
     recorded = row[f"recorded_{kind}"] or 0.0
     low, median, high = (row[f"{kind}{end}"] for end in ("_low", "", "_high"))

@@ -204,9 +204,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={
-            (row["candidate"], row["topic"], row["broker_id"]): row["share"]
-            if row["log_share"] is None
-            else row["log_share"]
+            (row["candidate"], row["topic"], row["broker_id"]): row["log_share"] or row["share"]
             for row in run.rows(REPLAY_BROKERS, windows)
             if row["share"] is not None
         },
