@@ -85,6 +85,7 @@ _CALLS = (
 def restrict_session(spark: SparkSession) -> None:
     """Takes from a session what reads files by path, in options too, or calls the JVM."""
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    spark.conf.set("spark.sql.variable.substitute", "false")  # `${env:NAME}` would tell a password
     spark.conf.set("spark.sql.legacy.extraOptionsBehavior.enabled", "true")  # leaves options of tables aside
     registry = _session_state(spark).functionRegistry()
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001

@@ -144,6 +144,12 @@ def test_no_option_of_a_function_opens_a_file(spark, tmp_path, name, call):
     assert len(line.splitlines()) == 1
 
 
+def test_no_variable_of_the_environment_is_told(spark):
+    of_sql = spark.newSession()
+    restrict_session(of_sql)
+    assert of_sql.sql("SELECT '${system:user.home}'").head()[0] == "${system:user.home}"
+
+
 def test_no_function_that_reads_xml_or_avro_or_calls_java_is_left(spark):
     of_sql = spark.newSession()
     restrict_session(of_sql)

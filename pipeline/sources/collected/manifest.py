@@ -29,6 +29,7 @@ MANIFEST = "manifest.json.zst"
 FORMAT = 1
 _MOST_MANIFEST_BYTES = 256 << 20
 """Decompressed: what 100,000 replicas take, ten times."""
+_MOST_BYTES = 1 << 45  # of a replica
 _MOST_PACKED_BYTES = 64 << 20
 _MOST_PART_BYTES = 1 << 30
 _INT64 = 2**63
@@ -128,6 +129,16 @@ class HostState(_Stored):
         for timeline in self.partitions:
             if len({state.topic_partition for state in timeline.values if state is not None}) != 1:
                 raise ValueError("a timeline of no partition, or of several")
+        return self
+
+    @model_validator(mode="after")
+    def _sizes_and_offsets_can_be(self) -> Self:
+        for one in self.replicas:
+            offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark)
+            if (one.size_bytes or 0) not in range(_MOST_BYTES) or any(
+                (n or 0) not in range(-1, 1 << 62) for n in offsets
+            ):
+                raise ValueError("a replica with a size or an offset that no broker has")
         return self
 
     @classmethod

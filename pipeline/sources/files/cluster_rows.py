@@ -298,4 +298,4 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
 def retention_ms(configs: Mapping[str, str]) -> int | None:
     """`retention.ms` where the topic sets it; None where it is not known or unlimited."""
     value = configs.get("retention.ms")
-    return int(value) if value is not None and int(value) >= 0 else None
+    return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 19 else None

@@ -75,7 +75,7 @@ def _read_metadata(reply: Any) -> Metadata:
         for row in reply.brokers
     }
     partitions, internal = {}, set()
-    for topic in reply.topics:
+    for topic in (one for one in reply.topics if one.name):  # the protocol lets a name be null
         if topic.is_internal:
             internal.add(topic.name)
         topic_id = format_topic_id(getattr(topic, "topic_id", None))

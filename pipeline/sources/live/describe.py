@@ -86,7 +86,8 @@ def ask_broker_configs(
     for broker_id in broker_ids:
         resources = [(BROKER_RESOURCE, str(broker_id), list(names))]
         answer = _ask_configs(connection, resources, broker_id, "broker configs", failures)
-        configs |= {int(name): values for name, values in answer.items()}
+        if str(broker_id) in answer:  # whatever else it tells is not its to tell
+            configs[broker_id] = answer[str(broker_id)]
     return configs
 
 

@@ -11,6 +11,7 @@ References:
 
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,17 +153,22 @@ class _Wire:
     def ask(self, request: Any) -> Any | None:
         """The response; None where the broker closes the connection, or what it sends is not Kafka's protocol."""
         self._protocol.send_request(request)
+        limit_s = self._stream.gettimeout() or PROBE_TIMEOUT_S
+        until_s = time.monotonic() + limit_s  # of the whole answer, however slowly it comes
         try:
             self._stream.sendall(self._protocol.send_bytes())
             while data := self._stream.recv(_RECEIVE_BYTES):
                 for _, response in self._protocol.receive_bytes(data):
                     return response
+                self._stream.settimeout(max(until_s - time.monotonic(), 0.001))
         except TimeoutError as error:
             raise _ProbeError("the broker took the request and does not answer") from error
         except ssl.SSLError as error:
             raise _ProbeError(f"the broker ended TLS: {error.reason}: does it want a client certificate?") from error
         except (OSError, KafkaError):
             return None
+        finally:
+            self._stream.settimeout(limit_s)
         return None
 
 
@@ -204,9 +210,16 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
         if reply.error_code:
             text = reply.error_message or f"error {reply.error_code}"
             raise _ProbeError(f"the login of {user or 'this role'} by {name} is refused: {text}", is_final=True)
-        mechanism.receive(reply.auth_bytes)
+        _take_answer(mechanism, reply.auth_bytes)
     if not mechanism.is_authenticated():
         raise _ProbeError(f"the login of {user or 'this role'} did not succeed", is_final=True)
+
+
+def _take_answer(mechanism: Any, answer: bytes) -> None:
+    try:
+        mechanism.receive(answer)
+    except (ValueError, LookupError, TypeError) as error:
+        raise _ProbeError("what the broker answers to the login is no such answer", is_final=True) from error
 
 
 def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:

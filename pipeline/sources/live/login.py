@@ -54,7 +54,8 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         if time.monotonic() >= self._valid_until_s:
             answer = self._ask()
             self._token = str(answer["access_token"])
-            self._valid_until_s = time.monotonic() + float(answer.get("expires_in", 0)) - _EARLY_S
+            lasts_s = answer.get("expires_in")
+            self._valid_until_s = time.monotonic() + (lasts_s if isinstance(lasts_s, (int, float)) else 0) - _EARLY_S
         return self._token
 
     def _ask(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 RANGE_BYTES = 128 << 20
+MOST_RANGES = 10_000  # of a partition: a broker may claim any size
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
 
 
@@ -134,7 +135,7 @@ def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_m
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:
     """Cuts a partition's range into equal parts of about so many bytes."""
-    count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes)))
+    count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), MOST_RANGES))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
     size_bytes = read.size_bytes // count
     parts = [

@@ -179,7 +179,7 @@ def _replica_states(
             disk = on_disk.get((key, broker_id))
             if disk is None and broker_id != partition.leader_id:
                 continue
-            lag = disk.offset_lag if disk is not None and broker_id != partition.leader_id else 0
+            lag = max(0, disk.offset_lag) if disk is not None and broker_id != partition.leader_id else 0
             states.append(
                 ReplicaState(
                     topic=key.topic,

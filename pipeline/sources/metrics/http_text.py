@@ -75,7 +75,7 @@ class HttpReader:
         """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do."""
         waited_s = self._waited_s[urlsplit(url).netloc]
         if waited_s > MOST_TIMEOUTS * self._access.timeout_s:
-            reason = f"its answers took {waited_s:.0f} s together: the rest is not asked for; raise access.timeout_s"
+            reason = f"its answers and the pauses between took {waited_s:.0f} s together: the rest is not asked for; raise access.timeout_s"
             raise InputError(f"{reason}, or see why the server is slow", path=shown(url))
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, self._access.attempts + 1):
@@ -94,6 +94,7 @@ class HttpReader:
                 # seconds the server asks to wait; 0 where it names a date
                 text = answer.headers.get("retry-after", "")
                 pause_s = max(pause_s, float(text) if text.isdecimal() else 0.0)
+            self._waited_s[urlsplit(url).netloc] += min(pause_s, LONGEST_PAUSE_S)
             self._pause(min(pause_s, LONGEST_PAUSE_S))
             pause_s *= 2
         raise AssertionError("unreachable: attempts is at least 1")
@@ -105,7 +106,7 @@ class HttpReader:
         try:
             async with asyncio.timeout(self._access.timeout_s):
                 return await self._read_once(url, query, accept)
-        except (httpx.InvalidURL, UnicodeError) as error:
+        except (httpx.InvalidURL, ValueError) as error:
             raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
         finally:
             self._waited_s[urlsplit(url).netloc] += clock() - began_s

@@ -1,6 +1,10 @@
 """`doctor` on sources that are not there; sources that are, are tried in the integration lane."""
 
 import socket
+import struct
+import threading
+import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -10,6 +14,8 @@ from pipeline.sources.kinds.dump_log import DumpLog
 from pipeline.sources.kinds.get_offsets import GetOffsets
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.live.diagnosis import probe_broker
+from pipeline.sources.live.settings import ClientSettings, Secrets
 from pipeline.tables import TABLES
 from tests.lab.process import free_ports
 
@@ -83,3 +89,50 @@ def test_every_number_has_a_source_and_a_word_for_each():
     assert ("record counts" in gives, "latency" in lacks) == (True, True)
     both, neither = list_given(["live_cluster", "metrics"])
     assert ("latency" in both, "shares" in both, "latency" in neither) == (True, True, False)
+
+
+@contextmanager
+def answering_broker(answer):
+    """The port of a broker that takes connections one by one; `answer` is given each, and what a request ends with."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            with suppress(OSError, struct.error), server.accept()[0] as connection:
+                while True:
+                    (length,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+                    key, _, correlation = struct.unpack(">hhi", connection.recv(length, socket.MSG_WAITALL)[:8])
+                    answer(connection, key, correlation)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def test_a_probe_has_one_deadline_however_the_broker_drips():
+    def drip(connection, _, correlation):
+        connection.sendall(struct.pack(">ii", 1 << 20, correlation))
+        for _ in range(100):
+            connection.sendall(b"\0")
+            time.sleep(0.1)
+        raise OSError
+
+    with answering_broker(drip) as port:
+        found = probe_broker("127.0.0.1", port, ClientSettings(), Secrets(""), timeout_s=0.3, log_in=False)
+    assert "does not answer" in found.reason
+
+
+@pytest.mark.parametrize("challenge", [b"hello", b"r=x,s=AAAA,i=4096", b"\xff"])
+def test_a_login_s_answer_that_is_none_is_named(challenge):
+    def answer(connection, key, correlation):
+        name = b"SCRAM-SHA-256"
+        body = {
+            18: struct.pack(">hihhh", 0, 1, 18, 0, 0),
+            17: struct.pack(">hih", 0, 1, len(name)) + name,
+            36: struct.pack(">hhi", 0, -1, len(challenge)) + challenge,
+        }[key]
+        connection.sendall(struct.pack(">ii", len(body) + 4, correlation) + body)
+
+    client = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
+    settings = ClientSettings(**client, sasl_username="u", sasl_password_variable="P")
+    with answering_broker(answer) as port:
+        found = probe_broker("127.0.0.1", port, settings, Secrets("pw"), timeout_s=5, log_in=True)
+    assert "is no such answer" in found.reason

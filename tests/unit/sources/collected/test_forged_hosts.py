@@ -18,6 +18,7 @@ from pipeline.sources.collected.collector import collector_settings
 from pipeline.sources.collected.manifest import CollectedAs, Manifest, read_manifest
 from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.files.cluster_rows import retention_ms
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from tests.unit.sources.collected.disks import (
@@ -205,3 +206,26 @@ def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
     assert [one.key for one in host.manifest.progress] == [own.key, ("__cluster_metadata", "", 0)]
     rewrite(three, HOST, lambda _: {"progress": (own, own)})
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
+
+
+@pytest.mark.parametrize(
+    "forged", [{"size_bytes": 2**63 - 1}, {"log_end_offset": -(2**63)}, {"high_watermark": 2**63 - 1}]
+)
+def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, three, forged):
+    before = read_batches(config, three)
+
+    def forge(manifest):
+        replicas = tuple(replace(one, **forged) for one in manifest.state.replicas)
+        return {"state": manifest.state.model_copy(update={"replicas": replicas})}
+
+    rewrite(three, HOST, forge)
+    (said, *_) = [one.reason for one in read_landing(three).problems["collected"] if one.path.count(HOST)]
+    assert said == "no manifest of format 1 (ValidationError)"
+    assert [one for one in before if one[0] in {0, 1}] == read_batches(config, three)
+
+
+@pytest.mark.parametrize(
+    ("said", "known"), [("a week", None), ("-1", None), ("9" * 19, None), ("٣", None), ("60000", 60_000)]
+)
+def test_a_retention_that_is_no_number_is_not_known(said, known):
+    assert retention_ms({"retention.ms": said}) == known

@@ -134,3 +134,9 @@ def test_of_reads_that_overlap_the_later_ones_begin_where_the_earlier_end():
     told = [(one.topic, one.start_offset, one.end_offset, one.taken_until) for one in joined]
     assert told == [("t", 0, 10, 0), ("t", 10, 12, 10), ("other", 7, 12, 0), ("t", 20, 30, 12)]
     assert all(one.is_first for one in joined)  # the batch that a later slice begins within is its own
+
+
+def test_a_range_of_any_size_that_a_broker_claims_has_few_parts():
+    parts = split(fetch(end=2**62, size=2**62))
+    assert len(parts) == plan.MOST_RANGES
+    assert (parts[0].start_offset, parts[-1].end_offset) == (0, 2**62)

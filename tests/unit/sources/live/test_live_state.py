@@ -1,18 +1,22 @@
 """A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, EarlierState, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
-from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.admin import OffsetAt, ask_metadata
+from pipeline.sources.live.connection import Failures
+from pipeline.sources.live.describe import ask_broker_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading
-from pipeline.sources.live.state import LiveState, _timelines
+from pipeline.sources.live.state import LiveState, _replica_states, _timelines
 
 KEY = TopicPartition("t", 0)
 WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
@@ -141,3 +145,31 @@ def test_what_arrived_and_what_is_missing_by_window():
     assert both.missing == "broker 2 (no answer), t-0 (retention took offsets 0 to 9)"
     gone = LiveReading(source=SOURCE, observed_at_ms=0, unreachable="nobody there")
     assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")
+
+
+def answering(reply):
+    return SimpleNamespace(send=lambda *_: reply)
+
+
+def test_a_broker_tells_its_own_configs_only():
+    said = [
+        SimpleNamespace(error_code=0, resource_name=name, configs=[SimpleNamespace(name="num.io.threads", value=name)])
+        for name in ("x", "2", "1")
+    ]
+    told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
+    assert told == {1: {"num.io.threads": "1"}}
+
+
+def test_a_topic_without_a_name_is_none():
+    partition = SimpleNamespace(partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1])
+    topics = [SimpleNamespace(is_internal=False, name=name, partitions=[partition]) for name in ("orders", None)]
+    assert [*ask_metadata(answering(SimpleNamespace(brokers=[], topics=topics))).partitions] == [
+        TopicPartition("orders", 0)
+    ]
+
+
+def test_a_follower_is_not_ahead_of_its_leader():
+    key = TopicPartition("orders", 0)
+    disk = DescribedReplica(2, "/d", key, 5, -(2**63), is_future=False)
+    rows = _replica_states({key: partition()}, [disk], {key: OffsetAt(0, -1)}, {key: OffsetAt(10, -1)})
+    assert max(row.log_end_offset for row in rows) == 10

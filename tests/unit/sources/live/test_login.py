@@ -12,7 +12,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from pydantic import ValidationError
 
 from pipeline.errors import ConfigError
-from pipeline.sources.live.login import login_options
+from pipeline.sources.live.login import ClientCredentials, login_options
 from pipeline.sources.live.settings import ClientSettings, Secrets
 
 IAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
@@ -107,3 +107,13 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore", None)
     with pytest.raises(ConfigError, match=r"partition-health\[iam\]"):
         login_options(ClientSettings.model_validate(IAM), Secrets())
+
+
+@pytest.mark.parametrize("lasts", [None, "x", -1])
+def test_a_token_without_a_time_that_can_be_is_asked_for_each_time(monkeypatch, lasts):
+    asked = []
+    monkeypatch.setattr(
+        ClientCredentials, "_ask", lambda _: asked.append(1) or {"access_token": "t", "expires_in": lasts}
+    )
+    provider = ClientCredentials(ClientSettings.model_validate(OAUTH), Secrets("s"))
+    assert [provider.token(), provider.token(), len(asked)] == ["t", "t", 2]

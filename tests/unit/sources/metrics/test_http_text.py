@@ -46,6 +46,8 @@ def refusal(url, pauses=None, **access):
         (Answer(status=302, headers={"Location": "/metrics"}), ["more than 3 redirects"]),
         (Answer(status=302, headers={"Location": "mailto:a"}), ["no address"]),
         (Answer(status=302, headers={"Location": "data:,x"}), ["no address"]),
+        (Answer(status=302, headers={"Location": "http://127.0.0.1:99999/"}), ["no address"]),
+        (Answer(status=302, headers={"Location": "http://h:-1/"}), ["no address"]),
     ],
     ids=lambda value: None if isinstance(value, Answer) else value[0],
 )
@@ -194,8 +196,19 @@ def test_a_server_that_is_always_slow_is_asked_no_more_and_others_are():
                     http.read(f"{slow}/metrics?page={page}")
                 said.append(str(error.value))
             assert "no whole answer within 0.1 s" in said[0]
-            assert "its answers took 2 s together: the rest is not asked for" in said[-1]
+            assert "its answers and the pauses between took 2 s together: the rest is not asked for" in said[-1]
             assert http.read(f"{fine.url}/metrics").text == PAGE
+
+
+def test_pauses_that_a_server_asks_for_are_its_time():
+    wanted = [Answer("", 503, {"Retry-After": "30"}), Answer("", 422)] * 30
+    with serving({"/metrics": wanted}) as site, HttpReader(HttpAccess(timeout_s=10), lambda _: None) as http:
+        said = []
+        while "the rest is not asked for" not in "".join(said):
+            with pytest.raises(InputError) as error:
+                http.read(f"{site.url}/metrics")
+            said.append(str(error.value))
+        assert len(site.asked) == 14  # seven pauses of 30 s are more than 20 time-outs
 
 
 def squeeze(data, bits):
