@@ -94,8 +94,9 @@ class HttpReader:
                 # seconds the server asks to wait; 0 where it names a date
                 text = answer.headers.get("retry-after", "")
                 pause_s = max(pause_s, float(text) if text.isdecimal() else 0.0)
-            self._waited_s[urlsplit(url).netloc] += min(pause_s, LONGEST_PAUSE_S)
-            self._pause(min(pause_s, LONGEST_PAUSE_S))
+            pause_s = min(pause_s, LONGEST_PAUSE_S)
+            self._waited_s[urlsplit(url).netloc] += pause_s
+            self._pause(pause_s)
             pause_s *= 2
         raise AssertionError("unreachable: attempts is at least 1")
 

@@ -26,12 +26,12 @@ BASE = "another version"
 _SOURCE = re.compile(rf"\b({DISKS}|{COLLECTED}|{LIVE})\b")
 
 _ROOT = "a collector names log directories from its own root"
-_GROWS = "`__cluster_metadata` grows while brokers run, and was read at another time"
-_NOW = "brokers tell of now: who leads, is in sync and fenced, and their settings; disks tell how it was"
-_COUNTED = "brokers' answers count brokers and partitions, disks count brokers"
-_TAILS = "tails of latency are no longer predicted, and delays are found in another way"
+_GROWS = "`__cluster_metadata` grows while brokers run, and each engine read it at another time"
+_NOW = "a live broker answers with its state and settings now; the disks hold those of the window"
+_COUNTED = "a live cluster expects an answer for each broker and partition, disks one for each broker"
+_TAILS = "the newer version predicts no tails of latency and estimates delays in another way"
 _ENDS = ("", "_low", "_high")
-_IDLE = "of a topic without records brokers tell that it is there now, not that it was in windows before"
+_IDLE = "a live broker lists a topic without records as it is now, not in earlier windows"
 REASONS = {
     (COLLECTED, "bronze.cluster_state.log_directory"): _ROOT,
     (COLLECTED, "bronze.log_segments"): _ROOT,
@@ -51,13 +51,13 @@ REASONS = {
     },
     (BASE, "bronze.metric_samples"): "names of more exporters are read since",
     (BASE, "bronze.window_status.row_count"): "samples are more",
-    (BASE, "silver.producer_sessions.version_range"): "says since what else sends like these versions",
+    (BASE, "silver.producer_sessions.version_range"): "the newer version also names other clients that send like these",
     (BASE, "gold.hash_verdicts.strategies"): "more strategies are known",
-    (BASE, "gold.recommendations.*"): "a slow broker's own advice comes first since",
-    (BASE, "gold.promises.*"): "follow the advice",
+    (BASE, "gold.recommendations.*"): "the newer version first advises to look at a slow broker",
+    (BASE, "gold.promises.*"): "promises follow the advice",
     (BASE, "bronze.window_status.as_of"): "the other version's `run` goes by the clock",
     **{
-        (BASE, name): "shares have a trust of their own since: records per batch do not veto it"
+        (BASE, name): "the newer version trusts shares apart from records per batch"
         for name in ("gold.back_tests.is_trusted", "gold.back_tests.trust", "gold.scenario_comparison.trust")
     },
     (BASE, "gold.incidents.silenced_by"): "the other version runs without notices",

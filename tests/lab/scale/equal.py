@@ -120,11 +120,16 @@ class Given:
         """Collects what there is, host by host."""
         for given in self.spans:
             config = self.write_config(folder / given, given, COLLECTED, SAIL)
-            now = self.capture.recorded_until_ms if given == RECORDED else self.clock_ms(given)
-            for host in self.list_disks(given):
-                to = ("--to", str(self.landing / given), "--host", host.name, "--rate", "1000")
-                code = run_cli(["collect", str(host), *to, "--config", str(config), "--as-of", format_instant(now)])
-                assert code == 0, f"collect {host}: exit code {code}"
+            for command in self.iter_collects(given, self.landing / given, config):
+                code = run_cli(command)
+                assert code == 0, f"{' '.join(command)}: exit code {code}"
+
+    def iter_collects(self, given: str, landing: Path, config: Path) -> Iterator[list[str]]:
+        """The command of each host that collects an input into a landing folder."""
+        now = format_instant(self.capture.recorded_until_ms if given == RECORDED else self.clock_ms(given))
+        for host in self.list_disks(given):
+            to = ("--to", str(landing), "--host", host.name, "--rate", "1000")
+            yield ["collect", str(host), *to, "--config", str(config), "--as-of", now]
 
 
 @contextmanager
@@ -254,14 +259,14 @@ def run_other(project: Path, given: Given, folder: Path) -> dict[tuple[str, str,
         del document["spark"]
         cluster = document["clusters"][CLUSTER]
         cluster.pop("zones", None)
+        commands: list[list[str]] = []
         if source == COLLECTED:
-            cluster["sources"][0]["path"] = str(folder / "landing" / name)
+            landing = folder / "landing" / name
+            cluster["sources"][0]["path"] = str(landing)
+            commands += given.iter_collects(name, landing, config)
         config.write_text(yaml.safe_dump(document, sort_keys=False))
-        if source == COLLECTED:
-            now = given.capture.recorded_until_ms if name == RECORDED else given.clock_ms(name)
-            to = ("--to", str(folder / "landing" / name), "--rate", "1000", "--as-of", format_instant(now))
-            for host in given.list_disks(name):
-                run_command(project, "-m", "pipeline", "collect", host, *to, "--host", host.name, "--config", config)
+        for command in commands:
+            run_command(project, "-m", "pipeline", *command)
         span = str(given.spans[name])
         sleep_until(given.clock_ms(name))  # its `run` goes by the clock
         run_command(project, "-m", "pipeline", "run", "--config", config, "--window", span, "--no-notify")

@@ -3,8 +3,8 @@
 import socket
 import struct
 import threading
-import time
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +18,7 @@ from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.settings import ClientSettings, Secrets
 from pipeline.tables import TABLES
 from tests.lab.process import free_ports
+from tests.unit.sources.http_servers import answering
 
 
 @pytest.fixture
@@ -108,14 +109,8 @@ def answering_broker(answer):
 
 
 def test_a_probe_has_one_deadline_however_the_broker_drips():
-    def drip(connection, _, correlation):
-        connection.sendall(struct.pack(">ii", 1 << 20, correlation))
-        for _ in range(100):
-            connection.sendall(b"\0")
-            time.sleep(0.1)
-        raise OSError
-
-    with answering_broker(drip) as port:
+    with answering(struct.pack(">i", 1 << 20), forever=(b"\0",)) as url:
+        port = urlsplit(url).port
         found = probe_broker("127.0.0.1", port, ClientSettings(), Secrets(""), timeout_s=0.3, log_in=False)
     assert "does not answer" in found.reason
 

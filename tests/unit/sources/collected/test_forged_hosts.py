@@ -221,7 +221,7 @@ def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, th
     rewrite(three, HOST, forge)
     (said, *_) = [one.reason for one in read_landing(three).problems["collected"] if one.path.count(HOST)]
     assert said == "no manifest of format 1 (ValidationError)"
-    assert [one for one in before if one[0] in {0, 1}] == read_batches(config, three)
+    assert read_batches(config, three) == before
 
 
 @pytest.mark.parametrize(
