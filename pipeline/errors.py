@@ -134,6 +134,10 @@ class UnusableServerError(DeliveryError):
     """A mail server or webhook cannot be used at all (unreachable, no TLS, no login); the next message would fail too."""
 
 
+class UnexpectedError(PipelineError):
+    """A step ended by an exception that is no `PipelineError`, which stays as its cause: a fault of this program."""
+
+
 class SparkFailedError(PipelineError):
     """Spark, its JVM or one of its tasks failed; nothing of the step is trusted."""
 

@@ -13,7 +13,7 @@ from expectations.measures_gate import check_health, check_measured, describe_he
 from expectations.replay_gate import check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
-from pipeline.errors import PipelineError, RowsNotKeptError
+from pipeline.errors import PipelineError, RowsNotKeptError, UnexpectedError
 from pipeline.jobs import (
     forecast,
     ingest,
@@ -26,7 +26,7 @@ from pipeline.jobs import (
     score_health,
 )
 from pipeline.jobs.replay.plans import WindowReplay
-from pipeline.model.number_text import format_slug
+from pipeline.model.number_text import format_name, format_slug
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
@@ -39,6 +39,7 @@ from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
 
 _log = logging.getLogger(__name__)
+_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +193,8 @@ def take_steps(
                     with progress.step(doing, count_tasks), SparkErrors():
                         reports.append(step(spark, run, partial(begin, run)))
                     return_memory()
-                except PipelineError as error:
+                except Exception as caught:  # noqa: BLE001 - no cluster stops the others
+                    error = caught if isinstance(caught, PipelineError) else _describe_fault(caught, doing)
                     on_error(run, step, error)
                     errors.append(error)
                     if step is not replay_windows:
@@ -200,3 +202,13 @@ def take_steps(
             else:
                 done[run.cluster_name] = reports
     return done, errors
+
+
+def _describe_fault(caught: Exception, doing: str) -> PipelineError:
+    """The error of a step that ended by an exception which is no `PipelineError`; its stack goes to the log."""
+    fault = UnexpectedError(
+        f"{doing}: a fault of this program, {type(caught).__name__}: {format_name(str(caught), _SHOWN)}; please report it"
+    )
+    fault.__cause__ = caught
+    _log.error("%s", fault, exc_info=caught)
+    return fault

@@ -7,7 +7,8 @@ References:
 """
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,7 +28,7 @@ from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 
 _REASON_LIMIT = 300
 _MOST_BYTES = 16 << 20  # some 20,000 silences
-_MOST_EXPRESSIONS = 1_000  # RE2 takes up to a tenth of a second to read one
+_MOST_EXPRESSIONS, _MATCHING_S = 1_000, 10  # RE2 takes up to a tenth of a second to read one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +40,23 @@ class Matcher:
     is_regex: bool
     is_equal: bool
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Returns whether labels meet it; never where RE2 cannot read the expression."""
-        label = labels.get(self.name, "")
+    def hold(self, alerts: Sequence[Mapping[str, str]]) -> list[bool]:
+        """Returns for each alert whether its labels meet it; never where RE2 cannot read the expression."""
+        values = tuple(labels.get(self.name, "") for labels in alerts)
         if not self.is_regex:
-            return (label == self.value) is self.is_equal
-        found = _matches(self.value, label)
-        return found is not None and found is self.is_equal
+            return [(value == self.value) is self.is_equal for value in values]
+        matched = _match(self.value, values)
+        return [matched is not None and found is self.is_equal for found in matched or values]
 
 
 @lru_cache(maxsize=2 * _MOST_EXPRESSIONS)
-def _matches(expression: str, label: str) -> bool | None:
-    """Whether an RE2 expression matches the whole label; None if RE2 cannot read the expression."""
+def _match(expression: str, values: tuple[str, ...]) -> list[bool] | None:
+    """Whether an RE2 expression matches whole values; None if RE2 cannot read the expression, which it does once."""
     try:
-        found: bool = pc.match_substring_regex(pa.scalar(label), f"^(?:{expression})$").as_py()
+        matched: list[bool] = pc.match_substring_regex(pa.array(values, pa.string()), f"^(?:{expression})$").to_pylist()
     except (pa.ArrowInvalid, UnicodeError):
         return None
-    return found
+    return matched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,30 @@ class Silence:
     matchers: tuple[Matcher, ...]
     further_labels: Mapping[str, str]  # that the configuration gives alerts of this Alertmanager
 
-    def covers(self, labels: Mapping[str, str]) -> bool:
-        """Whether the alert with these `alert_labels` is silenced."""
-        return all(matcher.holds({**labels, **self.further_labels}) for matcher in self.matchers)
-
     def describe(self) -> str:
         """Describes the silence on one line."""
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
         return format_name(said, _REASON_LIMIT)
+
+
+def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str]]) -> list[list[Silence]]:
+    """Finds the silences that cover each alert, of which `alert_labels` are given.
+
+    Raises:
+        DeliveryError: if their expressions take longer than `_MATCHING_S`.
+    """
+    until_s = time.monotonic() + _MATCHING_S
+    covering: list[list[Silence]] = [[] for _ in alerts]
+    for silence in silences:
+        labelled = [{**labels, **silence.further_labels} for labels in alerts]
+        is_covered = [True] * len(alerts)
+        for matcher in silence.matchers:
+            if time.monotonic() > until_s:
+                raise DeliveryError(f"to match their expressions takes longer than {_MATCHING_S} s: use equality")
+            is_covered = [both and one for both, one in zip(is_covered, matcher.hold(labelled), strict=True)]
+        for own, covered in zip(covering, is_covered, strict=True):
+            own.extend([silence] * covered)
+    return covering
 
 
 def alert_labels(cluster: str, rule: str, subject: str) -> dict[str, str]:

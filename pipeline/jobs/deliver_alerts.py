@@ -7,10 +7,11 @@ A silence of Alertmanager holds for every channel: a message all of whose incide
 the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.alerting.alertmanager import Silence, alert_labels, post_alert, read_silences
+from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
@@ -68,13 +69,13 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
     held: set[tuple[str | None, str]] = {
         (m.channel, m.incident_id) for m in waiting if m not in due and m.channel in alertmanagers
     }
-    silences, notes = _read_silences(config, due)
+    silenced, notes = _find_silenced(config, due)
     for message in due:
         incident = (message.channel, message.incident_id)
         if message.channel in unusable or incident in held:
             continue
-        silenced_by = None if message.channel in alertmanagers else _find_silence(config, message, silences)
-        if silenced_by is not None:
+        silenced_by = silenced.get(message.message_id)
+        if silenced_by is not None and message.channel not in alertmanagers:
             mark_failed(config.warehouse, message.message_id, error=silenced_by.describe(), given_up_at_ms=now_ms)
             notes.append(f"{message.subject_line}: {silenced_by.describe()}")
             continue
@@ -105,32 +106,39 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
 
 
-def _read_silences(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[list[Silence], list[str]]:
-    """Reads the active silences of all Alertmanagers, with a note for each that cannot be read."""
-    silences: list[Silence] = []
+def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[dict[str, Silence], list[str]]:
+    """Finds messages of which every incident is silenced, each with the silence that ends first of those it needs.
+
+    Returns them by message id, and a note for each Alertmanager whose silences cannot be read.
+    """
+    labels: dict[tuple[str, str], dict[str, str]] = {}
+    for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
+        columns = ("incident_id", "rule", "subject")
+        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
+            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+    told = [
+        key for key in {(message.cluster, name) for message in due for name in message.incident_ids} if key in labels
+    ]
+    covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
     notes = []
     for alertmanager in config.mail.alertmanagers if due else ():
         try:
-            silences += read_silences(alertmanager)
+            found = find_covering(read_silences(alertmanager), [labels[key] for key in told])
         except (DeliveryError, ConfigError) as error:
             notes.append(f"its silences hold nothing back: {error}")
-    return silences, notes
+            continue
+        for key, silences in zip(told, found, strict=True):
+            covering[key] += silences
+    silenced = {}
+    for message in due:
+        own = [covering[message.cluster, name] for name in message.incident_ids]
+        if all(own):
+            silenced[message.message_id] = min((max(one, key=_end_of) for one in own), key=_end_of)
+    return silenced, notes
 
 
-def _find_silence(config: PipelineConfig, message: AlertMessage, silences: Sequence[Silence]) -> Silence | None:
-    """Finds the earliest-ending silence that covers every incident of a message, or None."""
-    if not silences:
-        return None
-    columns = ("incident_id", "rule", "subject")
-    rows = load_rows(config.warehouse, INCIDENTS, cluster=message.cluster, columns=columns).to_pylist()
-    labels = {row["incident_id"]: alert_labels(message.cluster, row["rule"], row["subject"]) for row in rows}
-    covering = []
-    for name in message.incident_ids:
-        own = [silence for silence in silences if name in labels and silence.covers(labels[name])]
-        if not own:
-            return None
-        covering.append(max(own, key=lambda silence: silence.until_ms))
-    return min(covering, key=lambda silence: silence.until_ms)
+def _end_of(silence: Silence) -> int:
+    return silence.until_ms
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:

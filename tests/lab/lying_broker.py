@@ -7,6 +7,10 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
+from kafka.protocol.metadata import MetadataResponse
+
+LIAR = 1  # its broker id
+FIRST_FLEXIBLE = 9  # version of Metadata whose header has tags
 ANSWERED = {
     1: "Fetch",
     2: "ListOffsets",
@@ -19,7 +23,7 @@ ANSWERED = {
 _LENGTH = struct.Struct(">i")
 
 
-def flip(rng, body, _):
+def flip(rng, body, *_):
     """Some bytes are others."""
     changed = bytearray(body)
     for _ in range(rng.choice((1, 3, 20))):
@@ -27,45 +31,58 @@ def flip(rng, body, _):
     return _frame(bytes(changed))
 
 
-def inflate(rng, body, _):
+def inflate(rng, body, *_):
     """A number is as large as can be."""
     at = rng.randrange(4, max(5, len(body) - 4))
     return _frame(body[:at] + rng.choice((b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0")) + body[at + 4 :])
 
 
-def cut(rng, body, _):
+def cut(rng, body, *_):
     """The end is missing."""
     return _frame(body[: rng.randrange(4, len(body))])
 
 
-def lengthen(rng, body, _):
+def lengthen(rng, body, *_):
     """There is more than there should be."""
     return _frame(body + rng.randbytes(rng.choice((1, 100, 1 << 20))))
 
 
-def answer_another(rng, body, _):
+def answer_another(rng, body, *_):
     """The correlation id is another's."""
     return _frame(_LENGTH.pack(rng.randrange(-(1 << 31), 1 << 31)) + body[4:])
 
 
-def repeat(rng, body, earlier):
+def repeat(rng, body, earlier, _):
     """The answer to an earlier request of the same kind."""
     return _frame(body[:4] + rng.choice(earlier)[4:])
 
 
-def promise_much(rng, body, _):
+def promise_much(rng, body, *_):
     """A frame of two gigabytes, or of less than nothing, that never comes."""
     return _LENGTH.pack(rng.choice((2**31 - 1, -1, 0, 3))) + body[:100]
 
 
-def drip(_, body, __):
+def drip(_, body, *__):
     """A byte a second."""
     return [bytes([byte]) for byte in _frame(body)]
 
 
-def hang(_, body, __):
+def hang(_, body, *__):
     """Half of it, and then nothing."""
     return _frame(body)[: 4 + len(body) // 2]
+
+
+def be_everybody(_, body, __, version):
+    """An answer about metadata: this broker has the address of each, and leads all partitions for longest."""
+    header = body[: 5 if version >= FIRST_FLEXIBLE else 4]
+    reply = MetadataResponse.decode(body[len(header) :], version=version)
+    own = next(broker for broker in reply.brokers if broker.node_id == LIAR)
+    for broker in reply.brokers:
+        broker.port = own.port
+    for topic in reply.topics:
+        for partition in topic.partitions:
+            partition.leader_id, partition.leader_epoch = LIAR, 1_000
+    return _frame(header + bytes(reply.encode()))
 
 
 LIES = (flip, inflate, cut, lengthen, answer_another, repeat, promise_much, drip, hang)
@@ -100,14 +117,14 @@ def lying_broker(port, behind, seed, *, lies=LIES, answered=tuple(ANSWERED), tru
         earlier = {}
         with suppress(OSError):  # the client has had enough
             for body in _read_frames(there, here):
-                api_key = asked.pop(_LENGTH.unpack_from(body)[0], None)
+                api_key, version = asked.pop(_LENGTH.unpack_from(body)[0], (None, None))
                 earlier.setdefault(api_key, []).append(body)
                 if api_key not in answered or rng.random() < truth:
                     here.sendall(_frame(body))
                     continue
                 lie = rng.choice(lies)
                 told.append((lie.__name__, ANSWERED[api_key]))
-                sent = lie(rng, body, earlier[api_key])
+                sent = lie(rng, body, earlier[api_key], version)
                 for piece in [sent] if isinstance(sent, bytes) else sent:
                     here.sendall(piece)
                     if isinstance(sent, list):
@@ -125,8 +142,8 @@ def lying_broker(port, behind, seed, *, lies=LIES, answered=tuple(ANSWERED), tru
 
 def _pass_on(here, there, asked):
     for request in _read_frames(here, there):
-        api_key, _, correlation_id = struct.unpack_from(">hhi", request)
-        asked[correlation_id] = api_key
+        api_key, version, correlation_id = struct.unpack_from(">hhi", request)
+        asked[correlation_id] = api_key, version
         there.sendall(_frame(request))
 
 

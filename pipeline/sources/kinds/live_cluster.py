@@ -30,7 +30,7 @@ class LiveCluster(RecordSource, LiveSettings):
     """A running cluster, read through its brokers; with `log_directories` it provides state, and disks the records.
 
     Attributes:
-        bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas.
+        bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas; name three, so that no one of them is believed alone.
         client: How to connect.
         groups: Ask for consumer groups too.
         connect_timeout: How long to wait for a connection.

@@ -12,7 +12,9 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -27,22 +29,26 @@ from pipeline.sources.live.connection import (
     ClusterConnection,
     Failures,
     ask_all,
+    count_votes,
     describe_error,
     group_partitions,
     pages,
 )
 
+_K = TypeVar("_K")
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class Metadata(NamedTuple):
-    """Metadata of the cluster by one broker."""
+    """Metadata of the cluster, as most of the brokers say that were asked."""
 
     brokers: dict[int, Broker]
     partitions: dict[TopicPartition, PartitionState]
     internal_topics: frozenset[str]
+    contested: frozenset[TopicPartition] = frozenset()  # no more than half say the same: they stand without leader
+    dissenters: Mapping[str, str] = MappingProxyType({})  # by address, what a broker says otherwise than most
 
     @property
     def absent_brokers(self) -> list[int]:
@@ -59,14 +65,52 @@ class OffsetAt(NamedTuple):
 
 
 def ask_metadata(connection: ClusterConnection) -> Metadata:
-    """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers."""
+    """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers.
+
+    Where brokers differ they are asked again: while leaders change, each learns of it in its own time.
+    """
     last: KafkaError | None = None
-    for _ in range(ATTEMPTS):
+    metadata = None
+    for pause_s in (*PAUSES_S, 0):
         try:
-            return _read_metadata(connection.send(MetadataRequest(topics=None, allow_auto_topic_creation=False)))
+            metadata = _compare(connection.ask_metadata(MetadataRequest(topics=None, allow_auto_topic_creation=False)))
         except KafkaError as error:
             last = error
-    raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
+            continue
+        if not metadata.dissenters:
+            break
+        time.sleep(pause_s)
+    if metadata is None:
+        raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
+    return metadata
+
+
+def _compare(replies: Mapping[str, Any]) -> Metadata:
+    """What most replies say; in-sync sets apart, since they change often."""
+    answers = [_read_metadata(reply) for reply in replies.values()]
+    brokers, _ = count_votes([answer.brokers for answer in answers])
+    states = [{key: replace(state, isr=()) for key, state in answer.partitions.items()} for answer in answers]
+    agreed, contested = count_votes(states)
+    in_sync, _ = count_votes([{key: state.isr for key, state in answer.partitions.items()} for answer in answers])
+    dissenters = {}
+    for address, answer, said in zip(replies, answers, states, strict=True):
+        unlike = [f"broker {broker_id}" for broker_id in sorted(_find_unlike(answer.brokers, brokers))]
+        unlike += map(str, sorted(_find_unlike(said, agreed)))
+        if unlike:
+            dissenters[address] = f"of {', '.join(unlike[:3])}{' and others' if unlike[3:] else ''}"
+    for key in contested:
+        agreed[key] = replace(next(said[key] for said in states if key in said), leader_id=NO_LEADER)
+    return Metadata(
+        brokers=brokers,
+        partitions={key: replace(agreed[key], isr=in_sync.get(key, agreed[key].replicas)) for key in sorted(agreed)},
+        internal_topics=frozenset(count_votes([dict.fromkeys(answer.internal_topics, True) for answer in answers])[0]),
+        contested=frozenset(contested),
+        dissenters=dissenters,
+    )
+
+
+def _find_unlike(said: Mapping[_K, object], agreed: Mapping[_K, object]) -> set[_K]:
+    return {key for key in agreed.keys() | said.keys() if said.get(key) != agreed.get(key)}
 
 
 def _read_metadata(reply: Any) -> Metadata:
@@ -90,7 +134,7 @@ def _read_metadata(reply: Any) -> Metadata:
                 isr=tuple(row.isr_nodes),
             )
             partitions[state.topic_partition] = state
-    return Metadata(brokers, dict(sorted(partitions.items())), frozenset(internal))
+    return Metadata(brokers, partitions, frozenset(internal))
 
 
 def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None

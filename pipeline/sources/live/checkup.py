@@ -40,6 +40,9 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         advice = "" if metadata.partitions else _NO_TOPIC_ADVICE
         yield Finding(name="connection", is_ok=bool(metadata.partitions), found=counts, advice=advice)
         yield from _examine_brokers(source, metadata)
+        for address, said in metadata.dissenters.items():
+            complaint = f"contradicts most brokers about the addresses or leaders {said}"
+            yield Finding(name=f"metadata of {address}", is_ok=False, found=complaint, advice="see what this broker is")
         if not metadata.partitions:  # brokers answer questions about nothing, allowed or not
             return
         brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]

@@ -4,21 +4,34 @@ The library connects, encrypts, logs in and negotiates versions; requests are ou
 not public there: the connection manager (`_manager`) with `send` and `run`, and its `cluster`. `requirements` pin the
 version, tests run against real brokers.
 
+The library believes whichever broker it asks where the brokers are. Here it is what most say: the bootstrap addresses are
+asked, and some of the brokers that most of these name.
+
 References:
     KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
 """
 
+import copy
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
-from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, RequestTimedOutError, for_code
+from kafka.errors import (
+    BrokerResponseError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+    for_code,
+)
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import TopicPartition
@@ -28,6 +41,30 @@ from pipeline.sources.live.login import login_options
 from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
+ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
+BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def count_votes(answers: Sequence[Mapping[_K, _V]]) -> tuple[dict[_K, _V], list[_K]]:
+    """What more than half of the answers say of each key, and the keys of which no more than half say the same.
+
+    An answer without a key says that it is not there.
+
+    >>> count_votes([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "c": 1}])
+    ({'a': 1}, ['b'])
+    """
+    agreed: dict[_K, _V] = {}
+    contested = []
+    for key in dict.fromkeys(chain.from_iterable(answers)):
+        value, count = Counter(answer.get(key) for answer in answers).most_common(1)[0]
+        if 2 * count <= len(answers):
+            contested.append(key)
+        elif value is not None:
+            agreed[key] = value
+    return agreed, contested
 
 
 class ClusterConnection:
@@ -39,7 +76,15 @@ class ClusterConnection:
     def __init__(self, admin: KafkaAdminClient, source: LiveSettings) -> None:
         self.admin = admin
         self._manager = admin._manager  # noqa: SLF001  (see above)
+        self._silent: set[int | str] = set()  # nodes that did not answer when they were asked for metadata
         self.source = source
+        cluster = self._manager.cluster
+        known = {_address_of(node) for node in cluster.bootstrap_brokers()}
+        for address in set(source.bootstrap_servers[:ASKED_ADDRESSES]) - known:
+            host, _, port = address.rpartition(":")
+            node = MetadataResponse.MetadataResponseBroker(address, host.strip("[]"), int(port), None)
+            cluster._bootstrap_brokers[address] = node  # noqa: SLF001
+        cluster._do_refresh_metadata = self._refresh  # noqa: SLF001
 
     def send(self, request: Any, broker_id: int | None = None) -> Any:
         """Sends a request of `kafka.protocol`, in the newest version the broker knows, and waits for the reply.
@@ -52,13 +97,60 @@ class ClusterConnection:
 
         return self._manager.run(sent)
 
-    def refresh_metadata(self) -> None:
-        """Asks again which brokers there are and where; raises `KafkaError` where no broker answers."""
+    def ask_metadata(self, request: Any) -> dict[str, Any]:
+        """Replies to a `MetadataRequest`, by address; raises `KafkaError` where no broker answers.
 
-        async def refreshed() -> Any:
-            return await self._manager.cluster.refresh_metadata()
+        From then on brokers have the addresses that most replies give them.
+        """
 
-        self._manager.run(refreshed)
+        async def asked() -> dict[str, Any]:
+            return await self._ask_metadata(request)
+
+        replies: dict[str, Any] = self._manager.run(asked)
+        return replies
+
+    async def _refresh(self, _: object) -> None:  # in place of the library's own, which asks one broker
+        await self._ask_metadata(BROKERS_REQUEST)
+
+    async def _ask_metadata(self, request: Any) -> dict[str, Any]:
+        cluster, asked, missing = self._manager.cluster, set(), ASKED_BROKERS
+        replies = await self._ask(request, cluster.bootstrap_brokers()) or await self._ask(request, cluster.brokers())
+        if not replies:
+            self._silent.clear()
+            raise KafkaConnectionError("no answer")
+        asked |= set(replies)
+        while True:
+            self._take_addresses(replies.values())
+            others = [node for node in cluster.brokers() if _address_of(node) not in asked][:missing]
+            if not others:
+                return replies
+            asked |= {_address_of(node) for node in others}
+            answered = await self._ask(request, others)
+            missing -= len(answered)
+            replies |= answered
+
+    async def _ask(self, request: Any, nodes: Iterable[Any]) -> dict[str, Any]:
+        """Replies of nodes by address, all asked side by side; who did not answer before is left out."""
+        sent = []
+        for node in nodes:
+            if node.node_id not in self._silent:
+                self._silent.add(node.node_id)
+                with suppress(KafkaError):  # its login was refused
+                    sent.append((node, self._manager.send(copy.copy(request), node_id=node.node_id)))
+        replies = {}
+        for node, answer in sent:
+            with suppress(KafkaError):
+                replies[_address_of(node)] = await answer
+                self._silent.discard(node.node_id)
+        return replies
+
+    def _take_addresses(self, replies: Iterable[Any]) -> None:
+        told = [{row.node_id: (row.host, row.port, row.rack) for row in reply.brokers} for reply in replies]
+        agreed, _ = count_votes(told)
+        if not agreed:
+            raise KafkaConnectionError("bootstrap addresses name different brokers: which are right is not known")
+        brokers = [(broker_id, *where) for broker_id, where in agreed.items()]
+        self._manager.cluster.update_metadata(MetadataResponse(version=1, brokers=brokers, controller_id=-1, topics=[]))
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
@@ -76,6 +168,10 @@ class ClusterConnection:
         self.close()
 
 
+def _address_of(node: Any) -> str:
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+
+
 def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConnection:
     """Connects and learns the brokers.
 
@@ -90,21 +186,35 @@ def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConn
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     is_first = secrets is None
     secrets = secrets or source.client.read_secrets()
-    address = find_address(source, secrets, log_in=is_first)
+    addresses = source.bootstrap_servers
+    while True:
+        address = find_address(source, addresses, secrets, log_in=is_first)
+        try:
+            return _connect(source, address, secrets)
+        except (KafkaError, OSError) as error:
+            addresses = addresses[addresses.index(address) + 1 :]
+            if not addresses:
+                cause = f"live cluster {address}: {type(error).__name__}: {error}"
+                raise SourceUnreachableError(cause) from error
+
+
+def _connect(source: LiveSettings, address: str, secrets: Secrets) -> ClusterConnection:
+    admin = KafkaAdminClient(
+        bootstrap_servers=[address],
+        bootstrap_timeout_ms=milliseconds_of(source.connect_timeout),
+        request_timeout_ms=milliseconds_of(source.request_timeout),
+        reconnect_backoff_ms=250,
+        reconnect_backoff_max_ms=5_000,
+        receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
+        **_client_options(source.client, secrets),
+    )
+    connection = ClusterConnection(admin, source)
     try:
-        admin = KafkaAdminClient(
-            bootstrap_servers=[address],
-            bootstrap_timeout_ms=milliseconds_of(source.connect_timeout),
-            request_timeout_ms=milliseconds_of(source.request_timeout),
-            reconnect_backoff_ms=250,
-            reconnect_backoff_max_ms=5_000,
-            receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
-            **_client_options(source.client, secrets),
-        )
-    except (KafkaError, OSError) as error:
-        addresses = ", ".join(source.bootstrap_servers)
-        raise SourceUnreachableError(f"live cluster {addresses}: {type(error).__name__}: {error}") from error
-    return ClusterConnection(admin, source)
+        connection.ask_metadata(BROKERS_REQUEST)
+    except KafkaError:
+        connection.close()
+        raise
+    return connection
 
 
 def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:

@@ -12,6 +12,7 @@ References:
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,8 @@ class _ProbeError(Exception):
         self.failure = Failure(reason, is_final)
 
 
-def find_address(source: LiveSettings, secrets: Secrets, *, log_in: bool = True) -> str:
-    """Tries the bootstrap addresses until one serves; without `log_in` only up to where a login begins.
+def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secrets, *, log_in: bool = True) -> str:
+    """Tries addresses until one serves; without `log_in` only up to where a login begins.
 
     Raises:
         SourceUnreachableError: none serves; says what is wrong with each.
@@ -52,7 +53,7 @@ def find_address(source: LiveSettings, secrets: Secrets, *, log_in: bool = True)
     """
     failures: dict[str, Failure] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
-    for address in source.bootstrap_servers:
+    for address in addresses:
         host, _, port = address.rpartition(":")
         failure = probe_broker(host.strip("[]"), int(port), source.client, secrets, timeout_s=timeout_s, log_in=log_in)
         if failure is None:
@@ -64,7 +65,7 @@ def find_address(source: LiveSettings, secrets: Secrets, *, log_in: bool = True)
     explanation = "; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())
     if len(reasons) == 1:
         explanation = reasons.pop()
-    raise SourceUnreachableError(f"live cluster {', '.join(source.bootstrap_servers)}: {explanation}")
+    raise SourceUnreachableError(f"live cluster {', '.join(addresses)}: {explanation}")
 
 
 def probe_broker(

@@ -167,8 +167,7 @@ def _find_leader(connection: ClusterConnection, read: FetchRead, known: int) -> 
     """Finds the present leader; the leader known before where no broker answers."""
     try:
         metadata = admin.ask_metadata(connection)
-        connection.refresh_metadata()
-    except (SourceUnreachableError, KafkaError):
+    except SourceUnreachableError:
         return known
     partition = metadata.partitions.get(TopicPartition(read.topic, read.partition))
     return known if partition is None or partition.leader_id == NO_LEADER else partition.leader_id

@@ -46,6 +46,7 @@ class LiveState:
     leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)  # bytes of the leaders' logs, where known
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
+    dissenters: Mapping[str, str] = field(default_factory=dict)  # by address, what a broker says otherwise than most
 
 
 def read_live_state(
@@ -79,6 +80,7 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})
     configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
@@ -99,12 +101,17 @@ def read_live_state(
         },
         silent_brokers=dict.fromkeys(metadata.absent_brokers, "it is not in the cluster") | failures.brokers,
         failures=failures,
+        dissenters=metadata.dissenters,
     )
 
 
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
     """Describes unanswered requests as problems of the source; `name` stands for the file."""
     unanswered = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
+    unanswered += [
+        f"{address} contradicts most brokers about the addresses or leaders {said}"
+        for address, said in state.dissenters.items()
+    ]
     unanswered += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
     problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
     problems += [

@@ -28,7 +28,7 @@ import psutil
 
 from expectations import gates
 from pipeline.config_file import load_config
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, UnexpectedError
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.steps import judge_windows, replay_windows
 from pipeline.storage.engines import running_engine
@@ -91,7 +91,13 @@ class Child:
             result = task()
         except BaseException as error:  # noqa: BLE001 - everything goes to the parent
             traceback.print_exc()
-            code, result = 1, (isinstance(error, PipelineError), f"{type(error).__name__}: {error}")
+            code, result = (
+                1,
+                (
+                    isinstance(error, PipelineError) and not isinstance(error, UnexpectedError),
+                    f"{type(error).__name__}: {error}",
+                ),
+            )
         with contextlib.suppress(OSError):
             self._answer.with_suffix(".part").write_bytes(pickle.dumps(result))
             self._answer.with_suffix(".part").rename(self._answer)

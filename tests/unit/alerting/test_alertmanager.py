@@ -11,7 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from pipeline.alerting.alertmanager import Matcher, Silence, alert_labels, post_alert, read_silences, render_alert
+from pipeline.alerting.alertmanager import (
+    Matcher,
+    Silence,
+    _match,
+    alert_labels,
+    find_covering,
+    post_alert,
+    read_silences,
+    render_alert,
+)
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
@@ -50,9 +59,25 @@ LABELS = alert_labels("demo", "broker_share", "broker 1")
 def test_a_matcher_holds_as_alertmanagers_does(matcher, holds):
     name, value, is_regex, is_equal = matcher
     one = Matcher(name=name, value=value, is_regex=is_regex, is_equal=is_equal)
-    assert one.holds(LABELS) is holds
+    assert one.hold([LABELS]) == [holds]
     silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=(one,), further_labels={"team": "a"})
-    assert silence.covers(LABELS) is holds
+    assert find_covering([silence], [LABELS, LABELS]) == [[silence] * holds] * 2
+
+
+def test_an_expression_is_read_once_for_all_alerts_and_only_for_so_long(monkeypatch):
+    """A thousand of these take minutes to read (RE2 needs about a tenth of a second for each)."""
+    matchers = tuple(
+        Matcher(name="cluster", value=f"((a{{1,100}}){{1,8}}|{number})", is_regex=True, is_equal=True)
+        for number in range(3)
+    )
+    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=matchers, further_labels={})
+    _match.cache_clear()
+    labels = [{**LABELS, "cluster": "aaa"}] * 1_000
+    assert find_covering([silence] * 50, labels) == [[silence] * 50] * 1_000
+    assert _match.cache_info().misses == 3
+    monkeypatch.setattr("pipeline.alerting.alertmanager._MATCHING_S", -1)
+    with pytest.raises(DeliveryError, match="takes longer than -1 s"):
+        find_covering([silence], labels)
 
 
 def test_an_alert_is_named_by_its_rule_and_says_where_to_look():

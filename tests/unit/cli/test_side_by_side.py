@@ -61,7 +61,11 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
     said = {run.cluster_name: (step, str(error), error.exit_code) for run, _, told in ended for step, error in told}
     assert said == {
         "fails": (one_step, "no source holds anything", NothingUsableError.exit_code),
-        "raises": (one_step, "its process ended with exit code 1; the lines above say why", 1),
+        "raises": (
+            one_step,
+            "cluster raises: one step: a fault of this program, KeyError: 'an error of no kind of ours'; please report it",
+            1,
+        ),
         "killed": (one_step, "its process was killed by signal 9, perhaps as memory was short; run again", 1),
     }
     assert "an error of no kind of ours" in capfd.readouterr().err

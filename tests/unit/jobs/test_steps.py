@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pipeline.cli import main
 from pipeline.cli.run import _sum_up
 from pipeline.config_file import load_config
-from pipeline.errors import NothingUsableError, SparkFailedError, StorageError
+from pipeline.errors import NothingUsableError, SparkFailedError, StorageError, UnexpectedError
 from pipeline.runs import plan_runs
 from pipeline.steps import StepReport, take_steps
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -33,6 +33,7 @@ def config(tmp_path):
         (Py4JNetworkError("Answer from Java side is empty"), SparkFailedError),  # the JVM was killed
         (AnalysisException("long overflow"), SparkFailedError),
         (StorageError("no space left"), StorageError),
+        (KeyError("a broker told of none"), UnexpectedError),
     ],
 )
 def test_a_cluster_that_fails_stops_no_other(config, raised, kind):
