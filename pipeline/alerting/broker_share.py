@@ -157,7 +157,7 @@ def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
 def _describe(promise: Promise) -> str:
     said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
     if promise.actual_ratio is not None:
-        said += f" {_announced(promise).capitalize()}"
+        said += f" A{_announced(promise).removeprefix('a')}"
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
             said += f", which is {_corrected(promise)} on the traffic as it is now"
@@ -170,7 +170,8 @@ def _describe(promise: Promise) -> str:
 
 
 def _announced(promise: Promise) -> str:
-    return f"we said {predicted}" if (predicted := _predicted(promise)) else "we predicted no share"
+    said = f"said {predicted}" if (predicted := _predicted(promise)) else "predicted no share"
+    return f"advice of {format_clock(promise.promised_ms)} {said}"
 
 
 def _predicted(one: Promise) -> str:

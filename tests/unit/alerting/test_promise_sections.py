@@ -17,9 +17,10 @@ LEFT = new_promise(
 
 def test_what_was_done_is_told_with_what_was_said_and_what_it_is():
     assert promises_section([KEPT, LEFT], is_open=False).text == (
-        "Done by the end of the window from 2026-11-21 09:07 UTC: set `linger.ms=5` on producers of orders. We said 34.9 % "
-        "[34.4, 35.6]; it is 35.1 %, and would be 56.0 % without. Kept: the share is as predicted.",
-        "Not carried out: hand over leadership of 3 partitions; we said 40.0 %.",
+        "Done by the end of the window from 2026-11-21 09:07 UTC: set `linger.ms=5` on producers of orders. "
+        "Advice of 2026-11-21 09:06 UTC said 34.9 % [34.4, 35.6]; it is 35.1 %, and would be "
+        "56.0 % without. Kept: the share is as predicted.",
+        "Not carried out: hand over leadership of 3 partitions; advice of 2026-11-21 09:06 UTC said 40.0 %.",
     )
 
 
@@ -27,7 +28,9 @@ def test_a_prediction_that_the_traffic_moved_is_said_as_it_is_now():
     """0.9 of a third is 30 %."""
     moved = replace(KEPT, corrected_ratio=0.9, corrected_ratio_low=0.84, corrected_ratio_high=0.96)
     (said,) = promises_section([moved], is_open=False).text
-    assert "We said 34.9 % [34.4, 35.6], which is 30.0 % [28.0, 32.0] on the traffic as it is now; it is 35.1 %" in said
+    assert (
+        "UTC said 34.9 % [34.4, 35.6], which is 30.0 % [28.0, 32.0] on the traffic as it is now; it is 35.1 %" in said
+    )
 
 
 def test_a_promise_is_told_as_last_decided():
