@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
-from expectations.key_rows import list_key_batches
+from expectations.key_rows import DIGEST_OF_KEY, list_key_batches, sum_key_records
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -68,7 +68,7 @@ def list_ingested(run: RunContext) -> Batches:
         "quarantine_gate": load_named(QUARANTINE, run.windows, own),
         "log_counts_gate": sum_logs(run),
         "leaders_gate": join_leaders(run),
-        "key_traffic_gate": sum_key_records(run),
+        "key_traffic_gate": sum_key_records(_windows_with(run, KEY_TRAFFIC)),
         "arrival_counts_gate": sum_arrivals(run),
         "metric_samples_gate": place_samples(run),
         "log_segments_gate": join_directories(run, own),
@@ -239,52 +239,40 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
     return Asked(sql=sql, windows=tuple(run.windows), tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE})
 
 
-def sum_key_records(run: RunContext) -> Asked:
-    """Data records of each topic-partition and window as its batches have them and as its keys do.
-
-    Only windows that this run read keys of: neither those older than the tables of keys nor runs that read none.
-    """
-    sql = """
-        SELECT window_start, topic, topic_id, partition, sum(stored) AS record_count,
-               sum(keyed) AS key_record_count, sum(unreadable) AS unreadable_record_count
-        FROM (
-            SELECT window_start, topic, topic_id, partition, record_count AS stored, 0 AS keyed, 0 AS unreadable
-            FROM {traffic}
-            UNION ALL
-            SELECT window_start, topic, topic_id, partition, 0 AS stored, record_count AS keyed,
-                   CASE WHEN kind = 'unreadable' THEN record_count ELSE 0 END AS unreadable
-            FROM {keys}
-        ) AS counted
-        GROUP BY window_start, topic, topic_id, partition
-        """
-    tables = {"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC}
-    return Asked(sql=sql, windows=tuple(_windows_with(run, KEY_TRAFFIC)), tables=tables)
-
-
 def sum_arrivals(run: RunContext) -> Asked:
-    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read."""
+    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read.
+
+    Digests tell which key holds how much where; they do not differ where either of both does not tell all keys.
+    """
     uneven = " OR ".join(
         f"coalesce(array_length({name}), 0) <> record_count"
         for name in ("gap_ms", "body_bytes", "partition", "key_index")
     )
     sql = f"""
         SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
-               sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count
+               sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count,
+               CASE WHEN count(held) > 0 AND count(digest) = count(1) THEN sum(digest) - sum(held) ELSE 0 END
+                   AS digest_difference
         FROM (
             SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
-                   record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven
+                   record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven, 0 AS digest, cast(NULL AS bigint) AS held
             FROM {{traffic}}
             UNION ALL
             SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
                    record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
-                   CASE WHEN {uneven} THEN 1 ELSE 0 END AS uneven
+                   CASE WHEN {uneven} THEN 1 ELSE 0 END AS uneven, key_digest AS digest, NULL AS held
             FROM {{arrivals}}
             WHERE count_kind = 'exact'
+            UNION ALL
+            SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven,
+                   CASE WHEN kind <> 'other_keys' THEN 0 END AS digest,
+                   CASE WHEN kind = 'key' THEN {DIGEST_OF_KEY} ELSE 0 END AS held
+            FROM {{keys}}
         ) AS counted
         GROUP BY window_start, topic, topic_id
         HAVING min(is_exact) = 1
         """
-    tables = {"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS}
+    tables = {"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS, "keys": KEY_TRAFFIC}
     return Asked(sql=sql, windows=tuple(_windows_with(run, ARRIVALS)), tables=tables)
 
 

@@ -8,6 +8,7 @@ from expectations.gate import Asked, Batches, same_columns
 from expectations.suite_files import OF_STRATEGIES
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
+from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 _TOPIC = "window_start, topic, topic_id"
 _PARTITION = f"{_TOPIC}, partition"
 _QUESTION = "strategy, strategy_version, partition_count"
+_NUMBER = " + ".join(
+    f"{16**place} * (strpos('0123456789abcdef', substr(key_id, {6 - place}, 1)) - 1)" for place in range(6)
+)
+DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)"
+"""SQL over `silver.key_traffic`: what a row's records add to `silver.arrivals.key_digest`."""
 
 
 def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Sequence[TimeWindow]) -> Batches:
@@ -31,6 +37,26 @@ def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Seque
     if run.config.keys.strategies:
         batches |= zip(OF_STRATEGIES, (join_answers(kept), join_cells(asked)), strict=True)
     return batches
+
+
+def sum_key_records(windows: Sequence[TimeWindow]) -> Asked:
+    """Data records of each topic-partition and window as its batches have them and as its keys do.
+
+    Only windows that the run read keys of: neither those older than the tables of keys nor runs that read none.
+    """
+    sql = f"""
+        SELECT {_PARTITION}, sum(stored) AS record_count, sum(keyed) AS key_record_count,
+               sum(unreadable) AS unreadable_record_count
+        FROM (
+            SELECT {_PARTITION}, record_count AS stored, 0 AS keyed, 0 AS unreadable FROM {{traffic}}
+            UNION ALL
+            SELECT {_PARTITION}, 0 AS stored, record_count AS keyed,
+                   CASE WHEN kind = 'unreadable' THEN record_count ELSE 0 END AS unreadable
+            FROM {{keys}}
+        ) AS counted
+        GROUP BY {_PARTITION}
+        """
+    return Asked(sql=sql, windows=tuple(windows), tables={"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC})
 
 
 def join_hashes(windows: Sequence[TimeWindow]) -> Asked:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_within
-from pipeline.codec.records.arrival_layout import COUNTS
+from pipeline.codec.records.arrival_layout import SUMS
 from pipeline.tables.silver import RECORDS_PER_ROW
 
 BLOCK_RECORDS = 2 * RECORDS_PER_ROW  # records gathered before they are put in order
@@ -34,7 +34,7 @@ CHUNK_SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("producer_id", "producer_epoch")),
         ("timestamp_type", pa.string()),
         ("record_count", pa.int64()),
-        *((name, pa.int64()) for name in COUNTS),
+        *((name, pa.int64()) for name in SUMS),
         ("first_ms", pa.int64()),
         *((name, pa.binary()) for name in ("at_ms", "body_bytes", "key_number")),
     ]
@@ -46,7 +46,7 @@ ROW_SCHEMA = pa.schema(
         *(CHUNK_SCHEMA.field(name) for name in GROUP),
         ("part", pa.int64()),
         ("record_count", pa.int64()),
-        *((name, pa.int64()) for name in COUNTS),
+        *((name, pa.int64()) for name in SUMS),
         *((name, pa.list_(pa.int32())) for name in ("gap_ms", "body_bytes", "partition", "key_index")),
         ("keys", pa.list_(pa.int64())),
     ]
@@ -122,7 +122,7 @@ class _Joiner:
         if count:
             ordered = put_in_order(records, _seeds(held, start))
             head = held.slice(0, 1)
-            yield self._make_rows(head, ordered.take(slice(0, count)), _sum_counts(held, start))
+            yield self._make_rows(head, ordered.take(slice(0, count)), _add_up(held, start))
             self._first_part += count // self._per_row
             self._hold(_pack(head, ordered.take(slice(count, None))))
 
@@ -136,11 +136,9 @@ class _Joiner:
 
     def _make(self, held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.RecordBatch:
         ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
-        return self._make_rows(held.take(pa.array(starts)), ordered, _sum_counts(held, starts))
+        return self._make_rows(held.take(pa.array(starts)), ordered, _add_up(held, starts))
 
-    def _make_rows(
-        self, heads: pa.RecordBatch, ordered: ArrivedRecords, counts: dict[str, NDArray[np.int64]]
-    ) -> pa.RecordBatch:
+    def _make_rows(self, heads: pa.RecordBatch, ordered: ArrivedRecords, sums: pa.Table) -> pa.RecordBatch:
         """Rows of groups, given a chunk of each, their records, and sums that stand in a group's first row."""
         of_group = np.bincount(ordered.group, minlength=heads.num_rows)
         row_counts = np.maximum(1, -(-of_group // self._per_row))  # a group without records has a row too
@@ -151,7 +149,8 @@ class _Joiner:
         columns = {name: of_rows[name] for name in GROUP}
         columns["part"] = pa.array(part + np.where(group == 0, self._first_part, 0))
         columns["record_count"] = pa.array(record_counts)
-        columns |= {name: pa.array(np.where(part == 0, sums[group], 0)) for name, sums in counts.items()}
+        sums = sums.take(pa.array(group))
+        columns |= {name: pc.if_else(pa.array(part == 0), sums[name].combine_chunks(), 0) for name in SUMS}
         columns |= _make_arrays(ordered, record_counts, is_named=self._is_named)
         return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
 
@@ -178,8 +177,12 @@ def _seeds(held: pa.RecordBatch, starts: NDArray[np.int64]) -> NDArray[np.uint64
     )
 
 
-def _sum_counts(held: pa.RecordBatch, starts: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    return {name: np.add.reduceat(held[name].to_numpy(), starts) for name in COUNTS}
+def _add_up(held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.Table:
+    """The sums of each group; NULL where a chunk has none."""
+    group = np.repeat(np.arange(len(starts)), np.diff(starts, append=held.num_rows))
+    grouped = pa.table([*held.select(SUMS), pa.array(group)], [*SUMS, "group"]).group_by("group", use_threads=False)
+    is_whole = pc.ScalarAggregateOptions(skip_nulls=False)
+    return grouped.aggregate([(name, "sum", is_whole) for name in SUMS]).rename_columns(["group", *SUMS])
 
 
 def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> ArrivedRecords:
@@ -208,7 +211,7 @@ def _pack(head: pa.RecordBatch, records: ArrivedRecords) -> pa.RecordBatch:
     """Records of one group as chunks again, one a partition; their other counts are written already."""
     packed = records.take(np.argsort(records.partition, kind="stable"))
     partitions, first, counts = np.unique(packed.partition, return_index=True, return_counts=True)
-    shared = head.select(GROUP).to_pylist()[0] | dict.fromkeys(COUNTS, 0)
+    shared = head.select(GROUP).to_pylist()[0] | dict.fromkeys(SUMS, 0)
     rows = [
         {
             **shared,

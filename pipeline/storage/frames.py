@@ -18,6 +18,9 @@ from pipeline.tables.arrow_types import ARROW_TYPES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_ALIKE = ({pa.string(), pa.large_string(), pa.string_view()}, {pa.binary(), pa.large_binary(), pa.binary_view()})
+_KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)
+
 
 def arrow_schema(table: Table) -> pa.Schema:
     """Arrow types of a declared table's columns."""
@@ -106,16 +109,8 @@ def _fits(given: pa.DataType, declared: pa.DataType) -> bool:
         return bool(pa.types.is_integer(given) and given.bit_width <= declared.bit_width)
     if pa.types.is_floating(declared):
         return bool(pa.types.is_floating(given) or (pa.types.is_integer(given) and given.bit_width <= 32))
-    kinds = (_is_text, pa.types.is_list, pa.types.is_map, _is_bytes, pa.types.is_timestamp)
-    return any(is_kind(given) and is_kind(declared) for is_kind in kinds)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+    alike = any({given, declared} <= kinds for kinds in _ALIKE)
+    return alike or any(is_kind(given) and is_kind(declared) for is_kind in _KINDS)
 
 
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:

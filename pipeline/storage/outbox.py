@@ -16,7 +16,7 @@ from pipeline.config.storage import Folder
 from pipeline.model.incident import SILENCED, AlertMessage
 from pipeline.storage.durability import has_table
 from pipeline.storage.locks import holding
-from pipeline.storage.predicates import format_datafusion_instant
+from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.values import value_of
@@ -66,13 +66,13 @@ def delivering(folder: Path) -> Iterator[bool]:
 def mark_attempt(warehouse: Folder, message_id: str, *, retry_at_ms: int) -> int:
     """Counts an attempt before it begins, so that one whose end cannot be noted is repeated later, not at once."""
     begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": format_datafusion_instant(retry_at_ms)}
-    return _update(warehouse, message_id, {**begun, "last_error": _quoted(UNCONFIRMED)})
+    return _update(warehouse, message_id, {**begun, "last_error": format_datafusion_text(UNCONFIRMED)})
 
 
 def mark_failed(warehouse: Folder, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
     """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
     end = {} if given_up_at_ms is None else {"given_up_at": format_datafusion_instant(given_up_at_ms)}
-    return _update(warehouse, message_id, {"last_error": _quoted(error), **end})
+    return _update(warehouse, message_id, {"last_error": format_datafusion_text(error), **end})
 
 
 def mark_retry(warehouse: Folder, message_id: str) -> int:
@@ -84,20 +84,16 @@ def mark_delivered(warehouse: Folder, message_id: str, *, delivered_to: str, now
     """Takes a message out of the pending ones; of two marks the first one stays. Returns the table's version."""
     done = {
         "delivered_at": format_datafusion_instant(now_ms),
-        "delivered_to": _quoted(delivered_to),
+        "delivered_to": format_datafusion_text(delivered_to),
         "last_error": "NULL",
     }
     return _update(warehouse, message_id, done)
 
 
 def _update(warehouse: Folder, message_id: str, changes: dict[str, str]) -> int:
-    predicate = f"message_id = {_quoted(message_id)} AND delivered_at IS NULL"
+    predicate = f"message_id = {format_datafusion_text(message_id)} AND delivered_at IS NULL"
 
     def write(on_disk: DeltaTable) -> None:
         on_disk.update(updates=changes, predicate=predicate)
 
     return commit(warehouse, ALERT_OUTBOX, write)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -9,6 +9,7 @@ ARRIVALS = Table(
     grain="producer session x topic x minute x timestamp type x part, in the window of its batches",
     key=(*("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), *("minute_start", "timestamp_type", "part")),
     partitioned_by=BY_DATE,
+    schema_version=2,
     columns=(
         *DATED_WINDOW,
         *TOPIC_COLUMNS,
@@ -29,6 +30,7 @@ ARRIVALS = Table(
         Column("keys", "array<bigint>", "The row's distinct keys, rising: the first 16 hex digits of `key_id` in `silver.key_hashes`, as a signed number.", nullable=False),
         string("count_kind", "`exact`, or `sampled`: of a part of the window's time or partitions, no others."),
         double("sampling_rate", "Part of the window's time that was read, times the part of the partitions; 1 for all.", "ratio", nullable=False),
+        bigint("key_digest", "Sum over the records of all parts, in the first one, modulo 2^64: the first 6 hex digits of the key's id, times one more than the partition, times one more than the record's `size_bytes` as in `silver.key_traffic`; NULL if written by an older version.", nullable=True),
         RUN_ID,
     ),
 )

@@ -196,7 +196,7 @@ ADDED = {
     "log_counts_gate": ("batch_record_count", "batch_size_bytes", "batch_offset_count"),
     "log_ends_gate": ("log_end_offset",),
     "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
-    "arrival_counts_gate": ("arrival_record_count", "uneven_row_count"),
+    "arrival_counts_gate": ("arrival_record_count", "uneven_row_count", "digest_difference"),
     "scenario_comparison_gate": (
         *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
         *(
@@ -361,6 +361,7 @@ FAILING = {
     "arrival_counts_gate": {
         "arrivals_equal_data_records": [arrived("a", arrival_record_count=96), arrived("b", record_count=96)],
         "arrays_even": [arrived("c", uneven_row_count=1)],
+        "keys_hold_what_arrived": [arrived("e", digest_difference=1), arrived("f", digest_difference=-(2**63))],
         "timestamps_in_line": [arrived("d", outlier_record_count=1)],
     },
     "replay_results_gate": {

@@ -27,9 +27,11 @@ def pack_plainly(scan, times, secret, *, is_clear):
         counted["record_count"] += 1
         counted["aborted_record_count"] += bool(times.is_aborted[index])
         counted["outlier_record_count"] += is_out
+        number = number_key(key, secret, is_clear=is_clear)
+        counted["key_digest"] += int(f"{number % 2**64:016x}"[:6], 16) * (int(record["size_bytes"]) + 1)
         counted["late_record_count"] += not is_out and ahead_ms is not None and at_ms < ahead_ms
         counted["first_ms"] = min(counted["first_ms"], at_ms % MINUTE_MS)
-        fields = (at_ms % MINUTE_MS, measure_body(record, batch), number_key(key, secret, is_clear=is_clear))
+        fields = (at_ms % MINUTE_MS, measure_body(record, batch), number)
         for column, field in zip(packed[group], fields, strict=True):
             column.append(field)
         last_batch, ahead_ms = index, ahead_ms if is_out else own_ms

@@ -17,7 +17,7 @@ from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order
 from pipeline.codec.log.segment import scan_reply
-from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes
 from pipeline.codec.records.record_reader import decode_reply
 from pipeline.model.log import Codec
@@ -69,6 +69,7 @@ def chunk_row(partition, minute, records):
         "aborted_record_count": 2,
         "outlier_record_count": 3,
         "late_record_count": 4,
+        "key_digest": 5,
         "first_ms": int(at_ms.min()),
         "at_ms": at_ms.tobytes(),
         "body_bytes": np.array([record[2] for record in records], np.int32).tobytes(),
@@ -115,11 +116,18 @@ def test_rows_do_not_depend_on_chunks_or_on_how_many_records_are_held(
     chunks = make_chunks(records, chunk_records=chunk_records)
     expected = join(make_chunks(records, chunk_records=90), records_per_row=16)
     found = join(chunks, chunk_rows=chunk_rows, block_records=block_records, records_per_row=16)
-    counted = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
+    counted = list(SUMS)
     key = [("minute_start_ms", "ascending"), ("part", "ascending")]
     assert found.drop_columns(counted).sort_by(key) == expected.drop_columns(counted).sort_by(key)
     for name in counted:
         assert sum(found[name].to_pylist()) == sum(chunks[0][name].to_pylist())
+
+
+def test_a_minute_has_no_digest_where_one_of_its_chunks_has_none():
+    (chunks,) = make_chunks([(0, 1, 1, 1), (0, 2, 1, 1), (0, MINUTE_MS, 1, 1)], chunk_records=1)
+    place = chunks.schema.get_field_index("key_digest")
+    chunks = chunks.set_column(place, "key_digest", pa.array([None, 2**63 - 1, 2**63 - 1]))
+    assert join([chunks])["key_digest"].to_pylist() == [None, 2**63 - 1]
 
 
 def test_records_of_a_millisecond_are_drawn_anew_in_each():

@@ -27,31 +27,27 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     >>> read_varint(bytes([0x01]), 0), read_varint(bytes([0xAC, 0x02]), 0)
     ((-1, 1), (150, 2))
     """
-    raw, after = _read_unsigned(data, position, MAX_VARINT_BYTES)
-    if raw >> 32:
-        raise InputError("varint does not fit in 32 bits", position=position, first_bytes=bytes(data[position:after]))
-    return (raw >> 1) ^ -(raw & 1), after
+    return _read_zig_zag(data, position, MAX_VARINT_BYTES, bits=32)
 
 
 def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Reads a signed 64-bit zig-zag varlong of up to 10 bytes; else as `read_varint`."""
-    raw, after = _read_unsigned(data, position, MAX_VARLONG_BYTES)
-    if raw >> 64:
-        raise InputError("varlong does not fit in 64 bits", position=position, first_bytes=bytes(data[position:after]))
-    return (raw >> 1) ^ -(raw & 1), after
+    return _read_zig_zag(data, position, MAX_VARLONG_BYTES, bits=64)
 
 
-def _read_unsigned(data: bytes | memoryview, position: int, max_bytes: int) -> tuple[int, int]:
-    raw = 0
-    for index in range(max_bytes):
-        if position + index >= len(data):
-            raise InputError("data end inside a varint", position=position, first_bytes=bytes(data[position:]))
-        byte = data[position + index]
+def _read_zig_zag(data: bytes | memoryview, position: int, max_bytes: int, *, bits: int) -> tuple[int, int]:
+    raw, reason = 0, f"varint longer than {max_bytes} bytes"
+    for index, byte in enumerate(data[position : position + max_bytes]):
         raw |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80 and not raw >> bits:
+            return (raw >> 1) ^ -(raw & 1), position + index + 1
         if byte < 0x80:
-            return raw, position + index + 1
-    first_bytes = bytes(data[position : position + max_bytes])
-    raise InputError(f"varint longer than {max_bytes} bytes", position=position, first_bytes=first_bytes)
+            reason = f"varint does not fit in {bits} bits"
+            break
+    else:
+        if len(data) < position + max_bytes:
+            reason = "data end inside a varint"
+    raise InputError(reason, position=position, first_bytes=bytes(data[position : position + max_bytes]))
 
 
 MAGIC = 2

@@ -21,12 +21,13 @@ GROUP_ROW = np.dtype(
         ("aborted_record_count", np.int64),
         ("outlier_record_count", np.int64),
         ("late_record_count", np.int64),
+        ("key_digest", np.int64),  # as in `silver.arrivals`, but for the partition
         ("first_ms", np.int64),  # of its records, within the minute
     ]
 )
 NAMES = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "is_append_time")
 """What distinguishes groups."""
-COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
+SUMS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count", "key_digest")
 FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 
 

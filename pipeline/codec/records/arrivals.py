@@ -103,11 +103,13 @@ class ArrivalPacker:
         for column, name in enumerate(NAMES):
             groups[name] = named[:, column]
         run_lengths = np.diff(np.append(runs, len(records)))
+        key_digest = (key_number >> 40 & 0xFFFFFF) * (records["size_bytes"].astype(np.int64) + 1)
         sums = {
             "record_count": run_lengths,
             "aborted_record_count": run_lengths * times.is_aborted[batch[runs]],
             "outlier_record_count": np.add.reduceat(is_outlier, runs, dtype=np.int64),
             "late_record_count": np.add.reduceat(is_late, runs, dtype=np.int64),
+            "key_digest": np.add.reduceat(key_digest, runs),
         }
         for name, added in sums.items():
             np.add.at(groups[name], of_runs, added)

@@ -8,6 +8,7 @@ rows and is marked `source_expired`. Windows that are replaced are not trusted u
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,51 +16,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from pipeline.engine import count_task_slots
-from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.window import TimeWindow, instant_of, stretches_of
-from pipeline.runs import RunContext, TableRows
-from pipeline.sources.metrics.metric_source import name_metric_sources, reports_brokers
-from pipeline.sources.records.pieces import Kind
-from pipeline.stages import map_groups
-from pipeline.storage.file_writer import WRITTEN
-from pipeline.tables.arrow_types import arrow_columns
-from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import METRIC_SAMPLES
-from pipeline.tables.silver import PRODUCER_NODES
-from pipeline.transforms.producer_nodes import finish_nodes
-from pipeline.transforms.samples import REPEATED, select_samples
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-import time
-
-from pyspark.sql import SparkSession
-
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.sections import PSEUDONYMOUS
+from pipeline.engine import count_task_slots
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
-from pipeline.jobs.ingest.ingest_input import counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.windows import commit_windows, describe_kept, find_newest_window, list_expired_windows
+from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
+from pipeline.jobs.ingest.windows import (
+    commit_windows,
+    describe_kept,
+    find_newest_window,
+    fresh_windows,
+    list_expired_windows,
+)
+from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import JobReport
+from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
-from pipeline.sources.metrics.metric_source import read_metrics
-from pipeline.stages import Staging
+from pipeline.sources.metrics.metric_source import name_metric_sources, read_metrics, reports_brokers
+from pipeline.sources.records.pieces import Kind
+from pipeline.stages import Staging, map_groups
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
-from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.arrow_types import arrow_columns
+from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
+from pipeline.tables.bronze import METRIC_SAMPLES, WINDOW_STATUS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
-from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.arrivals import join_arrivals
 from pipeline.transforms.keys import (
     answer_keys,
@@ -70,8 +60,16 @@ from pipeline.transforms.keys import (
     sum_key_matrices,
     sum_keys,
 )
+from pipeline.transforms.producer_nodes import finish_nodes
+from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import sum_traffic
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Expired = dict[str, set[TimeWindow]]
+GROUP_RECORDS = 1_000_000
+"""Arrivals of a group that one task puts in order, some 200 MB."""
 _NODE_COLUMNS = arrow_columns(PRODUCER_NODES, without=("cluster", "window_date", "run_id"))
 
 
@@ -88,7 +86,7 @@ def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
     return rows.where(wanted)
 
 
-def write_metrics(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
     """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
@@ -125,11 +123,6 @@ def _write_nodes(
     kernel, client = run.to_files(work, (PRODUCER_NODES,), fresh), ("window_start_ms", "client_id")
     finished = map_groups(within(nodes.frame(), fresh), client, count_task_slots(spark), kernel, WRITTEN)
     return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)
-
-
-Expired = dict[str, set["TimeWindow"]]
-GROUP_RECORDS = 1_000_000
-"""Arrivals of a group that one task puts in order, some 200 MB."""
 
 
 def write_traffic(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:

@@ -48,11 +48,13 @@ _OF_WINDOW = (
 )
 _OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
 _UNIT = ("topic", "topic_id", "partition", "window_start_ms")
+_LATER = ("key_digest",)
+"""Columns that older collectors lack."""
 _FILLED = {
     Kind.BATCHES: tuple(column.name for column in RECORD_BATCHES.columns if not column.nullable),
     Kind.KEYS: (*_UNIT, "key_id", "record_count", "size_bytes", "count_error", "size_error_bytes", "is_empty"),
     Kind.OTHERS: ("kind", *_UNIT),
-    Kind.ARRIVALS: tuple(SCHEMAS[Kind.ARRIVALS].names),
+    Kind.ARRIVALS: tuple(name for name in SCHEMAS[Kind.ARRIVALS].names if name not in _LATER),
 }
 """Columns that a collector always fills."""
 
@@ -66,12 +68,13 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     kind = Kind(part.kind)
     schema = SCHEMAS[kind]
     found = pq.read_schema(io.BytesIO(content))
-    if found.names != schema.names or found.types != schema.types:
+    written = pa.schema([field for field in schema if field.name in found.names or field.name not in _LATER])
+    if found.names != written.names or found.types != written.types:
         raise InputError("it has other columns than a collector writes")
     texts = [field.name for field in schema if field.type in {pa.string(), pa.binary()}]
     file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
     _check_row_count(file.metadata.num_rows, part)
-    names = [field.name for field in schema if not pa.types.is_list(field.type)]  # answers, which no collector has
+    names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
     rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:
         rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
-from pipeline.codec.records.arrival_layout import COUNTS, NO_WINDOW
+from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
 from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.codec.records.record_scan import RecordScan
@@ -72,7 +72,8 @@ def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
         "key_number": _binaries(ends if packed.key_number is not None else 0 * ends, packed.key_number),
     }
     numbers = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "record_count", "first_ms")
-    columns |= {name: np.ascontiguousarray(groups[name]) for name in (*numbers, *COUNTS)}
+    columns |= {name: np.ascontiguousarray(groups[name]) for name in (*numbers, *SUMS)}
+    columns["key_digest"] *= log.partition + 1
     return pa.table([pa.array(columns[f.name], f.type) for f in CHUNK_SCHEMA], schema=CHUNK_SCHEMA)
 
 

@@ -15,6 +15,7 @@ import pytest
 from pipeline.model.window import format_instant
 from pipeline.sources.collected.host import iter_window_rows, read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
+from pipeline.sources.collected.part_rows import read_rows
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.pieces import Kind
@@ -404,6 +405,21 @@ def put_value(name, value, kind="batches"):
         return part
 
     return act
+
+
+def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
+    landing = StoredFolder(str(tmp_path / "landing"))
+    make_three(config, landing, tmp_path)
+    for part in (tmp_path / "landing/broker-3/parts").glob("*arrivals*"):
+        rows = pq.read_table(part)
+        pq.write_table(rows.drop_columns("key_digest"), part)
+        say(landing, "broker-3", part, size_bytes=part.stat().st_size)
+        manifest = read_manifest(StoredFolder(f"{landing.location}/broker-3"))
+        (named,) = [one for one in manifest.parts if one.path.endswith(part.name)]
+        found = read_rows(part.read_bytes(), named, None)
+        assert found.drop_columns("key_digest").equals(rows.drop_columns("key_digest"))
+        assert found["key_digest"].null_count == rows.num_rows > 0
+    assert read_offsets(config, landing) == ALL_OFFSETS
 
 
 @pytest.mark.parametrize(
