@@ -23,13 +23,12 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.connection import (
+from pipeline.sources.live.connection import ClusterConnection, count_votes
+from pipeline.sources.live.requests import (
     PAGE_PARTITIONS,
     PAUSES_S,
-    ClusterConnection,
     Failures,
     ask_all,
-    count_votes,
     describe_error,
     group_partitions,
     pages,

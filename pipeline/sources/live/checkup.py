@@ -8,10 +8,11 @@ from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata
-from pipeline.sources.live.connection import PAGE_PARTITIONS, ClusterConnection, Failures, connect, describe_error
+from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures, describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import BROKER_CONFIGS
 

@@ -15,10 +15,10 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.connection import (
+from pipeline.sources.live.connection import ClusterConnection
+from pipeline.sources.live.requests import (
     PAGE_PARTITIONS,
     PAGE_TOPICS,
-    ClusterConnection,
     Failures,
     ask_all,
     describe_error,

@@ -22,8 +22,9 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
-from pipeline.sources.live.connection import ClusterConnection, Failures, describe_error
+from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.requests import Failures, describe_error
 
 BY_NAME_VERSION = 12  # the newest version that names topics; later ones want ids
 _OFFSET_OUT_OF_RANGE = 1

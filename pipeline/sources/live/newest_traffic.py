@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.admin import ask_metadata, ask_offsets
-from pipeline.sources.live.connection import Failures, connect
+from pipeline.sources.live.connection import connect
+from pipeline.sources.live.requests import Failures
 from pipeline.sources.live.settings import LiveSettings
 
 OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]

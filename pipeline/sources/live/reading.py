@@ -11,10 +11,11 @@ from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
-from pipeline.sources.live.connection import ClusterConnection, connect, describe_error
+from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, plan_fetches, sample_partitions
+from pipeline.sources.live.requests import describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability

@@ -20,7 +20,8 @@ from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata, OffsetAt
-from pipeline.sources.live.connection import ClusterConnection, Failures
+from pipeline.sources.live.connection import ClusterConnection
+from pipeline.sources.live.requests import Failures
 
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),

@@ -12,10 +12,10 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.connection import Failures
 from pipeline.sources.live.describe import ask_broker_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading
+from pipeline.sources.live.requests import Failures
 from pipeline.sources.live.state import LiveState, _replica_states, _timelines
 
 KEY = TopicPartition("t", 0)
