@@ -1,6 +1,7 @@
 """The steps of a run, in order: the command `run` takes all of them, each DAG takes one."""
 
 import logging
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from pipeline.jobs import (
     score_health,
 )
 from pipeline.jobs.replay.plans import WindowReplay
-from pipeline.model.number_text import format_name, format_slug
+from pipeline.model.number_text import escape_hidden, format_name, format_slug
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
@@ -210,5 +211,5 @@ def _describe_fault(caught: Exception, doing: str) -> PipelineError:
         f"{doing}: a fault of this program, {type(caught).__name__}: {format_name(str(caught), _SHOWN)}; please report it"
     )
     fault.__cause__ = caught
-    _log.error("%s", fault, exc_info=caught)
+    _log.error("%s", escape_hidden("".join(traceback.format_exception(caught)), keep="\n"))
     return fault

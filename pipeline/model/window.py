@@ -83,7 +83,9 @@ def milliseconds_of(time: datetime | timedelta) -> int:
     >>> milliseconds_of(timedelta(minutes=1)), milliseconds_of(instant_of(5))
     (60000, 5)
     """
-    return round((time.timestamp() if isinstance(time, datetime) else time.total_seconds()) * 1000)
+    if isinstance(time, datetime):
+        return min(round(time.timestamp() * 1000), LATEST_MS)  # it may be rounded into the year 10000
+    return round(time.total_seconds() * 1000)
 
 
 @dataclass(frozen=True, slots=True, order=True)

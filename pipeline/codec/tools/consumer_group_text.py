@@ -9,9 +9,10 @@ References:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pipeline.codec.tools.integers import int32, int64
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import ConsumerGroupMember
 
@@ -75,7 +76,7 @@ def _parse_member(columns: Mapping[str, str]) -> ConsumerGroupMember:
     return ConsumerGroupMember(
         group_id=columns["GROUP"],
         topic=_text(columns["TOPIC"]),
-        partition=_number(columns, "PARTITION"),
+        partition=_number(columns, "PARTITION", int32),
         committed_offset=_number(columns, "CURRENT-OFFSET"),
         log_end_offset=_number(columns, "LOG-END-OFFSET"),
         lag_count=_number(columns, "LAG"),
@@ -93,8 +94,8 @@ class _NotANumberError(ValueError):
     """Names the column; the cell is not repeated."""
 
 
-def _number(columns: Mapping[str, str], name: str) -> int | None:
+def _number(columns: Mapping[str, str], name: str, read: Callable[[object], int] = int64) -> int | None:
     try:
-        return None if columns[name] == "-" else int(columns[name])
+        return None if columns[name] == "-" else read(columns[name])
     except ValueError:
         raise _NotANumberError(name) from None

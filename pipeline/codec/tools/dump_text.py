@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.codec.tools.integers import int32, int64
 from pipeline.errors import InputError, parser
 from pipeline.model.log import BatchHeader, Codec
 
@@ -97,20 +98,20 @@ def _parse_batch(words: list[str]) -> BatchHeader:
     attributes |= 0x10 if shown.get("isTransactional") == "true" else 0
     attributes |= 0x20 if shown.get("isControl") == "true" else 0
     attributes |= 0x40 if shown.get("deleteHorizonMs", "OptionalLong.empty") != "OptionalLong.empty" else 0
-    base_offset = int(shown["baseOffset"] if "baseOffset" in shown else shown["offset"])
+    base_offset = int64(shown["baseOffset"] if "baseOffset" in shown else shown["offset"])
     return BatchHeader(
-        position=int(shown["position"]),
-        size_bytes=int(shown["size"]),
+        position=int64(shown["position"]),
+        size_bytes=int32(shown["size"]),
         base_offset=base_offset,
-        last_offset=int(shown.get("lastOffset", base_offset)),
-        partition_leader_epoch=int(shown.get("partitionLeaderEpoch", -1)),
-        magic=int(shown["magic"]),
-        crc=int(shown["crc"]),
+        last_offset=int64(shown.get("lastOffset", base_offset)),
+        partition_leader_epoch=int32(shown.get("partitionLeaderEpoch", -1)),
+        magic=int32(shown["magic"]),
+        crc=int64(shown["crc"]),
         attributes=attributes,
         base_timestamp_ms=-1,
-        max_timestamp_ms=-1 if stamp is None else int(shown[stamp]),
-        producer_id=int(shown.get("producerId", -1)),
-        producer_epoch=int(shown.get("producerEpoch", -1)),
-        base_sequence=int(shown.get("baseSequence", -1)),
-        record_count=int(shown.get("count", 1)),
+        max_timestamp_ms=-1 if stamp is None else int64(shown[stamp]),
+        producer_id=int64(shown.get("producerId", -1)),
+        producer_epoch=int32(shown.get("producerEpoch", -1)),
+        base_sequence=int32(shown.get("baseSequence", -1)),
+        record_count=int32(shown.get("count", 1)),
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.tools.integers import int32, int64
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
 from pipeline.model.log import TopicPartition
@@ -110,7 +111,7 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
     if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line", path=path)
-    return {TopicPartition(m["topic"], int(m["partition"])): int(m["offset"]) for m in matches if m["offset"]}
+    return {TopicPartition(m["topic"], int32(m["partition"])): int64(m["offset"]) for m in matches if m["offset"]}
 
 
 def _name_missing(error: Exception) -> str:
@@ -128,8 +129,8 @@ def _parse_partition(fields: Mapping[str, str], topic_id: str | None) -> Partiti
     return PartitionState(
         topic=fields["Topic"],
         topic_id=topic_id,
-        partition=int(fields["Partition"]),
-        leader_id=NO_LEADER if leader == "none" else int(leader),
+        partition=int32(fields["Partition"]),
+        leader_id=NO_LEADER if leader == "none" else int32(leader),
         leader_epoch=None,
         replicas=_parse_brokers(fields["Replicas"]),
         isr=_parse_brokers(fields["Isr"]),
@@ -141,20 +142,27 @@ def _parse_partition(fields: Mapping[str, str], topic_id: str | None) -> Partiti
 
 
 def _parse_brokers(text: str) -> tuple[int, ...]:
-    return () if text in {"", "N/A"} else tuple(int(broker) for broker in text.split(","))
+    return () if text in {"", "N/A"} else tuple(int32(broker) for broker in text.split(","))
 
 
 def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
     return [
         DescribedReplica(
-            broker_id=broker["broker"],
-            log_directory=directory["logDir"],
+            broker_id=int32(broker["broker"]),
+            log_directory=_check_name(directory["logDir"]),
             topic_partition=TopicPartition(*parse_directory_name(replica["partition"])[:2]),
-            size_bytes=replica["size"],
-            offset_lag=replica["offsetLag"],
-            is_future=replica["isFuture"],
+            size_bytes=int64(replica["size"]),
+            offset_lag=int64(replica["offsetLag"]),
+            is_future=replica["isFuture"] is True,
         )
         for broker in document["brokers"]
         for directory in broker["logDirs"]
         for replica in directory["partitions"]
     ]
+
+
+def _check_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    name.encode()  # a `ValueError` where it holds half a character
+    return name

@@ -15,7 +15,6 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Any, Self, TypeVar
 
@@ -32,6 +31,7 @@ from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
 BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+_FIRST_ANSWER_MS = 5_000  # to it: an address may be dead, and every task asks
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -119,18 +119,24 @@ class ClusterConnection:
             replies |= answered
 
     async def _ask(self, request: Any, nodes: Iterable[Any]) -> dict[str, Any]:
-        """Replies of nodes by address, all asked side by side; who did not answer before is left out."""
+        """Replies of nodes by address, all asked side by side; who did not answer before is left out.
+
+        It may run twice at a time: the library refreshes addresses when a connection has ended.
+        """
+        timeout_ms = _FIRST_ANSWER_MS if request is BROKERS_REQUEST else None
         sent = []
         for node in nodes:
             if node.node_id not in self._silent:
-                self._silent.add(node.node_id)
-                with suppress(KafkaError):  # its login was refused
-                    sent.append((node, self._manager.send(copy.copy(request), node_id=node.node_id)))
+                try:
+                    sent.append((node, self._manager.send(copy.copy(request), node.node_id, timeout_ms)))
+                except KafkaError:  # its login was refused
+                    self._silent.add(node.node_id)
         replies = {}
         for node, answer in sent:
-            with suppress(KafkaError):
+            try:
                 replies[_address_of(node)] = await answer
-                self._silent.discard(node.node_id)
+            except KafkaError:
+                self._silent.add(node.node_id)
         return replies
 
     def _take_addresses(self, replies: Iterable[Any]) -> None:

@@ -10,7 +10,7 @@ same part.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,7 +28,7 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 RANGE_BYTES = 128 << 20
-MOST_RANGES = 10_000  # of a partition: a broker may claim any size
+MOST_RANGES = 10_000  # of a leader, in equal parts for its partitions: a broker may claim any size
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
 
 
@@ -70,6 +70,7 @@ def plan_fetches(
     starts = admin.ask_offsets(connection, leaders, span.start_ms, state.failures)
     late_ms = span.end_ms + lateness_ms
     ends = admin.ask_offsets(connection, leaders, late_ms, state.failures) if late_ms < as_of_ms else {}
+    led = Counter(leaders.values())
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for key in wanted:
@@ -91,7 +92,7 @@ def plan_fetches(
                 is_last=True,
                 size_bytes=state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start),
             )
-            reads += split(whole)
+            reads += split(whole, most=max(1, MOST_RANGES // led[leaders[key]]))
     return tuple(reads), tuple(shortfalls)
 
 
@@ -133,9 +134,9 @@ def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_m
     return (Shortfall.of(key, reason, until_ms=start.timestamp_ms),)
 
 
-def split(read: FetchRead, range_bytes: int = RANGE_BYTES) -> list[FetchRead]:
-    """Cuts a partition's range into equal parts of about so many bytes."""
-    count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), MOST_RANGES))
+def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:
+    """Cuts a partition's range into equal parts of about so many bytes, at most so many."""
+    count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), most))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
     size_bytes = read.size_bytes // count
     parts = [

@@ -1,5 +1,6 @@
 """Reads a live cluster before its records: its state, its groups, the ranges to fetch."""
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,8 @@ from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 
+GROUPS_S = 300  # for all groups: their coordinators may claim any number, and answer late
+
 
 def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
     """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
@@ -33,7 +36,14 @@ def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[Consume
         questions["consumer groups"] = describe_error(error)
         return ()
     rows: list[ConsumerGroupMember] = []
-    for group_id in sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}}):
+    group_ids = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
+    until_s = time.monotonic() + GROUPS_S
+    for number, group_id in enumerate(group_ids):
+        if time.monotonic() > until_s:
+            questions["consumer groups"] = (
+                f"{len(group_ids) - number:,} groups were not asked: the others took {GROUPS_S} s"
+            )
+            break
         try:
             described = client.describe_groups([group_id])[group_id]
             committed = client.list_group_offsets(group_id)[group_id]

@@ -189,6 +189,15 @@ def test_an_endless_answer_is_read_to_a_bound(status, reason):
             thread.join()
 
 
+def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):
+    """Its last instant is rounded into the year 10000."""
+    forever = json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59.9999Z"}])
+    monkeypatch.setattr(
+        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), forever.encode())
+    )
+    assert read_silences(AWAY)[0].describe().startswith("silenced in Alertmanager until 9999-12-31T23:59:59.99")
+
+
 SILENCE = {
     "status": {"state": "active"},
     "endsAt": "2026-11-21T09:00:00Z",

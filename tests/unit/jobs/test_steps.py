@@ -50,6 +50,17 @@ def test_a_cluster_that_fails_stops_no_other(config, raised, kind):
     assert told == [("two", kind)]
 
 
+def test_a_fault_of_ours_is_logged_without_hidden_characters(config, caplog):
+    def fail(*_):
+        raise KeyError("\x1b]0;title\x07")
+
+    runs = plan_runs(load_config(config), FIRST, run_id="r", now_ms=FIRST.end_ms)[:1]
+    _, (error,) = take_steps(runs, (fail,), lambda *_: None)
+    assert str(error).isprintable()
+    assert all(line.isprintable() for line in caplog.text.splitlines())
+    assert "in fail" in caplog.text
+
+
 def test_messages_that_wait_leave_though_every_cluster_fails(config, capsys):
     loaded = load_config(config)
     ensure_tables(loaded.warehouse)

@@ -50,6 +50,8 @@ def test_topics_without_ids_or_with_windows_line_ends():
         ("Error while executing topic command\n", None, "no partition"),
         (TOPICS_24.replace("Leader: 0", "Leader: x"), 2, "does not parse"),
         (TOPICS_24.replace("\tReplicas: 0", ""), 2, "'Replicas'"),
+        (TOPICS_24.replace("Leader: 0", "Leader: 2147483648"), 2, "does not parse"),
+        (TOPICS_24.replace("Partition: 0", f"Partition: {10**30}"), 2, "does not parse"),
     ],
 )
 def test_broken_topics(text, line, reason):
@@ -58,11 +60,17 @@ def test_broken_topics(text, line, reason):
     assert caught.value.position == line
 
 
+def log_dirs(broker=1, directory="/d", **changes):
+    replica = {"partition": "a-b-3", "size": 9, "offsetLag": 2, "isFuture": True, **changes}
+    document = {
+        "version": 1,
+        "brokers": [{"broker": broker, "logDirs": [{"logDir": directory, "partitions": [replica]}]}],
+    }
+    return "Querying brokers for log directories information\nReceived ...\n" + json.dumps(document)
+
+
 def test_log_dirs():
-    replica = {"partition": "a-b-3", "size": 9, "offsetLag": 2, "isFuture": True}
-    document = {"version": 1, "brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": [replica]}]}]}
-    text = "Querying brokers for log directories information\nReceived ...\n" + json.dumps(document)
-    (found,) = parse_log_dirs_describe(text)
+    (found,) = parse_log_dirs_describe(log_dirs())
     assert found == (1, "/d", ("a-b", 3), 9, 2, True)
 
 
@@ -73,6 +81,15 @@ def test_log_dirs():
         ("{", "not the JSON"),
         ('{"brokers": [{}]}', "not the JSON"),
         ("{}", "'brokers'"),
+        (log_dirs(size=2**63), "not the JSON"),
+        (log_dirs(size=1.5), "not the JSON"),
+        (log_dirs(size=[1]), "not the JSON"),
+        (log_dirs(size=None), "not the JSON"),
+        (log_dirs(offsetLag=-(2**63) - 1), "not the JSON"),
+        (log_dirs(broker=2**31), "not the JSON"),
+        (log_dirs(broker=True), "not the JSON"),
+        (log_dirs(directory=["\x1b[31m"]), "not the JSON"),
+        (log_dirs(directory="\ud800"), "not the JSON"),
     ],
 )
 def test_broken_log_dirs(text, reason):
@@ -85,6 +102,9 @@ def test_offsets():
     assert parse_offsets("\n") == {}  # no partition has a record that late
     with pytest.raises(InputError, match="no `topic:partition:offset` line"):
         parse_offsets("nothing")
+    for beyond in (f"x:0:{2**63}", f"x:{2**31}:0"):
+        with pytest.raises(InputError, match="cannot read it"):
+            parse_offsets(beyond)
 
 
 GROUPS = """\
@@ -122,6 +142,8 @@ def test_groups():
     [
         ("Consumer group 'x' has no active members.\n", "no table with a column CURRENT-OFFSET"),
         (GROUPS.replace(" 39 ", " many "), "a line whose CURRENT-OFFSET is not a number$"),
+        (GROUPS.replace(" 39 ", f" {2**63} "), "a line whose CURRENT-OFFSET is not a number$"),
+        (GROUPS.replace(" 11 ", f" {2**31} "), "a line whose PARTITION is not a number$"),
     ],
 )
 def test_broken_groups(text, reason):

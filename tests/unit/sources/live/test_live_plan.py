@@ -1,6 +1,8 @@
 """Which offsets a run fetches, and who fetches them. Oracle: written out by hand, conservation of ranges."""
 
+from collections import Counter
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import choose_slices, join_reads, pack_fetches, sample_partitions, split
-from pipeline.sources.live.requests import PAGE_PARTITIONS
+from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)
@@ -140,3 +142,20 @@ def test_a_range_of_any_size_that_a_broker_claims_has_few_parts():
     parts = split(fetch(end=2**62, size=2**62))
     assert len(parts) == plan.MOST_RANGES
     assert (parts[0].start_offset, parts[-1].end_offset) == (0, 2**62)
+
+
+def test_a_leader_that_claims_endless_logs_has_few_ranges_whatever_it_leads(monkeypatch):
+    keys = [TopicPartition("t", number) for number in range(100)]
+    states = {key: SimpleNamespace(leader_id=number % 2, topic_id="") for number, key in enumerate(keys)}
+    claimed = dict.fromkeys(keys, OffsetAt(2**62, -1))
+    state = SimpleNamespace(
+        partitions=states,
+        high_watermarks=claimed,
+        log_starts=dict.fromkeys(keys, OffsetAt(0, -1)),
+        leader_sizes=dict.fromkeys(keys[::2], 2**63 - 1),
+        failures=Failures(),
+    )
+    monkeypatch.setattr(admin, "ask_offsets", lambda *_: dict.fromkeys(keys, OffsetAt(0, SPAN.start_ms)))
+    reads, _ = plan.plan_fetches(None, state, keys, SPAN, lateness_ms=0, as_of_ms=SPAN.end_ms)
+    led = Counter(read.leader_id for read in reads)
+    assert led == {0: plan.MOST_RANGES, 1: 50}

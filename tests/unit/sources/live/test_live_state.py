@@ -14,7 +14,7 @@ from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
 from pipeline.sources.live.describe import ask_broker_configs
 from pipeline.sources.live.plan import Shortfall
-from pipeline.sources.live.reading import LiveReading
+from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import Failures
 from pipeline.sources.live.state import LiveState, _replica_states, _timelines
 
@@ -172,3 +172,18 @@ def test_a_follower_is_not_ahead_of_its_leader():
     disk = DescribedReplica(2, "/d", key, 5, -(2**63), is_future=False)
     rows = _replica_states({key: partition()}, [disk], {key: OffsetAt(0, -1)}, {key: OffsetAt(10, -1)})
     assert max(row.log_end_offset for row in rows) == 10
+
+
+def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
+    """A coordinator may claim any number of groups, and answer late."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr("pipeline.sources.live.reading.time.monotonic", lambda: 100 * next(clock))
+    named = [{"group_id": f"g{number}"} for number in range(1_000)]
+    client = SimpleNamespace(
+        list_groups=lambda **_: named,
+        describe_groups=lambda ids: {ids[0]: {}},
+        list_group_offsets=lambda name: {name: {}},
+    )
+    asked = state()
+    assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
+    assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
