@@ -28,7 +28,7 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 RANGE_BYTES = 128 << 20
-MOST_RANGES = 10_000  # of a leader, in equal parts for its partitions: a broker may claim any size
+MOST_RANGES = 2_000  # of a leader, in equal parts for its partitions: a broker may claim any size
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
 
 
