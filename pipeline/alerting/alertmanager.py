@@ -28,6 +28,7 @@ from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 
 _REASON_LIMIT = 300
 _MOST_BYTES = 16 << 20  # some 20,000 silences
+_MOST_CHARACTERS = 10_000  # of an expression
 _MOST_EXPRESSIONS, _MATCHING_S = 1_000, 10  # RE2 takes up to a tenth of a second to read one
 
 
@@ -51,7 +52,9 @@ class Matcher:
 
 @lru_cache(maxsize=2 * _MOST_EXPRESSIONS)
 def _match(expression: str, values: tuple[str, ...]) -> list[bool] | None:
-    """Whether an RE2 expression matches whole values; None if RE2 cannot read the expression, which it does once."""
+    """Whether an RE2 expression matches whole values; None if it is too long or RE2 cannot read it, which it does once."""
+    if len(expression) > _MOST_CHARACTERS:
+        return None
     try:
         matched: list[bool] = pc.match_substring_regex(pa.array(values, pa.string()), f"^(?:{expression})$").to_pylist()
     except (pa.ArrowInvalid, UnicodeError):

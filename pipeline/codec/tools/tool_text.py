@@ -24,6 +24,8 @@ from pipeline.model.log import TopicPartition
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
 
+MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
+
 
 class TopicsDescription(NamedTuple):
     """`kafka-topics --describe`: partitions as printed; configs by topic, overrides and dynamic defaults."""
@@ -151,7 +153,7 @@ def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
             broker_id=int32(broker["broker"]),
             log_directory=_check_name(directory["logDir"]),
             topic_partition=TopicPartition(*parse_directory_name(replica["partition"])[:2]),
-            size_bytes=int64(replica["size"]),
+            size_bytes=_check_size(int64(replica["size"])),
             offset_lag=int64(replica["offsetLag"]),
             is_future=replica["isFuture"] is True,
         )
@@ -166,3 +168,9 @@ def _check_name(name: object) -> str:
         raise TypeError
     name.encode()  # a `ValueError` where it holds half a character
     return name
+
+
+def _check_size(size_bytes: int) -> int:
+    if not 0 <= size_bytes <= MOST_LOG_BYTES:
+        raise ValueError
+    return size_bytes

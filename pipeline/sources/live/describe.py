@@ -12,7 +12,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
-from pipeline.codec.tools.tool_text import DescribedReplica
+from pipeline.codec.tools.tool_text import MOST_LOG_BYTES, DescribedReplica
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.connection import ClusterConnection
@@ -56,6 +56,7 @@ def ask_log_directories(
             for directory in reply.results
             for topic in directory.topics
             for row in topic.partitions
+            if 0 <= row.partition_size <= MOST_LOG_BYTES
         ]
 
     wanted = list(pages(partitions, PAGE_PARTITIONS))

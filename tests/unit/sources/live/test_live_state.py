@@ -12,7 +12,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.describe import ask_broker_configs
+from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import Failures
@@ -158,6 +158,17 @@ def test_a_broker_tells_its_own_configs_only():
     ]
     told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
     assert told == {1: {"num.io.threads": "1"}}
+
+
+def test_a_size_that_no_disk_holds_is_not_known():
+    rows = [
+        SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
+        for number, size in enumerate((5, 2**63 - 1, -1))
+    ]
+    topic = SimpleNamespace(name="t", partitions=rows)
+    directory = SimpleNamespace(error_code=0, log_dir="/d", total_bytes=-1, usable_bytes=-1, topics=[topic])
+    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], [KEY], Failures())
+    assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
 
 
 def test_a_topic_without_a_name_is_none():
