@@ -16,6 +16,7 @@ from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
+from pipeline.model.number_text import escape_hidden
 
 CONNECTION_ID = "smtp_default"
 _log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ def deliver_queued(now_ms: int) -> list[str]:
 def deliver_text(subject: str, text: str) -> str:
     """Sends a plain mail to the platform's people; where it went."""
     config = load_config()
+    subject, text = escape_hidden(subject), escape_hidden(text, keep="\n")  # a task's log may hold half a character
     message = EmailMessage(policy=SMTP)
     digest = hashlib.blake2b(f"{subject}\n{text}".encode(), digest_size=8).hexdigest()
     message_id = f"failure.{digest}@{ID_DOMAIN}"

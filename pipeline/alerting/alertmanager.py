@@ -86,7 +86,7 @@ def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str
     """
     until_s = time.monotonic() + _MATCHING_S
     covering: list[list[Silence]] = [[] for _ in alerts]
-    for silence in silences:
+    for silence in (one for one in silences if one.matchers):
         labelled = [{**labels, **silence.further_labels} for labels in alerts]
         is_covered = [True] * len(alerts)
         for matcher in silence.matchers:

@@ -17,7 +17,7 @@ from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
+from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
 from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending
@@ -83,8 +83,9 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
         mark_attempt(config.warehouse, message.message_id, retry_at_ms=now_ms + wait_ms)
         try:
             delivery = _deliver(config, smtp, message, now_ms)
-        except (DeliveryError, ConfigError) as error:
-            failures.append(f"{message.message_id}: {_keep_failure(config, message, str(error), now_ms)}")
+        except Exception as error:  # noqa: BLE001 - no message stops the others
+            reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
+            failures.append(f"{message.message_id}: {_keep_failure(config, message, reason, now_ms)}")
             if message.channel in alertmanagers:
                 held.add(incident)
             if isinstance(error, UnusableServerError | ConfigError):

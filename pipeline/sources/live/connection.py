@@ -102,21 +102,21 @@ class ClusterConnection:
         await self._ask_metadata(BROKERS_REQUEST)
 
     async def _ask_metadata(self, request: Any) -> dict[str, Any]:
-        cluster, asked, missing = self._manager.cluster, set(), ASKED_BROKERS
+        cluster = self._manager.cluster
         replies = await self._ask(request, cluster.bootstrap_brokers()) or await self._ask(request, cluster.brokers())
         if not replies:
             self._silent.clear()
             raise KafkaConnectionError("no answer")
-        asked |= set(replies)
-        while True:
-            self._take_addresses(replies.values())
+        self._take_addresses(replies.values())
+        asked, missing = set(replies), ASKED_BROKERS
+        for _ in range(2):  # the second time in place of brokers that did not answer
             others = [node for node in cluster.brokers() if _address_of(node) not in asked][:missing]
-            if not others:
-                return replies
+            answered = await self._ask(request, others) if others else {}
             asked |= {_address_of(node) for node in others}
-            answered = await self._ask(request, others)
             missing -= len(answered)
             replies |= answered
+            self._take_addresses(replies.values())
+        return replies
 
     async def _ask(self, request: Any, nodes: Iterable[Any]) -> dict[str, Any]:
         """Replies of nodes by address, all asked side by side; who did not answer before is left out.
@@ -151,6 +151,11 @@ class ClusterConnection:
     def broker_ids(self) -> tuple[int, ...]:
         """Brokers that the cluster names now, ascending."""
         return tuple(sorted(broker.node_id for broker in self._manager.cluster.brokers()))
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Bootstrap addresses that did not answer."""
+        return tuple(_address_of(n) for n in self._manager.cluster.bootstrap_brokers() if n.node_id in self._silent)
 
     def close(self) -> None:
         """Closes every connection."""

@@ -212,4 +212,7 @@ def plan_range_tasks(live: LiveReading, settings: ScanSettings, leaders: LeaderE
         return []
     secrets = live.source.client.read_secrets()
     groups = pack_fetches(live.reads, least)
-    return [RangeTask(group, settings, leaders.only(group), live.source, secrets) for group in groups]
+    unheard = live.state.unheard if live.state else ()  # each task would wait for them
+    heard = tuple(address for address in live.source.bootstrap_servers if address not in unheard)
+    source = live.source.model_copy(update={"bootstrap_servers": heard or live.source.bootstrap_servers})
+    return [RangeTask(group, settings, leaders.only(group), source, secrets) for group in groups]

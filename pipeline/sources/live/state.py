@@ -48,6 +48,7 @@ class LiveState:
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     dissenters: Mapping[str, str] = field(default_factory=dict)  # by address, what a broker says otherwise than most
+    unheard: tuple[str, ...] = ()  # bootstrap addresses that did not answer
 
 
 def read_live_state(
@@ -103,6 +104,7 @@ def read_live_state(
         silent_brokers=dict.fromkeys(metadata.absent_brokers, "it is not in the cluster") | failures.brokers,
         failures=failures,
         dissenters=metadata.dissenters,
+        unheard=connection.unheard,
     )
 
 
@@ -113,6 +115,7 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         f"{address} contradicts most brokers about the addresses or leaders {said}"
         for address, said in state.dissenters.items()
     ]
+    unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
     unanswered += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
     problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
     problems += [

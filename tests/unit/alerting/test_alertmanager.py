@@ -22,6 +22,7 @@ from pipeline.alerting.alertmanager import (
     render_alert,
 )
 from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.delivery import Delivery
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
@@ -188,6 +189,28 @@ def test_an_endless_answer_is_read_to_a_bound(status, reason):
             tracemalloc.stop()
             server.shutdown()
             thread.join()
+
+
+def test_a_silence_without_matchers_covers_nothing():
+    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=(), further_labels={})
+    assert find_covering([silence], [LABELS]) == [[]]
+
+
+def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
+    run = a_run(tmp_path)
+    queue(run, change(1), change(2))
+    tried = []
+
+    def break_once(*arguments):
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise ValueError("year 10000 is out of range")
+        return Delivery(delivered_to="there")
+
+    monkeypatch.setattr(deliver_alerts, "_deliver", break_once)
+    report = deliver_alerts.run(run.config, None, now_ms=run.now_ms)
+    assert len(report.deliveries) == 1
+    assert "ValueError: year 10000 is out of range" in report.failure
 
 
 def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):

@@ -10,7 +10,7 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.admin import ask_metadata
-from pipeline.sources.live.connection import BROKERS_REQUEST, ClusterConnection
+from pipeline.sources.live.connection import ASKED_BROKERS, BROKERS_REQUEST, ClusterConnection
 from pipeline.sources.live.settings import LiveSettings
 
 KEY = TopicPartition("t", 0)
@@ -125,3 +125,17 @@ def test_no_broker_that_answers_is_an_error_and_all_are_asked_again():
         with pytest.raises(KafkaConnectionError):
             connection.ask_metadata(BROKERS_REQUEST)
         assert len(connection._manager.asked) == 3 * tried
+
+
+def test_brokers_that_do_not_answer_are_not_asked_without_end():
+    """A single bootstrap broker may name any number of them."""
+    many = [f"x:{number}" for number in range(100)]
+    connection = connected({"a:1": reply(0, addresses=["a:1", *many]), **dict.fromkeys(many)}, addresses=["a:1"])
+    assert set(connection.ask_metadata(BROKERS_REQUEST)) == {"a:1"}
+    assert len(connection._manager.asked) == 1 + 2 * ASKED_BROKERS
+
+
+def test_addresses_that_do_not_answer_are_named():
+    connection = connected({"a:1": reply(0), "b:2": None, "c:3": reply(0)})
+    connection.ask_metadata(BROKERS_REQUEST)
+    assert connection.unheard == ("b:2",)
