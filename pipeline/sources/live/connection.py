@@ -31,7 +31,9 @@ from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
 BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-_FIRST_ANSWER_MS = 5_000  # to it: an address may be dead, and every task asks
+_FIRST_ANSWER_MS = (
+    5_000  # of a broker that is connected to, or asked for addresses: it may be dead, and every task asks
+)
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -74,6 +76,7 @@ class ClusterConnection:
             node = MetadataResponse.MetadataResponseBroker(address, host.strip("[]"), int(port), None)
             cluster._bootstrap_brokers[address] = node  # noqa: SLF001
         cluster._do_refresh_metadata = self._refresh  # noqa: SLF001
+        self._manager.config["socket_connection_setup_timeout_ms"] = _FIRST_ANSWER_MS
 
     def send(self, request: Any, broker_id: int | None = None) -> Any:
         """Sends a request of `kafka.protocol`, in the newest version the broker knows, and waits for the reply.

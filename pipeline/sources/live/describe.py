@@ -44,7 +44,7 @@ def ask_log_directories(
             if (getattr(directory, "total_bytes", None) or -1) >= 0:
                 volume = DirectorySpace(directory.total_bytes, directory.usable_bytes)
                 spaces.setdefault(broker_id, {})[directory.log_dir] = volume
-        return [
+        replicas = [
             DescribedReplica(
                 broker_id,
                 directory.log_dir,
@@ -56,8 +56,11 @@ def ask_log_directories(
             for directory in reply.results
             for topic in directory.topics
             for row in topic.partitions
-            if 0 <= row.partition_size <= MOST_LOG_BYTES
         ]
+        believed = [one for one in replicas if 0 <= one.size_bytes <= MOST_LOG_BYTES]
+        if len(believed) < len(replicas):
+            failures.questions[f"some replica sizes of broker {broker_id}"] = "no disk holds what it says"
+        return believed
 
     wanted = list(pages(partitions, PAGE_PARTITIONS))
     refused: dict[int, str] = {}

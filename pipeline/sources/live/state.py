@@ -23,6 +23,7 @@ from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
 
+MOST_NAMED = 100  # questions without answer: a broker may make up any number of consumer groups
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
     *("auto.leader.rebalance.enable", "leader.imbalance.per.broker.percentage", "inter.broker.protocol.version"),
@@ -116,7 +117,10 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         for address, said in state.dissenters.items()
     ]
     unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
-    unanswered += [f"{question} are not known: {reason}" for question, reason in state.failures.questions.items()]
+    questions = list(state.failures.questions.items())
+    unanswered += [f"{question} are not known: {reason}" for question, reason in questions[:MOST_NAMED]]
+    if questions[MOST_NAMED:]:
+        unanswered.append(f"{len(questions) - MOST_NAMED:,} more answers are not known")
     problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
     problems += [
         Problem(path=f"{name}/{key}", reason=f"not read: {reason}")

@@ -167,8 +167,10 @@ def test_a_size_that_no_disk_holds_is_not_known():
     ]
     topic = SimpleNamespace(name="t", partitions=rows)
     directory = SimpleNamespace(error_code=0, log_dir="/d", total_bytes=-1, usable_bytes=-1, topics=[topic])
-    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], [KEY], Failures())
+    failures = Failures()
+    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], [KEY], failures)
     assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
+    assert failures.questions == {"some replica sizes of broker 1": "no disk holds what it says"}
 
 
 def test_a_topic_without_a_name_is_none():

@@ -55,7 +55,7 @@ class Manager:
     """A loop, and brokers that answer after a while; None does not answer."""
 
     def __init__(self, replies, waits_s):
-        self.cluster, self._replies, self._waits_s, self.asked = Cluster(), replies, waits_s, []
+        self.cluster, self._replies, self._waits_s, self.asked, self.config = Cluster(), replies, waits_s, [], {}
 
     def send(self, _request, node_id, _timeout_ms):
         nodes = self.cluster._bootstrap_brokers | self.cluster._brokers
