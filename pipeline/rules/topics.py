@@ -122,8 +122,7 @@ TOPIC_RULES = (
         limit=2.0,
         meaning="replicas of one partition differ in size",
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
-        doc="size of a partition's largest replica divided by that of its smallest. Compacted topics are left out: each broker compacts "
-        "its replicas by itself",
+        doc="size of a partition's largest replica divided by that of its smallest; not of compacted topics: each broker compacts by itself",
         format=format_ratio,
         needs_all_records=True,
     ),
