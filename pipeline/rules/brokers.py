@@ -187,10 +187,10 @@ BROKER_RULES = (
         n=1,
         meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
-        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. For a live cluster they begin "
-        "when others led its partitions, by leader epochs, and end with the last answer that it is away; in the window of that answer "
-        "they last to the window's end or the broker's first sign. Without such an answer there is an outage only where its metrics "
-        "stay away while others take over",
+        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. A live cluster does not show that log: "
+        "there an outage begins when other brokers lead its partitions, by leader epochs, and ends with the cluster's last answer that it is "
+        "away. In the window of that answer it goes on to the window's end, or to the broker's first sign. If there was no such answer, "
+        "it counts only if the broker's metrics are missing while others take over",
         format="{:,.0f} s".format,
     ),
     Rule(
@@ -201,7 +201,7 @@ BROKER_RULES = (
         n=1,
         meaning="partitions it led were led by others later in the window",
         advice="Shares of such a window mix two placements: see whether a broker stopped, or leaders were elected or moved.",
-        doc="partitions that a broker led in a window until another broker did, by the leader epochs of their batches",
+        doc="partitions that a broker led in the window until another broker took over, by the leader epochs of their batches",
     ),
     Rule(
         name="throttled",
@@ -224,7 +224,7 @@ BROKER_RULES = (
         n=1,
         meaning="a producer could not deliver records",
         advice="Its log names the exception. `TimeoutException`: it sends more than brokers or its quota take.",
-        doc="records that a Java producer gave up in the window, by the rate of `record-error-total`",
+        doc="records that a Java producer failed to send in the window, by the rate of `record-error-total`",
     ),
     Rule(
         name="preferred_leader",
@@ -237,7 +237,7 @@ BROKER_RULES = (
         limit=0.10,
         meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
-        doc="of the partitions that a broker is the preferred leader of, the part that others lead. KRaft ignores "
+        doc="part of the partitions with this preferred leader that other brokers lead. KRaft ignores "
         "`leader.imbalance.per.broker.percentage` (10 %)",
         format=format_percent,
         needs_all_records=True,
@@ -254,7 +254,7 @@ BROKER_RULES = (
         n=4,
         meaning="producers wait longer for a broker than for its peers",
         advice="Look at its disk, its network, and the share it carries.",
-        doc="mean produce latency over the other brokers' median",
+        doc="mean produce latency of a broker divided by the median of the other brokers",
         format=format_ratio,
     ),
     Rule(
@@ -269,7 +269,7 @@ BROKER_RULES = (
         n=4,
         meaning="producers wait longer for a broker than they did",
         advice="Look at what changed on it.",
-        doc="mean produce latency over the broker's own median of up to 24 windows",
+        doc="mean produce latency of a broker divided by its own median of up to 24 windows before",
         format=format_ratio,
     ),
     Rule(
@@ -278,8 +278,8 @@ BROKER_RULES = (
         limit=48,
         meaning="a disk will be full soon",
         advice="Shorten retention, move replicas, or add disks.",
-        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours. It needs an hour "
-        "of observation and looks no further ahead than 24 times as long. Live brokers report capacity and room left "
+        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer. "
+        "It takes an hour of observation, and looks ahead at most 24 times as long. Live brokers report capacity and room left "
         "(`DescribeLogDirs`, from Kafka 3.3 on); else `disk_bytes` counts. A volume that several brokers report is judged once",
         format="{:.0f} h".format,
         is_falling=True,
@@ -291,7 +291,7 @@ BROKER_RULES = (
         limit=1.5,
         meaning="a consumer reads far more than the others of its group",
         advice="Try the assignor with the lowest figure.",
-        doc="busiest over mean member of a consumer group, by bytes; compared with Kafka's assignors",
+        doc="bytes of a consumer group's busiest member divided by the mean of its members; the verdict says what Kafka's assignors give",
         format=format_ratio,
         needs_all_records=True,
     ),

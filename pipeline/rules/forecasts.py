@@ -44,8 +44,8 @@ FORECAST_RULES = (
         n=1,
         meaning="a broker will carry more than its share within a week",
         advice="Look at which topics are busy at that hour, and move leaders or replicas before it.",
-        doc="highest share ratio of the next seven days, by the low end of its range (`gold.forecast`), where the back-test "
-        "is good enough for a warning. The limit is `gate.limit_ratio` unless it is given",
+        doc="low end of the range of the highest share ratio in the next seven days (`gold.forecast`), if the back-test is good "
+        "enough for a warning. The limit is `gate.limit_ratio` unless you set another",
         format=format_ratio,
     ),
 )

@@ -59,8 +59,8 @@ TOPIC_RULES = (
         n=4,
         meaning="a partition carries far more than its topic's mean",
         advice="Look at the topic's keys in `gold.hot_keys`, and at its producers' partitioner.",
-        doc="bytes of the largest partition over the mean, compared with what chance gives and with the best that any hash of its keys "
-        "can reach",
+        doc="bytes of the largest partition divided by the mean of the topic's partitions; the verdict compares it with what chance gives, "
+        "and with the lowest value that any hash of its keys can reach",
         format=format_ratio,
         needs_all_records=True,
     ),
@@ -110,7 +110,7 @@ TOPIC_RULES = (
         limit=1,
         meaning="replicas are out of the in-sync set",
         advice="Look at disk and network of the followers' brokers.",
-        doc="followers out of the in-sync set: behind for longer than `replica.lag.time.max.ms`, or gone",
+        doc="followers out of the in-sync set: they have been behind for longer than `replica.lag.time.max.ms`, or are gone",
     ),
     Rule(
         name="replica_size_spread",
@@ -122,7 +122,7 @@ TOPIC_RULES = (
         limit=2.0,
         meaning="replicas of one partition differ in size",
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
-        doc="largest over smallest replica of one partition; not of compacted topics, which each broker cleans by itself",
+        doc="size of a partition's largest replica divided by that of its smallest; not of compacted topics: each broker compacts by itself",
         format=format_ratio,
         needs_all_records=True,
     ),
@@ -131,7 +131,7 @@ TOPIC_RULES = (
         measure=_segments_past_retention,
         limit=1,
         meaning="segments are kept past their retention",
-        advice="Look at the broker's log cleaner and its log for failed deletions.",
-        doc="closed segments older than `retention.ms`, the brokers' own delays allowed for",
+        advice="Look in the broker's log for segments that it could not delete.",
+        doc="inactive segments that are older than `retention.ms` plus six minutes, in which a broker deletes them by default",
     ),
 )

@@ -49,7 +49,7 @@ ZONE_RULES = (
         limit=1.3,
         meaning="a zone carries more than its part of the capacity",
         advice="`partition-health what-if --zones rack-aware --plan plan.json` says what leaders elsewhere bring; or give the zone brokers.",
-        doc="bytes of a zone's brokers over all bytes, by their part of the capacity; two zones at least: `zones.brokers`, else `broker.rack`",
+        doc="a zone's part of the bytes divided by its part of the capacity, if at least two zones are known (`zones.brokers`, else `broker.rack`)",
         format=format_ratio,
         needs_all_records=True,
     ),
