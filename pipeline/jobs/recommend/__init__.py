@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from pipeline.advice.candidate_effects import (
     describe_candidate,
+    find_rekeyings,
     format_config_diff,
     list_settings,
     predict_healed,
@@ -17,7 +18,6 @@ from pipeline.advice.candidate_effects import (
 )
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
-from pipeline.advice.rekeying import find_rekeyings
 from pipeline.config.replay import IN_USE
 from pipeline.config.rules import Gate
 from pipeline.jobs.recommend.answers import read_answers

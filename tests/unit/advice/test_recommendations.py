@@ -5,10 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.advice.candidate_effects import describe_candidate, format_config_diff, predict_healed, predict_ratios
+from pipeline.advice.candidate_effects import (
+    describe_candidate,
+    find_rekeyings,
+    format_config_diff,
+    predict_healed,
+    predict_ratios,
+)
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, predict_following, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, recommend
-from pipeline.advice.rekeying import find_rekeyings
 from pipeline.advice.slow_broker import BrokerAnswers, check_broker
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.config.replay import Candidate
