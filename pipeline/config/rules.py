@@ -91,11 +91,6 @@ class Gate(Section):
         own = override.model_dump(exclude_none=True)
         return self.model_copy(update={**own, "resolve_ratio": None} if "limit_ratio" in own else own)
 
-    def limit_of(self, topic: str) -> float:
-        """Limit for brokers whose excess comes most from a topic ("" for none)."""
-        override = find_pattern(self.topics, topic)
-        return override.limit_ratio or self.limit_ratio if override else self.limit_ratio
-
     @property
     def resolves_at(self) -> float:
         """Ratio below which a failing broker recovers: halfway between 1 and the limit unless configured."""
