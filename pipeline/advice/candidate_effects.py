@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.advice.following import Doubts
+from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
-from pipeline.model.number_text import format_name
+from pipeline.model.number_text import format_name, format_percent, format_ratio
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
@@ -123,6 +124,14 @@ def _use_of_built_in(partitioner: str) -> Use | None:
     return strategy.uses[0]
 
 
+def name_share(placed: Mapping[str, Any]) -> str:
+    """The column of a broker's part of a topic: in bytes of the log, as `gold.broker_share` has it, if batches were simulated.
+
+    `placed`: a row of `gold.replay_brokers`.
+    """
+    return "share" if placed["log_share"] is None or placed["recorded_log_share"] is None else "log_share"
+
+
 def predict_ratios(
     shares: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
 ) -> dict[int, tuple[float, float, float]]:
@@ -141,7 +150,11 @@ def predict_ratios(
     ratios = {}
     for row in shares:
         to = by_broker.get(row["broker_id"])
-        of_topic = (0.0, 0.0, 0.0) if to is None else _changes(to)
+        of_topic = (0.0, 0.0, 0.0)
+        if to is not None:
+            kind = name_share(to)
+            ends = (to[f"{kind}{end}"] for end in ("_low", "", "_high"))
+            of_topic = _ends(0.0 if end is None else end - (to[f"recorded_{kind}"] or 0.0) for end in ends)
         low, median, high = (
             (row["size_bytes"] + change * topic_bytes) / total / row["expected_share"] for change in of_topic
         )
@@ -191,14 +204,60 @@ def predict_healed(
 
 
 def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
-    """Low, median and high."""
     low, median, high = ends
     return low, median, high
 
 
-def _changes(row: Mapping[str, Any]) -> tuple[float, float, float]:
-    """By how much a broker's part of a topic changes: of bytes in the log, as `gold.broker_share` has it, if batches were simulated."""
-    kind = "share" if row["log_share"] is None or row["recorded_log_share"] is None else "log_share"
-    recorded = row[f"recorded_{kind}"] or 0.0
-    low, median, high = (row[f"{kind}{end}"] for end in ("_low", "", "_high"))
-    return _ends(0.0 if one is None else one - recorded for one in (low, median, high))
+_WORTH = 0.01
+
+
+def find_rekeyings(
+    shares: Sequence[Mapping[str, Any]], loads: Sequence[Mapping[str, Any]], topics: Sequence[Mapping[str, Any]]
+) -> list[CandidateEffect]:
+    """Computes brokers' loads if a topic's heavy keys were split so that their bytes fall evenly.
+
+    Args:
+        shares: Rows of `gold.broker_share` of one window.
+        loads: Rows of `gold.partition_health` of the window.
+        topics: Rows of `gold.topic_health` of the window.
+
+    Returns:
+        One per topic whose heavy keys move a hundredth of some broker's share, by topic.
+    """
+    total = sum(row["size_bytes"] for row in shares)
+    # bytes above an even spread that heavy keys give each broker, by topic and id
+    by_topic: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for load in loads:
+        if load["heavy_keys_bytes"] is not None:
+            by_topic[load["topic"], load["topic_id"]][load["leader_id"]] += load["heavy_keys_bytes"]
+    effects = []
+    for row in sorted(topics, key=lambda row: (row["topic"], row["topic_id"])):
+        heavy = by_topic.get((row["topic"], row["topic_id"]), {})
+        if not row["heavy_key_count"] or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
+            continue
+        ratios = {
+            share["broker_id"]: (share["size_bytes"] - heavy.get(share["broker_id"], 0.0))
+            / total
+            / share["expected_share"]
+            for share in shares
+        }
+        effects.append(_effect(row, ratios))
+    return effects
+
+
+def _effect(topic: Mapping[str, Any], ratios: Mapping[int, float]) -> CandidateEffect:
+    name, count = format_name(topic["topic"]), topic["heavy_key_count"]
+    keys = "its heaviest key" if count == 1 else f"its {count:,} heaviest keys"
+    return CandidateEffect(
+        action="rekey",
+        topic=topic["topic"],
+        title=f"re-key {name}: split {keys}",
+        cost=REKEY,
+        basis="Their bytes spread evenly put",
+        caveat=(
+            f"With the present keys no hash and no rebalance brings its fullest partition below "
+            f"{format_ratio(topic['best_peak_to_mean'])} the mean: one key holds {format_percent(topic['top_key_ratio'])}. "
+            "Records are then in order by the new key only. The figure holds if the new keys spread evenly."
+        ),
+        ratios={broker_id: (ratio, ratio, ratio) for broker_id, ratio in ratios.items()},
+    )

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from pipeline.advice.following import Ends, LeaderReplay, move_partitions, predict_following
 from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
+from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import PlacedPartition, PlacementBroker
@@ -32,7 +33,6 @@ from pipeline.model.recommendation import Recommendation
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
-_NINE_OF_TEN = 1.645  # standard deviations to either side
 _WORTH = 0.1
 """Part of a broker's excess that an action has to take away to be advised."""
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
@@ -218,7 +218,7 @@ def _with_chance(row: Recommendation, hot: HotBroker) -> Recommendation:
     if ratio is None or row.predicted_ratio_high != row.predicted_ratio_low or not hot.unit_count or not hot.fair_share:
         return row
     share = min(1.0, ratio * hot.fair_share)
-    width = _NINE_OF_TEN * math.sqrt(2 * share * (1 - share) / hot.unit_count) / hot.fair_share
+    width = NORMAL_REACH * math.sqrt(2 * share * (1 - share) / hot.unit_count) / hot.fair_share
     return replace(row, predicted_ratio_low=max(0.0, ratio - width), predicted_ratio_high=ratio + width)
 
 

@@ -3,8 +3,23 @@
 The fold keeps no state but the list of open incidents, and the ids that people know (`pipeline/alerting/incident_ids.py`).
 Peak, window count and calm windows are computed from the verdicts, so a run over many windows, many runs over one each, and a
 recomputation give the same changes.
+
+1. A subject without an open incident gets one in the first window that is `fail` and itself above the limit (a
+   window may be `fail` for its predecessors' sake alone: k of n).
+2. `since` is the earliest window above among those the verdict counted (`above_count`), not looking past k calm
+   windows in a row, which would have ended an earlier incident.
+3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
+   resolves the incident. A window that was judged and is not calm starts the count again.
+4. A window above whose value is `worsens_by` times the value last reported makes an open incident `worse`; a window
+   that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
+5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
+   skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
+6. A row of calm windows that came late does not end an incident that people know to go on after it: it was open in a
+   failing window that was judged before.
+7. Incidents that people know keep their ids, see `settle_ids`.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -70,21 +85,7 @@ def fold_verdicts(
     judged_until_ms: int = 0,
     taken: Collection[str] = (),
 ) -> tuple[IncidentChange, ...]:
-    """Folds verdicts into state changes of incidents.
-
-    1. A subject without an open incident gets one in the first window that is `fail` and itself above the limit (a
-       window may be `fail` for its predecessors' sake alone: k of n).
-    2. `since` is the earliest window above among those the verdict counted (`above_count`), not looking past k calm
-       windows in a row, which would have ended an earlier incident.
-    3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
-       resolves the incident. A window that was judged and is not calm starts the count again.
-    4. A window above whose value is `worsens_by` times the value last reported makes an open incident `worse`; a window
-       that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
-    5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
-       skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
-    6. A row of calm windows that came late does not end an incident that people know to go on after it: it was open in a
-       failing window that was judged before.
-    7. Incidents that people know keep their ids, see `settle_ids`.
+    """Folds verdicts into state changes of incidents, by the rules above.
 
     `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
     `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
@@ -102,9 +103,9 @@ def fold_verdicts(
     first_ms = min(verdict.window_start_ms for verdict in verdicts)
     past = _by_subject(verdict for verdict in history if verdict.window_start_ms < first_ms)
     known = list_known(open_incidents, stored, judged_until_ms)
-    known_of: dict[_Subject, list[KnownIncident]] = {}
+    known_of: dict[_Subject, list[KnownIncident]] = defaultdict(list)
     for one in known:
-        known_of.setdefault((one.rule, one.subject), []).append(one)
+        known_of[one.rule, one.subject].append(one)
     in_use = {*taken, *(one.incident_id for one in known)}
     changes: list[IncidentChange] = []
     by_subject = _by_subject(verdicts)

@@ -196,7 +196,10 @@ def put_in_order(records: ArrivedRecords, seeds: NDArray[np.uint64], *, hash_bit
 
     Each group has a seed. Fewer `hash_bits` make more records share a hash, which changes the order drawn and nothing else.
     """
-    drawn = _draw_order(records, seeds) >> np.uint64(32 - hash_bits)
+    # `hash_bits` by record, of its size, key, millisecond and its group's seed
+    state = mix_bits(seeds[records.group] + records.at_ms.astype(np.uint64) * np.uint64(GAMMA))
+    state = mix_bits(state ^ records.key_number.view(np.uint64))
+    drawn = mix_bits(state + records.body_bytes.astype(np.uint64)) >> np.uint64(64 - hash_bits)
     rank: NDArray[np.uint64] = (records.at_ms.astype(np.uint64) << _AT_BITS) | (drawn << _HASH_BITS)
     order = sort_within(records.group, rank | records.partition.astype(np.uint64))
     ordered = records.take(order)
@@ -209,13 +212,6 @@ def put_in_order(records: ArrivedRecords, seeds: NDArray[np.uint64], *, hash_bit
         columns = (records.partition, records.key_number, records.body_bytes, rank, records.group)
         ordered = records.take(np.lexsort(columns))
     return ordered
-
-
-def _draw_order(records: ArrivedRecords, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """32 bits by record, of its size, key, millisecond and its group's seed."""
-    state = mix_bits(seeds[records.group] + records.at_ms.astype(np.uint64) * np.uint64(GAMMA))
-    state = mix_bits(state ^ records.key_number.view(np.uint64))
-    return mix_bits(state + records.body_bytes.astype(np.uint64)) >> np.uint64(32)
 
 
 def sort_within(group: NDArray[np.int64], values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:

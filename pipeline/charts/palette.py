@@ -53,7 +53,6 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def make_figure(width_inch: float, height_inch: float) -> Figure:
-    """An empty picture."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

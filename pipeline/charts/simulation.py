@@ -52,11 +52,14 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     colours = [LINES[index] if is_coloured else CALM for index in range(len(brokers))]
     names: set[str] = set()
     for row, summary in enumerate(summaries):
-        _draw_fair_shares(axes, row, summary.variant.fair_shares)
+        for share in sorted(set(summary.variant.fair_shares)):
+            axes.plot([100 * share] * 2, [row - 0.5, row + 0.5], color=INK, lw=0.9, linestyle=(0, (3, 2)), zorder=2)
+        highest = max(figures["bytes_share"].median or 0.0 for figures in summary.brokers)
         for index, figures in enumerate(summary.brokers):
             offset = _spread(index, len(brokers))
             name = f"broker {brokers[index].broker_id}" if is_coloured else "a broker"
-            colour = colours[index] if is_coloured or not _is_highest(summary, index) else ALARM
+            is_highest = (figures["bytes_share"].median or 0.0) == highest
+            colour = ALARM if is_highest and not is_coloured else colours[index]
             _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, _once(name, names))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:g} %")
@@ -85,20 +88,9 @@ def _draw_range(axes: Axes, at: tuple[float, str], figure: Range, factor: float,
     axes.plot([median], [height], color=colour, marker="o", markersize=4.6, linestyle="", zorder=5, label=label)
 
 
-def _draw_fair_shares(axes: Axes, row: int, fair_shares: Sequence[float]) -> None:
-    for share in sorted(set(fair_shares)):
-        percent = 100 * share
-        axes.plot([percent, percent], [row - 0.5, row + 0.5], color=INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=2)
-
-
 def _spread(place: int, count: int) -> float:
     """Offset of one of several marks in a row of height 1."""
     return 0.0 if count == 1 else (place / (count - 1) - 0.5) * 0.56
-
-
-def _is_highest(summary: VariantSummary, place: int) -> bool:
-    shares = [figures["bytes_share"].median or 0.0 for figures in summary.brokers]
-    return shares[place] == max(shares)
 
 
 def _once(name: str, names: set[str]) -> str:

@@ -148,7 +148,9 @@ def format_config(
         lines += ["        # client: {security.protocol: SASL_SSL, sasl.mechanism: SCRAM-SHA-512, …}"]
     if prometheus:
         lines += ["      - kind: prometheus", f"        url: {_quote(prometheus)}"]
-        if step_s := _step_of(window):
+        seconds = parse_duration(window).total_seconds()
+        if seconds < _POINTS * 30:  # too short for the default between points
+            step_s = max(5, int(seconds / _POINTS))
             lines += [f"        step: PT{step_s}S   # a dozen points a window; best is what Prometheus scrapes by"]
     else:
         lines += ['      # - {kind: prometheus, url: "http://prometheus:9090"}   # latencies, producers, disks']
@@ -158,12 +160,6 @@ def format_config(
         "#   smtp: {host: mail.example.org, port: 587, user: alerts, password_variable: SMTP_PASSWORD}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _step_of(window: str) -> int | None:
-    """Seconds between the points of a window that is too short for the default; None where that gives it a dozen."""
-    seconds = parse_duration(window).total_seconds()
-    return max(5, int(seconds / _POINTS)) if seconds < _POINTS * 30 else None
 
 
 def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path

@@ -4,17 +4,18 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 from pipeline.cli.inspect_rows import Row, build_report, lookup_row
 from pipeline.cli.options import add_json_option
 from pipeline.cli.text_table import format_field, show_rows
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, PartitionDirectory
+from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import milliseconds_of, parse_instant
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_lookup import SegmentLookup, look_up_instant, look_up_offset
+from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
 from pipeline.sources.records.segment_summary import summarise_partition
 
 _EPOCH_MS = re.compile(r"[0-9]{1,18}")
@@ -42,18 +43,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    targets = _parse_targets(args.offset, args.at)
+    targets: list[Row] = []
+    if args.offset is not None:
+        if args.offset < 0:
+            raise ConfigError(f"--offset {args.offset}: expected 0 or more")
+        targets.append({"offset": args.offset})
+    if args.at is not None:
+        targets.append(
+            {"at_ms": int(args.at) if _EPOCH_MS.fullmatch(args.at) else milliseconds_of(parse_instant(args.at))}
+        )
     tree = discover_logs(args.paths)
     partitions = [
         summarise_partition(*located, deep=args.deep, verify=args.verify) for located in tree.iter_partitions()
     ]
     report = build_report(partitions, tree.problems)
     if targets:
-        report["lookups"] = [
-            lookup_row(_look_up(directory, partition, target), target)
-            for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE)
-            for target in targets
-        ]
+        report["lookups"] = []
+        for found, target in product(tree.iter_partitions(kind=DirectoryKind.LIVE), targets):
+            is_offset = "offset" in target
+            way = look_up_offset(*found, target["offset"]) if is_offset else look_up_instant(*found, target["at_ms"])
+            report["lookups"].append(lookup_row(way, target))
     if args.json:
         json.dump(report, sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -62,23 +71,6 @@ def run(args: argparse.Namespace) -> int:
     if not any(segment.is_usable for partition in partitions for segment in partition.segments):
         raise NothingUsableError("nothing usable in the input")
     return 0
-
-
-def _parse_targets(offset: int | None, at: str | None) -> list[Row]:
-    targets: list[Row] = []
-    if offset is not None:
-        if offset < 0:
-            raise ConfigError(f"--offset {offset}: expected 0 or more")
-        targets.append({"offset": offset})
-    if at is not None:
-        targets.append({"at_ms": int(at) if _EPOCH_MS.fullmatch(at) else milliseconds_of(parse_instant(at))})
-    return targets
-
-
-def _look_up(directory: LogDirectory, partition: PartitionDirectory, target: Row) -> SegmentLookup:
-    if "offset" in target:
-        return look_up_offset(directory, partition, target["offset"])
-    return look_up_instant(directory, partition, target["at_ms"])
 
 
 _SHOWN_KEYS = 3
@@ -108,31 +100,29 @@ _SECTIONS = {
 
 
 def format_report(report: Mapping[str, Sequence[Row]]) -> str:
-    """The whole report as text."""
     lines: list[str] = []
     for section, columns in _SECTIONS.items():
         rows = report[section]
         if rows:
             shown = {name: title for name, title in columns.items() if name in rows[0]}
             lines += [f"{section} ({len(rows)})", *show_rows(rows, shown, indent=2).splitlines(), ""]
-    lines += _format_top_keys(report["partitions"])
+    frequent = [
+        f"  {_name(row)}: "
+        + ", ".join(f"{_format_key(top)} {top['record_count']}" for top in row["top_keys"][:_SHOWN_KEYS])
+        for row in report["partitions"]
+        if row.get("top_keys")
+    ]
+    if frequent:
+        lines += ["most frequent keys", *frequent, ""]
     for lookup in report.get("lookups", ()):
         head, *steps = lookup["steps"]
         lines += [*[f"{_name(lookup)}: {head}", *(f"  {step}" for step in steps)], ""]
     problems = report["problems"]
     lines.append(f"problems ({len(problems)})" if problems else "no problems")
-    lines += [_format_problem(problem) for problem in problems]
+    for problem in problems:
+        place = problem["path"] if problem["position"] is None else f"{problem['path']} at {problem['position']}"
+        lines.append(escape_hidden(f"  {problem['severity']}: {place}: {problem['reason']}"))
     return "\n".join(lines) + "\n"
-
-
-def _format_top_keys(partitions: Iterable[Row]) -> list[str]:
-    lines = [
-        f"  {_name(row)}: "
-        + ", ".join(f"{_format_key(top)} {top['record_count']}" for top in row["top_keys"][:_SHOWN_KEYS])
-        for row in partitions
-        if row.get("top_keys")
-    ]
-    return ["most frequent keys", *lines, ""] if lines else []
 
 
 def _name(row: Row) -> str:
@@ -142,8 +132,3 @@ def _name(row: Row) -> str:
 def _format_key(top: Row) -> str:
     key = top["key"]
     return repr(key) if key is not None else f"0x{top['key_hex']}"
-
-
-def _format_problem(problem: Row) -> str:
-    place = problem["path"] if problem["position"] is None else f"{problem['path']} at {problem['position']}"
-    return escape_hidden(f"  {problem['severity']}: {place}: {problem['reason']}")

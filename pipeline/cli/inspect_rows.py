@@ -168,9 +168,7 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
     batch = None if found is None else found.batch
     index = _index_lookup(way)
     return {
-        "broker_id": way.directory.broker_id,
-        "topic": way.partition.topic or None,
-        "partition": None if way.partition.partition < 0 else way.partition.partition,
+        **_place(way.directory, way.partition),
         "target": target,
         "path": None if way.segment is None else way.segment.path,
         "segments_passed": way.segments_passed,

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}
     is_about_something = any(pattern != _ANYTHING for pattern in asked.values())
     if args.lift:
-        kept = tuple(mute for mute in mutes if not _is_about(mute, asked))
+        kept = tuple(mute for mute in mutes if any(getattr(mute, name) != pattern for name, pattern in asked.items()))
         if len(kept) == len(mutes):
             raise ConfigError(f"nothing like that is muted in {path}; partition-health mute lists what is")
         write_mutes(path, kept)
@@ -78,10 +78,6 @@ def _check_incident(config: PipelineConfig, pattern: str) -> None:
     if not fnmatch.filter(known, pattern):
         near = ", ".join(difflib.get_close_matches(pattern, known) or known[-3:]) or "none so far"
         raise ConfigError(f"no incident {pattern}; there is {near}")
-
-
-def _is_about(mute: Mute, asked: dict[str, str]) -> bool:
-    return all(getattr(mute, name) == pattern for name, pattern in asked.items())
 
 
 def _make(asked: dict[str, str], until: str, reason: str) -> Mute:

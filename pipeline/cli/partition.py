@@ -70,9 +70,21 @@ def run(args: argparse.Namespace) -> int:
         if choice.reason:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
     if args.json:
-        sys.stdout.write(json.dumps([describe_choice(choice, args.partitions) for choice in choices], indent=1) + "\n")
+        described = [
+            {
+                "key_hex": None if choice.key is None else choice.key.hex(),
+                "strategy": choice.strategy.name,
+                "partitions": args.partitions,
+                "partition": choice.partition,
+            }
+            for choice in choices
+        ]
+        sys.stdout.write(json.dumps(described, indent=1) + "\n")
+    elif is_comparison:
+        sys.stdout.write(format_comparison(choices))
     else:
-        sys.stdout.write(format_comparison(choices) if is_comparison else format_choices(choices))
+        rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
+        sys.stdout.write(show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2})))
     return 0
 
 
@@ -161,16 +173,6 @@ def _list_keys(args: argparse.Namespace) -> list[bytes | None]:
     return keys
 
 
-def describe_choice(choice: Choice, partition_count: int) -> dict[str, str | int | None]:
-    """A choice for JSON; without a reason, which goes to stderr."""
-    return {
-        "key_hex": None if choice.key is None else choice.key.hex(),
-        "strategy": choice.strategy.name,
-        "partitions": partition_count,
-        "partition": choice.partition,
-    }
-
-
 def format_key(key: bytes | None) -> str:
     r"""A key for people: its text where that can be printed, else hex.
 
@@ -197,12 +199,6 @@ def _explain(choice: Choice) -> str:
         return choice.reason
     keyless = choice.strategy.keyless
     return choice.strategy.differs if keyless is None else keyless.summary
-
-
-def format_choices(choices: Sequence[Choice]) -> str:
-    """A line per choice, with how it is done where the key does not decide."""
-    rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
-    return show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
 
 
 def format_comparison(choices: Sequence[Choice]) -> str:

@@ -49,7 +49,6 @@ _TOPIC = ("window_start", "topic", "topic_id")
 
 
 def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
-    """Describes a replay, candidate by candidate."""
     tests = {_key(row): row for row in run.rows(BACK_TESTS, run.windows)}
     brokers, partitions = _by_candidate(run, REPLAY_BROKERS), _by_candidate(run, REPLAY_RESULTS)
     order = {candidate.name: number for number, candidate in enumerate(run.config.candidates, 1)}
@@ -141,7 +140,6 @@ _WIDTH = 116
 
 
 def format_replay(document: Row) -> str:
-    """Everything."""
     parts = [f"window {document['window']}\n"]
     for (topic, window), alike in itertools.groupby(document["results"], key=lambda one: (one["topic"], one["window"])):
         results = list(alike)

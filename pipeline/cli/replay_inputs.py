@@ -43,8 +43,6 @@ class _CandidateFile(BaseModel):
 
 @dataclass(frozen=True)
 class ReplayInputs:
-    """Inputs of a replay."""
-
     paths: tuple[Path, ...]
     sources: tuple[dict[str, Any], ...]  # metric sources, as the configuration has them
     candidates: tuple[Candidate, ...]
@@ -58,7 +56,6 @@ class ReplayInputs:
 
     @property
     def read_span(self) -> TimeWindow:
-        """Span of time to read."""
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     def configure(self, folder: Path) -> PipelineConfig:

@@ -1,21 +1,13 @@
 """`simulate`: what another producer version or setting would do with a traffic, brokers and delays included."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipeline.cli.options import add_json_option
 from pipeline.errors import ConfigError
 from pipeline.progress import Progress
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import ScenarioFile
-    from pipeline.simulator.summary import VariantSummary
 
 _DESCRIPTION = """\
 SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
@@ -50,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
         return 0
     _check_options(args)
+    from pipeline.cli.simulate_document import describe_scenario, format_summaries
     from pipeline.simulator.summary import summarise_variants
 
     scenario = load_scenario(args.scenario)
@@ -65,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
             args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
         except OSError as error:
             raise ConfigError(f"{args.plot}: {error.strerror}") from error
-    _print(scenario, summaries, as_json=args.json)
+    if args.json:
+        sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write(format_summaries(scenario, summaries))
     return 0
 
 
@@ -80,14 +76,3 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--plot {args.plot}; expected a name that ends in .{', .'.join(_PLOT_FORMATS)}")
     if args.plot and not args.plot.absolute().parent.is_dir():
         raise ConfigError(f"{args.plot}: no such folder")
-
-
-def _print(scenario: ScenarioFile, summaries: Sequence[VariantSummary], *, as_json: bool) -> None:
-    if as_json:
-        from pipeline.cli.simulate_document import describe_scenario
-
-        sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
-    else:
-        from pipeline.cli.simulate_document import format_summaries
-
-        sys.stdout.write(format_summaries(scenario, summaries))

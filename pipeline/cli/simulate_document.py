@@ -88,7 +88,6 @@ def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
 
 
 def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> str:
-    """All variants."""
     count = len(summaries[0].seeds)
     title = f"{scenario.name}: {scenario.summary}" if scenario.summary else scenario.name
     seeds = (
@@ -138,7 +137,8 @@ def _format_run_table(summary: VariantSummary) -> str:
     figures = [summary.run[name] for name in RUN_FIGURES]
     rows = [["simulated", *(_format_run_figure(index, figure.median) for index, figure in enumerate(figures))]]
     if len(summary.seeds) > 1:
-        rows.append(["  range", *(_format_run_range(index, figure) for index, figure in enumerate(figures))])
+        ends = [[_format_run_figure(index, end) for end in (one.low, one.high)] for index, one in enumerate(figures)]
+        rows.append(["  range", *map("-".join, ends)])
     return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
 
 
@@ -153,7 +153,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
                 _format_share_range(figures["bytes_share"]),
                 _format_count_range(records),
                 _format_count_range(batches),
-                _format_decimals(figures["records_per_batch"].median),
+                _format_known(figures["records_per_batch"].median, ".1f"),
             ]
         )
     return show_table(_BROKER_HEADER, rows, right=frozenset(range(1, len(_BROKER_HEADER))))
@@ -196,10 +196,6 @@ def _format_run_figure(index: int, value: float | None) -> str:
     return f"{value:.1f}" if index == 0 else format_latency(value)
 
 
-def _format_run_range(index: int, figure: Range) -> str:
-    return f"{_format_run_figure(index, figure.low)}-{_format_run_figure(index, figure.high)}"
-
-
 def format_latency(value: float) -> str:
     """Milliseconds with as many places as they are worth.
 
@@ -209,14 +205,14 @@ def format_latency(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _format_count(value: float | None) -> str:
-    return _NONE if value is None else f"{value:,.0f}"
+def _format_known(value: float | None, spec: str = ",.0f") -> str:
+    return _NONE if value is None else f"{value:{spec}}"
 
 
 def _format_count_range(figure: Range) -> str:
     if figure.low == figure.high:
-        return _format_count(figure.median)
-    return f"{_format_count(figure.median)} ({_format_count(figure.low)}-{_format_count(figure.high)})"
+        return _format_known(figure.median)
+    return f"{_format_known(figure.median)} ({_format_known(figure.low)}-{_format_known(figure.high)})"
 
 
 def _format_share_range(figure: Range) -> str:
@@ -224,7 +220,3 @@ def _format_share_range(figure: Range) -> str:
         return _NONE
     spread = "" if figure.low == figure.high else f" ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
     return f"{100 * figure.median:.1f}{spread} %"
-
-
-def _format_decimals(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1f}"

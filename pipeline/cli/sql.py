@@ -155,16 +155,11 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
         message = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n")[0]  # after it stands the whole plan
         raise ConfigError(message.strip()) from error
     except Py4JError as error:  # what Spark has no words of its own for
-        raise ConfigError(f"Spark cannot run it: {_first_words(error)}") from error
+        said = str(getattr(error, "java_exception", None) or error).partition("\n")[0]
+        raise ConfigError(f"Spark cannot run it: {format_name(said, 300)}") from error
     if as_json:
         return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n"
     return format_rows(rows)
-
-
-def _first_words(error: Py4JError) -> str:
-    """What the JVM said, on one line."""
-    text = str(getattr(error, "java_exception", None) or error)
-    return format_name(text.partition("\n")[0], 300)
 
 
 def format_rows(rows: pa.Table) -> str:

@@ -37,7 +37,15 @@ def run(args: argparse.Namespace) -> int:
     elif args.name is None:
         sys.stdout.write(show_table(["table", "one row per"], [[table.name, table.grain] for table in tables]))
     else:
-        sys.stdout.write(_format_columns(tables[0]))
+        rows, (table,) = [], tables
+        for column in table.columns:
+            first, *more = textwrap.wrap(column.doc, max(20, text_width(_TEXT_WIDTH) - _OTHER_COLUMNS)) or [""]
+            name = column.name + ("*" if column.name in table.key else "")
+            rows.append([name, column.type, column.unit, "" if column.nullable else "NOT NULL", first])
+            rows.extend(["", "", "", "", line] for line in more)
+        layout = f", partitioned by {', '.join(table.partitioned_by)}" if table.partitioned_by else ""
+        head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", text_width(110))
+        sys.stdout.write(f"{head}\n\n{show_table(['column', 'type', 'unit', '', 'meaning'], rows)}")
     return 0
 
 
@@ -87,15 +95,3 @@ def _document(table: Table) -> dict[str, Any]:
             for column in table.columns
         ],
     }
-
-
-def _format_columns(table: Table) -> str:
-    lines = []
-    for column in table.columns:
-        first, *more = textwrap.wrap(column.doc, max(20, text_width(_TEXT_WIDTH) - _OTHER_COLUMNS)) or [""]
-        name = column.name + ("*" if column.name in table.key else "")
-        lines.append([name, column.type, column.unit, "" if column.nullable else "NOT NULL", first])
-        lines.extend(["", "", "", "", line] for line in more)
-    layout = f", partitioned by {', '.join(table.partitioned_by)}" if table.partitioned_by else ""
-    head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", text_width(110))
-    return f"{head}\n\n{show_table(['column', 'type', 'unit', '', 'meaning'], lines)}"

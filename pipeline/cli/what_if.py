@@ -107,7 +107,16 @@ def run(args: argparse.Namespace) -> int:
         as_json = json.dumps({"window": str(window), "what_ifs": documents}, indent=2) + "\n"
         sys.stdout.write(as_json if args.json else says_window(window) + as_table(documents))
         return 0
-    foreseen = work_out(_read_change(args))
+    foreseen = work_out(
+        ClusterChange(
+            added=tuple(args.add_broker),
+            lost=frozenset(args.lose_broker),
+            lost_racks=frozenset(args.lose_rack),
+            sizes=dict(args.resize_broker),
+            growth=dict(args.grow),
+            replicas=_read_replicas(args.reassignment),
+        )
+    )
     if args.plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in foreseen.plan.moves)
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
@@ -147,22 +156,11 @@ def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int,
         sorted(
             row["broker_id"]
             for row in run.rows(BROKER_SHARE, (window,))
-            if (row["share_ratio"] or 0.0) >= run.cluster.gate.of_topic(row["excess_topic"] or "").resolves_at
+            if (row["share_ratio"] or 0.0) >= run.cluster.gate.of_topic(row["excess_topic"]).resolves_at
             and follows_broker(row)
         )
     )
     return window, (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows
-
-
-def _read_change(args: argparse.Namespace) -> ClusterChange:
-    return ClusterChange(
-        added=tuple(args.add_broker),
-        lost=frozenset(args.lose_broker),
-        lost_racks=frozenset(args.lose_rack),
-        sizes=dict(args.resize_broker),
-        growth=dict(args.grow),
-        replicas=_read_replicas(args.reassignment),
-    )
 
 
 def _change_of(given: WhatIf) -> ClusterChange:

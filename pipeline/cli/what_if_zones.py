@@ -1,7 +1,5 @@
 """The zones of `partition-health what-if`: bytes and money between zones, and brokers' shares as a replay says them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -29,7 +27,6 @@ Answer = tuple[ZoneState, str]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options about zones."""
     parser.add_argument(
         "--zones",
         metavar="CHANGE",
@@ -42,7 +39,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(
     run: RunContext, window: TimeWindow, change: ZoneChange, *, target_ratio: float, plan: Path | None, as_json: bool
 ) -> int:
-    """Works a change out over a judged window, and prints it."""
     placed, found = load_placement(run, window)
     zones = run.cluster.zones
     brokers = [replace(one, rack=zones.brokers.get(one.broker_id, one.rack)) for one in found]

@@ -46,15 +46,9 @@ def measure_broker_columns(
     place = np.searchsorted(np.array(broker_ids, np.int64), known.leader_id)
     size_bytes = sum_by(place, known.size_bytes, count)
     fair = _fair_shares(weights, [(stood or {}).get(one, 1.0) for one in broker_ids], size_bytes)
-    total_bytes = int(size_bytes.sum())
-    placed = place_slots(slots, broker_ids)
-    inflation = None if placed is None else estimate_inflation(placed)
-    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
-    causes = split_causes(known, place, fair)
     nothing = np.full(count, np.nan)
-    share = size_bytes / total_bytes if total_bytes else nothing
+    share = size_bytes / size_bytes.sum() if size_bytes.any() else nothing
     ratio = np.divide(share, fair, out=nothing.copy(), where=fair > 0)
-    pairs = list(zip(ratio.tolist(), fair.tolist(), strict=True)) if units else []
     return {
         "broker_id": broker_ids,
         "size_bytes": size_bytes,
@@ -65,17 +59,32 @@ def measure_broker_columns(
         "share": share,
         "expected_share": fair,
         "share_ratio": ratio,
-        "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) if part else np.nan for _, part in pairs]
-        if units
-        else nothing,
-        "chance_p_value": [chance_p_value(reached, part, units) if part else np.nan for reached, part in pairs]
-        if units
-        else nothing,
+        **_explain_shares(known, place, fair, ratio, place_slots(slots, broker_ids)),
+    }
+
+
+def _explain_shares(
+    known: WindowLoads, place: NDArray[np.int64], fair: Floats, ratio: Floats, placed: SlotLoads | None
+) -> dict[str, Any]:
+    """Columns of what chance, causes and the busiest moment make of brokers' shares; `place`: of each load's broker."""
+    count, parts, total_bytes = len(fair), fair.tolist(), int(known.size_bytes.sum())
+    inflation = None if placed is None else estimate_inflation(placed)
+    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
+    causes = split_causes(known, place, fair)
+    peak = nothing = np.full(count, np.nan)
+    if placed is not None and total_bytes:  # of brokers that stood
+        peak = np.where(fair > 0, peak_share_ratios(placed, np.where(fair > 0, fair, 1.0)), np.nan)
+    return {
+        "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) if units and part else np.nan for part in parts],
+        "chance_p_value": [
+            chance_p_value(reached, part, units) if units and part else np.nan
+            for reached, part in zip(ratio.tolist(), parts, strict=True)
+        ],
         "effective_unit_count": [units] * count,
         **{f"{name}_term": nothing if causes is None else getattr(causes, name) for name in _TERMS},
         "ratio_without_luck": _without_luck(ratio, fair, causes),
         "unit_inflation": [inflation] * count,
-        "peak_ratio": nothing if placed is None or not total_bytes else _peak_ratios(placed, fair),
+        "peak_ratio": peak,
         "excess_topic": _excess_topics(known, place, fair) if total_bytes else [None] * count,
     }
 
@@ -96,12 +105,6 @@ def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: N
     fair = np.zeros(len(weights))
     fair[parts > 0] = expected_shares([w * part for w, part in zip(weights, parts.tolist(), strict=True) if part > 0])
     return fair
-
-
-def _peak_ratios(placed: SlotLoads, fair: Floats) -> Floats:
-    """The largest loads of brokers that stood; NaN for the others."""
-    peaks = peak_share_ratios(placed, np.where(fair > 0, fair, 1.0))
-    return np.where(fair > 0, peaks, np.nan)
 
 
 def _excess_topics(loads: WindowLoads, place: NDArray[np.int64], fair: Floats) -> list[str]:

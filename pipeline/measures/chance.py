@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 _NORMAL = NormalDist()
 CHANCE_LEVEL = 0.001
 """Chance that the ratio in `gold.broker_share.chance_ratio` is exceeded: once in a thousand windows."""
+NORMAL_REACH = 1.645  # standard deviations of a normal law on either side that hold nine of ten
 
 
 def effective_units(weight_sum: float, weight_squared_sum: float) -> float | None:

@@ -63,7 +63,7 @@ def plan_election(
         first = partition.replicas[0] if partition.replicas else partition.leader_id
         if partition.is_pinned:
             continue
-        if first != partition.leader_id and first in partition.in_sync and _may_take(board, first):
+        if first != partition.leader_id and first in partition.in_sync and first in board.place:
             board.lead(number, board.place[first])
             moves.append(move_partition(partition, partition.replicas))
     return ReassignmentPlan(kind="elect_preferred", moves=tuple(moves), ratios=board.ratios())
@@ -150,12 +150,9 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
         if new_leader != partition.leader_id:
             is_copied = new_leader not in partition.replicas
             gone = _choose_gone(partition, partition.leader_id, new_leader, racks) if is_copied else None
-            moves.append(move_partition(partition, _led_by(partition.replicas, new_leader, gone)))
+            kept = (replica for replica in partition.replicas if replica not in {gone, new_leader})
+            moves.append(move_partition(partition, (new_leader, *kept)))
     return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
-
-
-def _may_take(board: Board, broker_id: int) -> bool:
-    return broker_id in board.place
 
 
 def _dead_of(partition: PlacedPartition, live: Mapping[int, object]) -> list[int]:
@@ -173,7 +170,7 @@ def _leader_moves(board: Board) -> tuple[Places, Places]:
         for number, partition in enumerate(board.partitions)
         if not _dead_of(partition, board.place)
         for replica in sorted(partition.in_sync)
-        if replica in partition.replicas and _may_take(board, replica) and _may_move(partition)
+        if replica in partition.replicas and replica in board.place and _may_move(partition)
     )
 
 
@@ -249,10 +246,6 @@ def _choose_gone(
         if len(kept) >= rack_count:
             return gone
     return None
-
-
-def _led_by(replicas: tuple[int, ...], leader_id: int, gone: int | None = None) -> tuple[int, ...]:
-    return (leader_id, *(replica for replica in replicas if replica not in {gone, leader_id}))
 
 
 def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:

@@ -22,7 +22,11 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))
     if strategy.function is not None:
-        return _ask_once_per_key(strategy, keys, partition_count)
+        encoded = keys.cast(pa.large_binary()).dictionary_encode()
+        answers = [choose_partition(strategy, key, partition_count) for key in encoded.dictionary.to_pylist()]
+        by_key = np.array([*answers, NO_PARTITION], dtype=np.int32)  # a null is sent to the last place
+        partitions: NDArray[np.int32] = by_key[encoded.indices.fill_null(len(answers)).to_numpy(zero_copy_only=False)]
+        return partitions
     if strategy.hash is None:
         return np.full(len(keys), NO_PARTITION, dtype=np.int32)
     is_key = find_keys(keys)
@@ -37,14 +41,6 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
         _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
     if not lengths.all():
         _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
-    return partitions
-
-
-def _ask_once_per_key(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
-    encoded = keys.cast(pa.large_binary()).dictionary_encode()
-    answers = [choose_partition(strategy, key, partition_count) for key in encoded.dictionary.to_pylist()]
-    by_key = np.array([*answers, NO_PARTITION], dtype=np.int32)  # a null is sent to the last place
-    partitions: NDArray[np.int32] = by_key[encoded.indices.fill_null(len(answers)).to_numpy(zero_copy_only=False)]
     return partitions
 
 

@@ -3,7 +3,7 @@
 Every function takes the bytes of a key and returns an unsigned 32-bit value; Java prints the same value as a signed int
 (`to_signed`). A mask is what each client does about the top bit: it takes the hash (an int, or NumPy's array of int64) and
 returns a number that is not negative; the remainder is the partition. Go's and C's "remainder of the signed hash, then
-turned positive" is the remainder of `mask_magnitude`: the sign of a remainder is that of the dividend.
+turned positive" is the remainder of the magnitude: the sign of a remainder is that of the dividend.
 
 References:
     XXH32 as published; the JDK's `Arrays.hashCode(byte[])`.
@@ -82,49 +82,26 @@ def to_signed(value: Hash) -> Hash:
     return (value ^ 0x80000000) - 0x80000000
 
 
-def mask_sign_bit(value: Hash) -> Hash:
-    """Without the top bit: Kafka's `toPositive`, which is not the magnitude."""
-    return value & 0x7FFFFFFF
-
-
-def mask_nothing(value: Hash) -> Hash:
-    """Returns the hash unchanged, as unsigned."""
-    return value
-
-
-def mask_magnitude(value: Hash) -> Hash:
-    """Without the sign; the smallest int gives 2^31."""
-    return abs(to_signed(value))
-
-
-def mask_magnitude_or_zero(value: Hash) -> Hash:
-    """Without the sign; the smallest int, which has no positive twin in Java, gives 0 (Kafka's `Utils.abs`)."""
-    return abs(to_signed(value)) & 0x7FFFFFFF
-
-
 class Mask(Enum):
-    """The masks by name."""
+    """What is done about the top bit of a hash."""
 
-    SIGN_BIT = "sign bit"
+    SIGN_BIT = "sign bit"  # without it: Kafka's `toPositive`, which is not the magnitude
     NOTHING = "nothing"
-    MAGNITUDE = "magnitude"
-    MAGNITUDE_OR_ZERO = "magnitude or zero"
+    MAGNITUDE = "magnitude"  # without the sign; the smallest int gives 2^31
+    MAGNITUDE_OR_ZERO = "magnitude or zero"  # the smallest int, without a positive twin in Java, gives 0: `Utils.abs`
 
     def apply(self, value: Hash) -> Hash:
         """Makes a hash, or an array of hashes, not negative."""
-        if self is Mask.SIGN_BIT:
-            return mask_sign_bit(value)
-        if self is Mask.MAGNITUDE:
-            return mask_magnitude(value)
-        if self is Mask.MAGNITUDE_OR_ZERO:
-            return mask_magnitude_or_zero(value)
-        return mask_nothing(value)
+        if self is Mask.NOTHING:
+            return value
+        magnitude = value if self is Mask.SIGN_BIT else abs(to_signed(value))
+        return magnitude if self is Mask.MAGNITUDE else magnitude & 0x7FFFFFFF
 
 
 def take_modulo(value: Hash, partition_count: int) -> Hash:
     """The partition of a masked hash.
 
-    >>> take_modulo(mask_sign_bit(-798503068 & 0xFFFFFFFF), 12)
+    >>> take_modulo(Mask.SIGN_BIT.apply(-798503068 & 0xFFFFFFFF), 12)
     4
     """
     return value % partition_count

@@ -57,9 +57,16 @@ def back_test(
         row |= {"seed_count": simulated.seed_count, **_compare_shares(recorded, simulated)}
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
-        doubts[SHARES] += [*_doubt_share(row), *doubt_width(simulated)]
-        doubts[BATCHES] += _doubt_batches(row)
-        doubts[LATENCY] += _doubt_latency(row)
+        error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
+        if error is not None and error > bar:
+            doubts[SHARES].append(Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar))
+        doubts[SHARES] += doubt_width(simulated)
+        if _is_off(ratio := row.get("records_per_batch_ratio"), BATCH_BAR):
+            doubts[BATCHES].append(Caveat.BATCHES_OFF.say(ratio=ratio))
+        if (ratio := row.get("latency_avg_ratio")) is None:
+            doubts[LATENCY].append(Caveat.LATENCY_NOT_TESTED.say())
+        elif _is_off(ratio, LATENCY_BAR):
+            doubts[LATENCY].append(Caveat.MEAN_LATENCY_OFF.say(ratio=ratio))
     row["assumptions"] = join_statements(concerns.assumptions)
     row |= {name: format_trust(join_statements([*reasons, *doubts_of_it])) for name, doubts_of_it in doubts.items()}
     return {**row, "is_trusted": row[SHARES] == Trust.TRUSTED}
@@ -126,24 +133,6 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
 def _compare(name: str, unit: str, observed: float | None, predicted: Estimate) -> Row:
     ratio = predicted.value / observed if observed and predicted.value is not None else None
     return {**predicted.columns(f"predicted_{name}{unit}"), f"{name}_ratio": ratio}
-
-
-def _doubt_share(row: Row) -> Iterator[Statement]:
-    error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
-    if error is not None and error > bar:
-        yield Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar)
-
-
-def _doubt_batches(row: Row) -> Iterator[Statement]:
-    if _is_off(ratio := row.get("records_per_batch_ratio"), BATCH_BAR):
-        yield Caveat.BATCHES_OFF.say(ratio=ratio)
-
-
-def _doubt_latency(row: Row) -> Iterator[Statement]:
-    if (ratio := row.get("latency_avg_ratio")) is None:
-        yield Caveat.LATENCY_NOT_TESTED.say()
-    elif _is_off(ratio, LATENCY_BAR):
-        yield Caveat.MEAN_LATENCY_OFF.say(ratio=ratio)
 
 
 def _is_off(ratio: float | None, bar: float) -> bool:

@@ -34,9 +34,26 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row)
     runs, placing, keys = outcome.runs, outcome.placing_runs, outcome.keys
     row = _describe_recorded(topic, outcome)
     if topic.keyed is not None and keys is not None and keys.strategy is not None:
-        row |= {**_describe_keys(topic.recorded, topic.keyed, keys), **_describe_moves(topic.keyed, keys)}
+        broker_peak = draw_topic_leaders(topic.recorded, keys.partition_count).measure_peak(keys.sizes)
+        row |= {
+            "keyless_rule": keys.keyless_rule,
+            "unknown_record_count": keys.unknown_record_count,
+            **measure_peak_to_mean(keys.sizes).columns("peak_to_mean"),
+            **measure_effective_partitions(keys.sizes).columns("effective_partitions"),
+            **broker_peak.columns("broker_peak_to_mean"),
+            **topic.keyed.measure_floor(keys).columns("floor_peak_to_mean"),
+            **_describe_moves(topic.keyed, keys),
+        }
     if placing is not None:
-        row |= {"partitioner": outcome.partitioner, **_describe_runs_skew(placing)}
+        row |= {
+            "partitioner": outcome.partitioner,
+            "partition_count": placing.partition_count,
+            "keyless_rule": SIMULATED,
+            "unknown_record_count": 0,
+            **placing.peak_to_mean(of_brokers=False).columns("peak_to_mean"),
+            **placing.effective_partitions().columns("effective_partitions"),
+            **placing.peak_to_mean(of_brokers=True).columns("broker_peak_to_mean"),
+        }
     if runs is not None:
         row |= {**_describe_runs(runs), "is_as_in_use": outcome.is_as_in_use}
     of_keys = [
@@ -94,17 +111,6 @@ def _describe_baseline(topic: ReplayedTopic, *, by_keys: bool) -> Row:
     }
 
 
-def _describe_keys(recorded: RecordedTopic, topic: KeyedTopic, keys: KeyedOutcome) -> Row:
-    return {
-        "keyless_rule": keys.keyless_rule,
-        "unknown_record_count": keys.unknown_record_count,
-        **measure_peak_to_mean(keys.sizes).columns("peak_to_mean"),
-        **measure_effective_partitions(keys.sizes).columns("effective_partitions"),
-        **draw_topic_leaders(recorded, keys.partition_count).measure_peak(keys.sizes).columns("broker_peak_to_mean"),
-        **topic.measure_floor(keys).columns("floor_peak_to_mean"),
-    }
-
-
 def _describe_moves(topic: KeyedTopic, keys: KeyedOutcome) -> Row:
     """Keys and bytes that change partition, and those whose order a switch puts at risk."""
     moves, totals = keys.moves, topic.sums.keys
@@ -120,17 +126,6 @@ def _describe_moves(topic: KeyedTopic, keys: KeyedOutcome) -> Row:
         **moved_bytes.columns("moved_size_bytes"),
         "bytes_moved_ratio": moves.moved_bytes / totals.size_bytes if totals.size_bytes else None,
         **dict(zip(risk_names, at_risk if topic.has_window_before else (None,) * 3, strict=True)),
-    }
-
-
-def _describe_runs_skew(runs: SimulatedTopic) -> Row:
-    return {
-        "partition_count": runs.partition_count,
-        "keyless_rule": SIMULATED,
-        "unknown_record_count": 0,
-        **runs.peak_to_mean(of_brokers=False).columns("peak_to_mean"),
-        **runs.effective_partitions().columns("effective_partitions"),
-        **runs.peak_to_mean(of_brokers=True).columns("broker_peak_to_mean"),
     }
 
 

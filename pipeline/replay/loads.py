@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.measures.chance import NORMAL_REACH
+
 INSIDE = 0.9  # part of further runs that lie in a range over seeds
-NORMAL_REACH = 1.645  # standard deviations of a normal law on either side that hold as much
 
 
 class Loads(NamedTuple):
@@ -52,7 +53,6 @@ UNKNOWN = Estimate(None, None, None)
 
 
 def known_loads(loads: NDArray[np.int64]) -> Loads:
-    """Loads without doubt."""
     return Loads(loads, loads, loads)
 
 

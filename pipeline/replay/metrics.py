@@ -191,7 +191,12 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
     if not stored or not known:
         return None
     if all(row.get("inner_bytes") is not None for row in known):
-        between = _sum_between(slots, known, start_ms, length_ms)
+        # bytes in the log between the client's first and last scrape in the window; even within a slot
+        first_ms = min(milliseconds_of(row["inner_from"]) for row in known)
+        last_ms = max(milliseconds_of(row["inner_until"]) for row in known)
+        edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
+        risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
+        between = float(risen[1] - risen[0])
         if between >= stored / 2:
             sent: float = sum(
                 batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
@@ -215,21 +220,11 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
 
 
 def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], float]) -> float | None:
-    """Returns the lowest mean of any broker."""
     values: dict[int, list[float]] = defaultdict(list)
     for node in nodes:
         if node.has_latency:
             values[node.broker_id].append(measure(node))
     return min((sum(each) / len(each) for each in values.values()), default=None)
-
-
-def _sum_between(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float:
-    """Bytes in the log between a client's first and last scrape in the window; even within a slot."""
-    first_ms = min(milliseconds_of(row["inner_from"]) for row in rows)
-    last_ms = max(milliseconds_of(row["inner_until"]) for row in rows)
-    edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
-    risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
-    return float(risen[1] - risen[0])
 
 
 def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it

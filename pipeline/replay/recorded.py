@@ -48,7 +48,6 @@ class ProducerSession:
 
     @property
     def topic_key(self) -> tuple[str, str]:
-        """Name and id of the topic."""
         return self.topic, self.topic_id
 
     @property
@@ -73,8 +72,6 @@ MetricsClient = tuple[str, str]  # instance and `client.id`
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """Recording of some windows of a cluster."""
-
     windows: tuple[TimeWindow, ...]
     window_ms: int
     candidates: Sequence[Candidate] = ()

@@ -105,7 +105,6 @@ def list_topics(
     metrics: Mapping[SessionKey, SessionMetrics],
     plan: SimulationPlan,
 ) -> Iterator[TopicInput]:
-    """Topics of the windows, in order."""
     by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
     for session in sessions:
         by_topic[session.topic_window].append(session)

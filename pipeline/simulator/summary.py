@@ -93,7 +93,6 @@ def summarise_variants(
 
 
 def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigures:
-    """One seed's figures."""
     scenario = variant.scenario
     brokers = range(len(scenario.brokers))
     queues_by_broker = [result.queues_of_broker(broker) for broker in brokers]

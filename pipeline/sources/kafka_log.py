@@ -74,7 +74,6 @@ class KafkaLog(DataSource):
         return "kafka_log"
 
     def schema(self) -> StructType:
-        """Columns of the kind asked for."""
         return from_arrow_schema(self._kind[2])  # of a text Sail takes instants without their zone
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -130,7 +129,6 @@ class _Reader(DataSourceReader):
         return [*parts, _Part(None, refused)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a task's segments."""
         assert isinstance(partition, _Part)  # noqa: S101 - narrows the type
         kind, row_kind, schema = self._kind
         if partition.task is None:

@@ -1,4 +1,8 @@
-"""From record batches to `silver.partition_traffic`: what each partition got in each window, by leader."""
+"""From record batches to `silver.partition_traffic`: what each partition got in each window, by leader.
+
+Last bits do not depend on the order of the rows, which differs with the number of cores, files and windows in a run:
+whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-
-from pipeline.transforms.sums import quotient, square_sum
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -64,3 +66,21 @@ def sum_traffic(
 
 def _sum(values: Column) -> Column:
     return F.coalesce(F.sum(values), F.lit(0))
+
+
+_EXACT = "decimal(38,0)"
+_HALF_BITS = 32
+_HALF = 1 << _HALF_BITS
+
+
+def quotient(part: Column, whole: Column) -> Column:
+    """Quotient as a double; NULL where the divisor is 0."""
+    return F.when(whole != 0, part.cast("double") / whole.cast("double"))
+
+
+def square_sum(values: Column) -> Column:
+    """Exact sum of squares of whole numbers below 2^31, as a decimal: the halves of each square are summed apart."""
+    squares = values * values
+    upper = F.sum(F.shiftright(squares, _HALF_BITS)).cast(_EXACT)
+    lower = F.sum(squares.bitwiseAND(F.lit(_HALF - 1))).cast(_EXACT)
+    return upper * F.lit(_HALF).cast("decimal(11,0)") + lower

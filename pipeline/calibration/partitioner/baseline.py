@@ -66,8 +66,6 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class _Evidence:
-    """Evidence found in the data."""
-
     linger: Bounds
     batch_bytes: Bounds
     order: RuleEvidence | None
@@ -179,7 +177,10 @@ def _read_data(
         return _judge_keys(evidence, key_family, partition_count, is_idempotent=is_idempotent)
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
     choice = choose_client(rule, key_family, linger, **facts)
-    confidence = ranked[rule] * _fit(order.broken_ratio[rule])
+    fit = 1 - (order.broken_ratio[rule] - _FITS) / (
+        _FITS_NOT - _FITS
+    )  # believed wholly while hardly anything breaks it
+    confidence = ranked[rule] * min(1.0, max(0.2, fit))
     if alike := list_alike(rule):
         notes.append(Caveat.CLIENTS_ALIKE.say(clients=", ".join(alike)))
     second = list(ranked)[1]
@@ -219,11 +220,6 @@ def _weigh(
     bins = collect_bins(traffic, batches, byte_ratio=compression.ratio_ppm / 1e6 if compression else 1.0)
     tried = [int(batch_bytes.value)] if batch_bytes.value else []
     return weigh_rules(bins, partition_count, batch_bytes=tried, least_bytes=int(batch_bytes.low))
-
-
-def _fit(broken_ratio: float) -> float:
-    """How far the best rule is believed: wholly while hardly anything breaks it."""
-    return min(1.0, max(0.2, 1 - (broken_ratio - _FITS) / (_FITS_NOT - _FITS)))
 
 
 def _explain(order: RuleEvidence, rule: SwitchRule) -> str:

@@ -58,7 +58,13 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
 
     `sticks` says that all records go to one partition at a time: any next record would have joined.
     """
-    broker = _find_quickest(batches)
+    # the broker whose batches are open for the shortest time, of those with enough
+    quickest: dict[int, tuple[float, int]] = {}
+    for one in np.unique(batches.leader).tolist():
+        spans = (batches.max_ms - batches.base_ms)[batches.leader == one]
+        if len(spans) >= _LEAST_BATCHES:
+            quickest[one] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
+    broker = min(quickest, key=lambda one: quickest[one], default=None)
     if broker is None:
         return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches on any broker")
     mine = batches.leader == broker
@@ -110,16 +116,6 @@ def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: 
     first, second = by_partition[:-1][same], by_partition[1:][same]
     waits[first] = batches.base_ms[second] - batches.base_ms[first]
     return waits
-
-
-def _find_quickest(batches: SessionBatches) -> int | None:
-    """The broker whose batches are open for the shortest time, of those with enough."""
-    quickest: dict[int, tuple[float, int]] = {}
-    for broker in np.unique(batches.leader).tolist():
-        spans = (batches.max_ms - batches.base_ms)[batches.leader == broker]
-        if len(spans) >= _LEAST_BATCHES:
-            quickest[broker] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
-    return min(quickest, key=lambda broker: quickest[broker], default=None)
 
 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000

@@ -133,7 +133,10 @@ def weigh_rules(
     by_ms = {}
     for limit in sorted(tried_ms):
         counts = _count(kernels.count_by_time, *columns, limit, max(1, limit // _TOLERANCE_PARTS))
-        by_ms[limit] = _weigh_time(counts, partition_count)
+        stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
+        drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
+        broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
+        by_ms[limit] = _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
     limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
     limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
     counts, openings = by_limit[limit_bytes], _count(kernels.count_openings, *columns, bins.opened_count)
@@ -200,7 +203,6 @@ def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int,
 
 
 def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:
-    """Names the counts of a kernel."""
     counts = np.zeros(kernels.COUNTS, np.int64)
     count(*arguments, counts)
     return counts
@@ -248,13 +250,6 @@ def _weigh_bytes(counts: NDArray[np.int64], partition_count: int) -> _Weight:
     drawn = counts[kernels.STAYS_BEYOND_BYTES] + counts[kernels.CHANGES_BEYOND_BYTES]
     openings = _weigh_limit(stays, changes, drawn, partition_count)
     return _Weight(_weigh_joins(counts, partition_count) + openings, _share(changes, counts[kernels.CHANGES]))
-
-
-def _weigh_time(counts: NDArray[np.int64], partition_count: int) -> _Weight:
-    stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
-    drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
-    broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
-    return _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
 
 
 def _weigh_limit(stays: float, changes: float, drawn: float, partition_count: int) -> float:

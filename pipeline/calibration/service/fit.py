@@ -154,8 +154,6 @@ def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLate
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A time's delay."""
-
     at_ms: int
     delay: Parameter
     is_settled: bool

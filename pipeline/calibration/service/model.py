@@ -104,9 +104,10 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
             starts.append(since_ns)
             values.append(value)
     scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS)
+    measured_ns = MEASURED_SERVICE.request_ns
     service = replace(
         MEASURED_SERVICE,
-        request_ns=_scale(MEASURED_SERVICE.request_ns, scale),
+        request_ns=measured_ns if abs(scale - 1) < 1e-9 else measured_ns.mapped(lambda ns: round(ns * scale)),
         partition_ns=round(model.partition_ms.value * NS_PER_MS),
         kib_ns=round(model.kib_ms.value * NS_PER_MS),
     )
@@ -162,12 +163,6 @@ def mean_of(distribution: Distribution) -> float:
     points = distribution.points
     parts = ((high - low) * (first + second) / 2 for (low, first), (high, second) in pairwise(points))
     return float(sum(parts)) if points else float(distribution.mean)
-
-
-def _scale(distribution: Distribution, scale: float) -> Distribution:
-    if abs(scale - 1) < 1e-9:
-        return distribution
-    return Distribution(tuple((chance, round(value * scale)) for chance, value in distribution.points))
 
 
 def found_delay(value_ms: float, reach_ms: float = 0.0) -> Parameter:

@@ -42,11 +42,9 @@ class FieldReader:
 
     @property
     def remaining_bytes(self) -> int:
-        """Bytes not read yet."""
         return len(self._data) - self.position
 
     def read_bytes(self, size: int) -> bytes:
-        """Reads `size` bytes."""
         if size > self.remaining_bytes:
             raise InputError(f"expected {size} bytes, {self.remaining_bytes} are left", position=self.position)
         start = self.position

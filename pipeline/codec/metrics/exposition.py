@@ -61,13 +61,12 @@ class ExpositionReader:
     """
 
     def __init__(self, choose: Callable[[str, Mapping[str, str]], Series | None] = name_series) -> None:
-        """Starts with nothing known."""
         self.series: list[Series] = []
         self._choose = choose
         self._wanted_names = FORMS_BY_NAME if choose is name_series else None
         self._known: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
-        self._first_of_name: list[int] = []
+        self.first_of_name: list[int] = []  # of each series, the first one met with its canonical name and labels
 
     @parser
     def read(self, text: str) -> Exposition:
@@ -103,10 +102,6 @@ class ExpositionReader:
         values = np.array(page.values, np.float64)
         series = np.array(page.series, np.int64)
         return Exposition(series, values, page.timestamps_ms, tuple(page.bad_lines), page.sample_count, is_torn)
-
-    def first_of_name(self, index: int) -> int:
-        """The first series met that has the canonical name and the labels of this one."""
-        return self._first_of_name[index]
 
     def _read_new(self, number: int, line: str, page: _Page) -> None:
         """Reads a line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
@@ -164,7 +159,7 @@ class ExpositionReader:
         index = _NOT_WANTED
         if series is not None:
             index = len(self.series)
-            self._first_of_name.append(self._by_name.setdefault(series[:2], index))
+            self.first_of_name.append(self._by_name.setdefault(series[:2], index))
             self.series.append(series)
         self._known[text] = index
         return index
@@ -188,7 +183,7 @@ class _Page:
         self.sample_count += 1
         if index == _NOT_WANTED:
             return False
-        first = self._reader.first_of_name(index)
+        first = self._reader.first_of_name[index]
         if first in self._seen:
             reason = f"a second sample of {self._reader.series[index].name}: the first counts"
             self.bad_lines.append(BadLine(number, reason, "suspect"))

@@ -88,7 +88,6 @@ class KeyCounter:
             self._table.keep(kept)
 
     def result(self) -> KeyCounts:
-        """Returns what was counted so far."""
         record_count, size_bytes, count_error, size_error_bytes = self._sums
         return KeyCounts(
             keys=pa.concat_arrays(self._keys),

@@ -97,7 +97,6 @@ class RecordTally:
         np.add.at(self._counts, numbers[numbers >= 0], 1)
 
     def summary(self) -> RecordSummary:
-        """Returns the sums so far."""
         return RecordSummary(
             min_timestamp_ms=self._stamps[0] if self._stamps else None,
             max_timestamp_ms=self._stamps[1] if self._stamps else None,

@@ -70,7 +70,8 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
         if "Partition" not in fields:
             if "TopicId" in fields:
                 topic_ids[topic] = fields["TopicId"]
-            configs[topic] = _parse_configs(fields.get("Configs", ""))
+            pairs = (part.partition("=") for part in _NEXT_CONFIG.split(fields.get("Configs", "")) if part)
+            configs[topic] = {name: value for name, _, value in pairs}
             continue
         try:
             partitions.append(_parse_partition(fields, topic_ids.get(topic)))
@@ -119,11 +120,6 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
 def _name_missing(error: Exception) -> str:
     """The field that is missing; other errors' words are the line's, which is not repeated."""
     return f": no {error}" if isinstance(error, KeyError) else ""
-
-
-def _parse_configs(text: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in _NEXT_CONFIG.split(text) if part)
-    return {name: value for name, _, value in pairs}
 
 
 def _parse_partition(fields: Mapping[str, str], topic_id: str | None) -> PartitionState:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
 from pipeline.jobs.recommend.answers import ALL_CLIENTS
@@ -96,7 +97,6 @@ class PromiseLedger:
         return [*(one for one in advice if one.subject not in sent), *kept]
 
     def add(self, advice: Sequence[Recommendation]) -> None:
-        """Adds a window's advice."""
         self._advice += advice
 
     def _read(self, start_ms: int) -> PromiseWindow:
@@ -204,7 +204,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={
-            (row["candidate"], row["topic"], row["broker_id"]): row["log_share"] or row["share"]
+            (row["candidate"], row["topic"], row["broker_id"]): row[name_share(row)]
             for row in run.rows(REPLAY_BROKERS, windows)
             if row["share"] is not None
         },

@@ -170,7 +170,6 @@ class Readers(NamedTuple):
 
 
 def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
-    """Readers of some windows' files."""
     arrivals, batches, hashes = (
         list_data_files(run.warehouse, table, run.cluster_name, windows)
         for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)

@@ -95,7 +95,11 @@ def _read_traffic(plan: KeyedPlan, path: str, read_file: ReadFile) -> Iterator[P
     for batch in read_file(path, _TRAFFIC_COLUMNS):
         start_ms = batch["window_start"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
         window = np.minimum(np.searchsorted(starts, start_ms), len(starts) - 1)
-        topic = _number_topics(batch, numbers)
+        # by row, the number of the topic in the plan, or -1
+        topics, topic_ids = _as_dictionary(batch["topic"]), _as_dictionary(batch["topic_id"])
+        names, ids = topics.dictionary.to_pylist(), topic_ids.dictionary.to_pylist()
+        table = np.array([[numbers.get((name_, id_), -1) for id_ in ids] for name_ in names], dtype=np.int64)
+        topic: NDArray[np.int64] = table[topics.indices.to_numpy(), topic_ids.indices.to_numpy()]
         kinds = _as_dictionary(batch["kind"])
         is_wanted = (starts[window] == start_ms) & (topic >= 0)
         columns = {"topic": topic, "window": window.astype(np.int64)}
@@ -106,15 +110,6 @@ def _read_traffic(plan: KeyedPlan, path: str, read_file: ReadFile) -> Iterator[P
                 yield from _in_buckets(plan, NAMED, batch["key_id"], rows, columns)
             elif len(rows):
                 yield _NO_BUCKET, kind, {name: values[rows] for name, values in columns.items()}
-
-
-def _number_topics(batch: pa.RecordBatch, numbers: dict[tuple[str, str], int]) -> NDArray[np.int64]:
-    """By row, the number of the topic in the plan, or -1."""
-    topic, topic_id = _as_dictionary(batch["topic"]), _as_dictionary(batch["topic_id"])
-    names, ids = topic.dictionary.to_pylist(), topic_id.dictionary.to_pylist()
-    table = np.array([[numbers.get((name, id_), -1) for id_ in ids] for name in names], dtype=np.int64)
-    topic_numbers: NDArray[np.int64] = table[topic.indices.to_numpy(), topic_id.indices.to_numpy()]
-    return topic_numbers
 
 
 def _as_dictionary(texts: pa.Array) -> pa.DictionaryArray:

@@ -73,7 +73,6 @@ class KeyedTopic:
 
     @property
     def keyless_count(self) -> int:
-        """Records without a key."""
         return int(self.recorded_cells(_NO_KEY)[:, RECORDS].sum())
 
     @cached_property
@@ -121,7 +120,6 @@ class KeyedTopic:
 
     @property
     def baseline_source(self) -> BaselineSource:
-        """How the current strategy is known."""
         return self._in_use[1]
 
     @cached_property
@@ -134,7 +132,16 @@ class KeyedTopic:
                 if assignment.family in {"", self.verdict.verdict}:
                     outcomes[assignment.candidate] = self._assign(number)
                 elif assignment.candidate not in outcomes:
-                    outcomes[assignment.candidate] = _not_known(assignment.partition_counts[self.window])
+                    # a candidate that keeps the current strategy, which is not known
+                    nothing = np.zeros(0, np.int64)
+                    outcomes[assignment.candidate] = KeyedOutcome(
+                        strategy=None,
+                        partition_count=assignment.partition_counts[self.window],
+                        records=known_loads(nothing),
+                        sizes=known_loads(nothing),
+                        key_counts=nothing,
+                        assumptions=(Caveat.NOT_REPLAYABLE.say(),),
+                    )
         return outcomes
 
     def _leave(self) -> KeyedOutcome:
@@ -203,19 +210,6 @@ class KeyedTopic:
         largest_high = keys.largest_bytes_high if keys.key_count else outcome.unknown_size_bytes
         low, high = (max(1.0, outcome.partition_count * size / total) for size in (keys.largest_bytes, largest_high))
         return Estimate(low, low, high)
-
-
-def _not_known(partition_count: int) -> KeyedOutcome:
-    """A candidate that keeps the current strategy, which is not known."""
-    nothing = np.zeros(0, np.int64)
-    return KeyedOutcome(
-        strategy=None,
-        partition_count=partition_count,
-        records=known_loads(nothing),
-        sizes=known_loads(nothing),
-        key_counts=nothing,
-        assumptions=(Caveat.NOT_REPLAYABLE.say(),),
-    )
 
 
 def _choose_for_no_key(assignment: KeyAssignment, partition_count: int) -> int | None:

@@ -256,29 +256,24 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
 
 def _describe_run(group: SessionGroup, candidate: Candidate, producers: Sequence[CandidateProducer]) -> object:
     """Equal for candidates that make the same run."""
+
+    def describe_keys(producer: CandidateProducer, session: GroupSession) -> str:
+        # equal for strategies that put the session's keys, and its records without one, alike
+        name = producer.resolved.strategy
+        strategy = find_strategy(name)
+        if not session.is_keyed:
+            return strategy.null_key.value
+        of_family = f"{FAMILY_OF.get(name, name)}, {strategy.empty_key.value}, {strategy.null_key.value}"
+        return "as in use" if name == session.baseline.strategy else of_family
+
     counts = tuple(candidate.partition_count(len(topic.leaders)) for topic in group.topics)
     sessions = tuple(
         (
             producer.resolved.family,
             producer.resolved.settings if session.is_keyed else replace(producer.resolved.settings, ignores_keys=False),
-            _describe_keys(producer, session),
+            describe_keys(producer, session),
         )
         for producer, session in zip(producers, group.sessions, strict=True)
     )
     healed = tuple(sorted(group.healed)) if candidate.brokers_alike else ()
     return counts, repr(sorted(candidate.brokers.items())), healed, sessions
-
-
-def _describe_keys(producer: CandidateProducer, session: GroupSession) -> str:
-    """Equal for strategies that put the session's keys, and its records without one, alike."""
-    strategy = producer.resolved.strategy
-    if session.is_keyed and strategy == session.baseline.strategy:
-        return "as in use"
-    return name_family(strategy) if session.is_keyed else find_strategy(strategy).null_key.value
-
-
-def name_family(strategy_name: str) -> str:
-    """Strategies of one name put every key alike: that of their family and what they do about empty and missing keys."""
-    strategy = find_strategy(strategy_name)
-    family = FAMILY_OF.get(strategy_name, strategy_name)
-    return f"{family}, {strategy.empty_key.value}, {strategy.null_key.value}"

@@ -3,8 +3,6 @@
 Each run's chance follows from its seed and its group, so the result is the same whichever task does it.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.replay.sessions import ReadRows
 from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
-from pipeline.replay.simulated.plan import SessionGroup, SimulationPlan, SimulationRun
+from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
 from pipeline.replay.tasks import deal_tasks
 from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
@@ -106,11 +104,6 @@ def simulate_runs(
     return staging.run_tasks("simulate producers and brokers", tasks, simulate_each, {"runs": RUN_SCHEMA})["runs"]
 
 
-def derive_run_seed(seed: int, group: SessionGroup) -> int:
-    """The simulator's seed: the same for every candidate, another for every group, whatever else is replayed."""
-    return derive_stream(seed, "replay", group.name) >> (64 - _SEED_BITS)
-
-
 def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> list[TopicRun]:
     """Simulates a group with one of the replay's seeds; a run for each of the group's topics."""
     scenario = planned.build(seed)
@@ -118,7 +111,9 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
     last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
     marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
     marks_ns = marks if planned.is_in_use and len(marks) > 1 else ()
-    result = simulate(scenario, derive_run_seed(seed, planned.group), marks_ns=marks_ns)
+    # the same seed for every candidate, another for every group, whatever else is replayed
+    run_seed = derive_stream(seed, "replay", planned.group.name) >> (64 - _SEED_BITS)
+    result = simulate(scenario, run_seed, marks_ns=marks_ns)
     judged = _sum_odd_minutes(result, arrivals, marks_ns)
     starts = scenario.partition_starts
     runs = []
@@ -163,6 +158,13 @@ def _sum_topic(
         if any(part.topic == number for part in session.parts)
     ]
     sent, counts, base_ns = sum(sent_by), result.producers[writers], arrivals.base_ms * NS_PER_MS
+    # as `record-queue-time-avg` and `request-latency-avg` would have it
+    broker_count = len(result.connections) // result.producer_count
+    own = [writer * broker_count + broker for writer in writers for broker in range(broker_count)]
+    sizes = [int(result.connections[connection, ConnectionCounter.BYTES]) for connection in own]
+    means_ns = [result.request_latencies.of(connection).mean_ns or 0.0 for connection in own]
+    weighted = sum(size * latency for size, latency in zip(sizes, means_ns, strict=True))
+    latency_ns = (result.queue_times.mean_ns(queues) or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
     return TopicRun(
         cells=cells,
         sent_count=sent,
@@ -172,18 +174,8 @@ def _sum_topic(
         first_sent_ns=base_ns + int(counts[:, ProducerCounter.FIRST_SENT_AT_NS].min(initial=2**62)),
         last_done_ns=base_ns + int(counts[:, ProducerCounter.LAST_DONE_AT_NS].max(initial=0)),
         latencies=result.latencies.merge(queues),
-        client_latency_sum_ns=round(sent * _measure_client_latency_ns(result, queues, writers)),
+        client_latency_sum_ns=round(sent * latency_ns),
     )
-
-
-def _measure_client_latency_ns(result: SimulationResult, queues: list[int], writers: list[int]) -> float:
-    """As `record-queue-time-avg` and `request-latency-avg` would have it."""
-    broker_count = len(result.connections) // result.producer_count
-    own = [writer * broker_count + broker for writer in writers for broker in range(broker_count)]
-    sizes = [int(result.connections[connection, ConnectionCounter.BYTES]) for connection in own]
-    latencies = [result.request_latencies.of(connection).mean_ns or 0.0 for connection in own]
-    weighted = sum(size * latency for size, latency in zip(sizes, latencies, strict=True))
-    return (result.queue_times.mean_ns(queues) or 0.0) + (weighted / sum(sizes) if sum(sizes) else 0.0)
 
 
 def add_runs(runs: Sequence[TopicRun]) -> TopicRun:

@@ -83,12 +83,10 @@ class SimulatedTopic:
 
     @property
     def partition_count(self) -> int:
-        """Partitions under the candidate."""
         return int(self._cells.shape[1])
 
     @property
     def seed_count(self) -> int:
-        """Seeds behind the ranges."""
         return len(self.runs)
 
     @cached_property
@@ -143,7 +141,6 @@ class SimulatedTopic:
         return measure_seeds(counts, least=1.0, most=self.partition_count)
 
     def records_per_batch(self) -> Estimate:
-        """Records over batches."""
         sums = [run.cells.sum(axis=0) for run in self.runs.values()]
         ratios = (float(one[CELL_RECORDS] / one[CELL_BATCHES]) if one[CELL_BATCHES] else None for one in sums)
         return measure_seeds(ratios, least=1.0, error=self.error.batches)

@@ -15,13 +15,11 @@ _EXPONENT_SHIFT, _EXPONENT_BIAS = 52, 1023  # of a double
 
 @njit
 def add_member(sim: Simulation, row: int, member: int) -> None:
-    """Puts a member into a set."""
     sim.bitsets[row, member >> _SHIFT] |= 1 << (member & _MASK)
 
 
 @njit
 def remove_member(sim: Simulation, row: int, member: int) -> None:
-    """Takes a member out of a set."""
     sim.bitsets[row, member >> _SHIFT] &= ~(1 << (member & _MASK))
 
 
@@ -64,13 +62,11 @@ def is_empty(sim: Simulation, row: int) -> bool:
 
 @njit
 def copy_set(sim: Simulation, source: int, target: int) -> None:
-    """Makes a set equal to another."""
     for word in range(sim.bitsets.shape[1]):
         sim.bitsets[target, word] = sim.bitsets[source, word]
 
 
 @njit
 def clear_set(sim: Simulation, row: int) -> None:
-    """Takes all members out of a set."""
     for word in range(sim.bitsets.shape[1]):
         sim.bitsets[row, word] = 0

@@ -43,7 +43,6 @@ class LatencyHistogram:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return 0 if self.is_empty else int(self.counts.sum())
 
     @property

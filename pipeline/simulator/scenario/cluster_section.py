@@ -55,7 +55,6 @@ class ServiceSection(ScenarioPart):
         return self
 
     def build(self) -> Service:
-        """The service as the simulator takes it."""
         return Service(
             request_ns=self.request_ms,
             idle=tuple((round(idle.after_ms * MS), idle.request_ms) for idle in self.idle),
@@ -81,7 +80,6 @@ class ErrorSection(ScenarioPart):
         return self
 
     def build(self) -> ErrorWindow:
-        """The window as the simulator takes it."""
         return ErrorWindow(round(self.from_s * SECOND), round(self.to_s * SECOND), round(self.ratio * PPM))
 
 
@@ -114,7 +112,6 @@ class BrokerSection(ScenarioPart):
         return self
 
     def build(self) -> SimulatedBroker:
-        """The broker as the simulator takes it."""
         service = self.service.build() if self.service else MEASURED_SERVICE
         return SimulatedBroker(
             broker_id=self.id,

@@ -65,7 +65,6 @@ class Service:
     run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
 
     def mapped(self, change: Callable[[int], int]) -> Service:
-        """A service whose every time is changed."""
         return replace(
             self,
             request_ns=self.request_ns.mapped(change),

@@ -40,7 +40,6 @@ class PerfTestArrivals(ScenarioPart):
     records_per_s: int = Field(ge=0, le=_MOST_RATE_PER_S)
 
     def build(self) -> Arrivals:
-        """The arrivals as the simulator takes them."""
         return PerfTest(self.records_per_s, MEASURED_PERF_TEST_OVERSLEEP)
 
 
@@ -51,7 +50,6 @@ class SteadyArrivals(ScenarioPart):
     records_per_s: Rate
 
     def build(self) -> Arrivals:
-        """The arrivals as the simulator takes them."""
         return Gaps(_spread(self.records_per_s, is_random=self.kind == "poisson"))
 
 
@@ -65,7 +63,6 @@ class OnOffArrivals(ScenarioPart):
     spacing: Literal["even", "poisson"] = "even"
 
     def build(self) -> Arrivals:
-        """The arrivals as the simulator takes them."""
         return OnOff(_spread(self.records_per_s, is_random=self.spacing == "poisson"), self.on_s, self.off_s)
 
 
@@ -187,7 +184,10 @@ class TrafficSection(ScenarioPart):
         parts: list[tuple[float, Target]] = []
         for topic, weight in weights.items():
             part, count = weight / total, len(topics[topic].leaders)
-            parts.append((part * (1 - keyed_share - explicit_share), _target_keyless(strategy, topic, count)))
+            # `KEYLESS` where a partitioner draws; a strategy that hashes a missing key names a partition
+            partition = None if strategy in PLACEMENTS else choose_partition(find_strategy(strategy), None, count)
+            keyless = Target(topic, partition=KEYLESS if partition is None else partition)
+            parts.append((part * (1 - keyed_share - explicit_share), keyless))
             if self.keys and keyed_share:
                 keyed = _target_keys(self.keys, topic, count, strategy)
                 parts += [(part * keyed_share * share, target) for share, target in keyed]
@@ -213,12 +213,6 @@ def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[
             )
         )
     return [(each, Target(topic, partition=partition, is_explicit=True)) for partition in explicit.partitions]
-
-
-def _target_keyless(strategy: str, topic: int, count: int) -> Target:
-    """`KEYLESS` where a partitioner draws; a strategy that hashes a missing key names a partition."""
-    partition = None if strategy in PLACEMENTS else choose_partition(find_strategy(strategy), None, count)
-    return Target(topic, partition=KEYLESS if partition is None else partition)
 
 
 def _target_keys(keys: KeysSection, topic: int, count: int, strategy: str) -> list[tuple[float, Target]]:

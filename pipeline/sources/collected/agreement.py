@@ -47,9 +47,16 @@ class _Told:
 
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
-        timelines = _list_timelines(host)
+        state = host.manifest.state
+        timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
+        for key, timeline in state.history.partitions.items():
+            timelines["partition", *key] = timeline
+        timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
+        unread = sorted(state.unread, key=lambda one: (one.at_ms or 0, one.reason))
+        unread_ms = tuple(one.at_ms or 0 for one in unread)
+        timelines |= {("default",): state.default_configs, ("unread",): Timeline(unread_ms, tuple(unread))}
         moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
-        since_ms = host.manifest.state.known_since_ms
+        since_ms = state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
         marks = frozenset((key, hash((one.moments_ms, *map(_facts, one.values)))) for key, one in timelines.items())
         return cls(place, host, timelines, marks, since_ms, max(moments, default=since_ms))
@@ -85,17 +92,6 @@ def agree_on_history(hosts: Sequence[Host]) -> Agreement:
     longest = max(believed, key=lambda one: (one.end_ms, -one.since_ms, -one.place), default=None)
     history = None if longest is None else longest.host.manifest.state.history
     return Agreement(history, refused, tuple(dict.fromkeys(doubts)))
-
-
-def _list_timelines(host: Host) -> _Timelines:
-    state = host.manifest.state
-    timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
-    for key, timeline in state.history.partitions.items():
-        timelines["partition", *key] = timeline
-    timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
-    unread = sorted(state.unread, key=lambda one: (one.at_ms or 0, one.reason))
-    moments = tuple(one.at_ms or 0 for one in unread)
-    return timelines | {("default",): state.default_configs, ("unread",): Timeline(moments, tuple(unread))}
 
 
 def _differ(one: _Told, other: _Told) -> bool:

@@ -54,8 +54,6 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectRequest:
-    """Settings of a collection."""
-
     paths: Sequence[Path]
     config: PipelineConfig
     cluster: str
@@ -69,8 +67,6 @@ class CollectRequest:
 
 @dataclass(slots=True)
 class CollectorReport:
-    """Result of a collection."""
-
     host: str
     partition_count: int = 0
     read_bytes: int = 0

@@ -26,15 +26,12 @@ _Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is read of each host.
+    """What is read of each host."""
 
-    Attributes:
-        of: By host, the partitions, and of each the starts of its windows; None for all.
-        lacks: Partition and what of it is counted from nowhere.
-    """
-
-    of: tuple[Mapping[PartitionId, Windows | None], ...]
-    lacks: tuple[tuple[PartitionId, str], ...]
+    of: tuple[
+        Mapping[PartitionId, Windows | None], ...
+    ]  # by host, the partitions, and of each its windows; None for all
+    lacks: tuple[tuple[PartitionId, str], ...]  # partition, and what of it is counted from nowhere
 
 
 NO_COPIES = Copies((), ())

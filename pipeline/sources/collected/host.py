@@ -29,7 +29,6 @@ class Host:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
         return self.folder.location.rpartition("/")[2]
 
     def parts_within(self, span: TimeWindow) -> list[Part]:

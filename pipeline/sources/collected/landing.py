@@ -32,15 +32,11 @@ def keep_what_is_placed(
     """
     if history.state_source == ONLY_REPLICA:
         return list(hosts)
-    placement = _Placement(history, since_ms, find_cluster_id(hosts))
-    return [_keep(host, placement, problems) for host in hosts]
-
-
-def find_cluster_id(hosts: Sequence[Host]) -> str | None:
-    """The cluster that most hosts' log directories are of; None where as many say another."""
+    # the cluster that most hosts' log directories are of; None where as many say another
     ids = [{found.cluster_id for found in host.manifest.state.directories} - {None} for host in hosts]
     (first, count), *others = (*Counter(one for said in ids for one in said).most_common(2), (None, 0))
-    return None if others and others[0][1] == count else first
+    placement = _Placement(history, since_ms, None if others and others[0][1] == count else first)
+    return [_keep(host, placement, problems) for host in hosts]
 
 
 class _Placement:
@@ -126,19 +122,12 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Hosts of a cluster.
+    """Hosts of a cluster."""
 
-    Attributes:
-        hosts: Those that count, without what the metadata does not place on them.
-        copies: What is read of each.
-        doubts: What the windows lack, or may lack.
-        choose: Chooses the copies among some of the hosts.
-    """
-
-    hosts: tuple[Host, ...] = ()
-    copies: Copies = NO_COPIES
-    doubts: tuple[str, ...] = ()
-    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES
+    hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
+    copies: Copies = NO_COPIES  # what is read of each
+    doubts: tuple[str, ...] = ()  # what the windows lack, or may lack
+    choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES  # chooses the copies among some of the hosts
 
     def without(self, hosts: Collection[Host]) -> Landing:
         """The same without some hosts; others' copies count in their place."""
@@ -187,7 +176,12 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     """
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
-        begins = _list_beginnings(host)
+        # first offsets of the segments that are on the host's disks, by partition
+        tree = LogTree(directories=host.manifest.state.directories)
+        begins = {
+            (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
+            for _, found in tree.iter_partitions()
+        }
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
@@ -198,12 +192,3 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
                     f"{progress.next_offset}, and its batches end at {last}"
                 )
     return overstated
-
-
-def _list_beginnings(host: Host) -> dict[tuple[str, str, int], set[int]]:
-    """First offsets of the segments that are on the host's disks, by partition."""
-    tree = LogTree(directories=host.manifest.state.directories)
-    return {
-        (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
-        for _, found in tree.iter_partitions()
-    }

@@ -97,7 +97,6 @@ class LogProgress(_Stored):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Topic-partition."""
         return self.topic, self.topic_id, self.partition
 
 
@@ -177,7 +176,6 @@ class HostState(_Stored):
 
     @property
     def history(self) -> ClusterHistory:
-        """History of the cluster, from the host's metadata log."""
         return ClusterHistory(
             state_source=self.state_source,
             known_since_ms=self.known_since_ms,

@@ -74,7 +74,14 @@ def _read_stretch(
         return None
     next_base_offset = read.next_base_offset if is_end else -1
     scanned = place_batches(committed, settings.as_of_ms, next_offset, next_base_offset)
-    scanned = with_file_facts(read, replace(scanned, times=_time(committed, known, settings.as_of_ms)))
+    # event times as in a scan of the whole file, without the batches still to come
+    before = np.array([] if known is None else known.stamps_ms, np.int64)
+    times = assign_event_times(np.concatenate([before, committed.max_timestamp_ms.astype(np.int64)]), settings.as_of_ms)
+    event_time_ms = times.event_time_ms[len(before) :]
+    behind_ms = (-1 if known is None else known.newest_ms) - event_time_ms
+    lateness_ms = np.where(event_time_ms < 0, 0, np.maximum(times.lateness_ms[len(before) :], behind_ms))
+    times = EventTimes(event_time_ms, times.is_outlier[len(before) :], lateness_ms)
+    scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     return ReadUnit(
         pieces=tuple(_make_pieces(read, scanned, settings, totals, name)),
@@ -116,16 +123,6 @@ def _cut(headers: HeaderScan, read: SegmentRead, *, is_last: bool) -> tuple[Head
     end = headers.file_bytes if is_end else int((headers.position + headers.size_bytes)[:count].max(initial=0))
     problems = tuple(p for p in headers.problems if p.position is None or p.position < end or is_end)
     return replace(headers, rows=headers.rows[:count], problems=problems), is_end
-
-
-def _time(headers: HeaderScan, known: LogProgress | None, as_of_ms: int) -> EventTimes:
-    """Judges event times as in a scan of the whole file, without the batches still to come."""
-    before = np.array([] if known is None else known.stamps_ms, np.int64)
-    times = assign_event_times(np.concatenate([before, headers.max_timestamp_ms.astype(np.int64)]), as_of_ms)
-    event_time_ms = times.event_time_ms[len(before) :]
-    behind_ms = (-1 if known is None else known.newest_ms) - event_time_ms
-    lateness_ms = np.where(event_time_ms < 0, 0, np.maximum(times.lateness_ms[len(before) :], behind_ms))
-    return EventTimes(event_time_ms, times.is_outlier[len(before) :], lateness_ms)
 
 
 def _advance(

@@ -62,10 +62,6 @@ class WindowState(NamedTuple):
         is_live = self.state.state_source == LIVE_CLUSTER
         return not is_live or self.observed_at_ms is None or self.observed_at_ms in self.window
 
-    def tells_of(self, broker_id: int) -> bool:
-        """The state says whether this broker's replicas were in sync in the window."""
-        return self.is_of_window or broker_id in self.steady
-
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that every row of the window begins with."""
@@ -218,6 +214,7 @@ def iter_cluster_state_rows(
             answer = known.observed.get(partition.topic_partition)
             for position, replica_id in enumerate(partition.replicas):
                 on_replica = on_disk.get((partition.topic_partition, replica_id))
+                is_told = known.is_of_window or replica_id in known.steady  # whether its replicas were in sync
                 yield {
                     "cluster": cluster,
                     **known.columns,
@@ -228,9 +225,7 @@ def iter_cluster_state_rows(
                     "observed_leader_epoch": None if answer is None else answer.leader_epoch,
                     "is_leader": replica_id == partition.leader_id,
                     "is_preferred_leader": position == 0,
-                    "is_in_sync": replica_id in partition.isr
-                    if partition.isr is not None and known.tells_of(replica_id)
-                    else None,
+                    "is_in_sync": replica_id in partition.isr if partition.isr is not None and is_told else None,
                     "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
                     **_disk_columns(on_replica, leader if known.is_of_window else None, relative),
                 }

@@ -29,7 +29,6 @@ class Listing:
 
     @property
     def is_empty(self) -> bool:
-        """Neither files nor directories."""
         return not self.files and not self.directories
 
 

@@ -157,7 +157,11 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
     """
     kept: list[LogDirectory] = []
     problems: list[Problem] = []
-    ordered = sorted(_put_together(directories), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
+    by_path: dict[str, list[LogDirectory]] = {}
+    for one in directories:
+        by_path.setdefault(one.path, []).append(one)
+    merged = [same[0] if len(same) == 1 else _merge(same) for same in by_path.values()]
+    ordered = sorted(merged, key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
     for directory in ordered:
         node = directory.broker_id, directory.cluster_id
         twins = [other for other in kept if node[0] is not None and (other.broker_id, other.cluster_id) == node]
@@ -192,13 +196,6 @@ def _shared_live_partitions(one: LogDirectory, other: LogDirectory) -> list[str]
     """Paths in the second directory of live partitions that are in both; every node has `__cluster_metadata`."""
     held = {p.topic_partition for p in one.partitions if p.kind is DirectoryKind.LIVE}
     return [p.path for p in other.partitions if p.kind is DirectoryKind.LIVE and p.topic_partition in held]
-
-
-def _put_together(directories: Iterable[LogDirectory]) -> list[LogDirectory]:
-    by_path: dict[str, list[LogDirectory]] = {}
-    for directory in directories:
-        by_path.setdefault(directory.path, []).append(directory)
-    return [same[0] if len(same) == 1 else _merge(same) for same in by_path.values()]
 
 
 def _merge(same: Sequence[LogDirectory]) -> LogDirectory:

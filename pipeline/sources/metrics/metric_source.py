@@ -104,7 +104,6 @@ class MetricReading:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no source held anything."""
         return not self.pages and not self.batches
 
 

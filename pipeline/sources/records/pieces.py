@@ -1,7 +1,5 @@
 """Pieces of tables that scans yield. Imports no Spark: the collector runs without it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum

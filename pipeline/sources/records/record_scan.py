@@ -116,7 +116,6 @@ class SegmentTask:
     leaders: LeaderEpochs
 
     def run(self) -> Iterator[Piece]:
-        """Reads each part once."""
         for part in self.reads:
             yield from scan_file(part.read, self.settings, self.leaders, part.start, part.end)
 

@@ -27,7 +27,7 @@ from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.jobs import deliver_alerts
-from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows

@@ -13,7 +13,7 @@ import pytest
 from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import deliver_alerts, raise_incidents
-from pipeline.jobs.raise_incidents.messages import queue_messages
+from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow

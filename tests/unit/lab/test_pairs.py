@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.replay.loads import NORMAL_REACH
+from pipeline.measures.chance import NORMAL_REACH
 from pipeline.replay.simulated.topics import OTHER_ERROR
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.pairs.compare import (

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.hashes import HashName, Mask, mask_sign_bit, take_modulo, to_signed
+from pipeline.partitioners.hashes import HashName, Mask, take_modulo, to_signed
 from tests.oracles.hashes import hash_key
 
 
@@ -77,7 +77,7 @@ def test_murmur2_unsigned(key, value):
 )
 def test_three_hashes_of_librdkafka(key, crc, masked_murmur2, fnv):
     magnitude = Mask.MAGNITUDE.apply(hashed(HashName.FNV1A, key))
-    assert (hashed(HashName.CRC32, key), mask_sign_bit(hashed(HashName.MURMUR2, key)), magnitude) == (
+    assert (hashed(HashName.CRC32, key), Mask.SIGN_BIT.apply(hashed(HashName.MURMUR2, key)), magnitude) == (
         crc,
         masked_murmur2,
         fnv,
@@ -120,8 +120,8 @@ def test_murmur2_in_doubles(key, signed):
 def test_pulsars_hashes():
     """Oracle: Pulsar's HashTest."""
     texts = ("keykeykeykeykey1", "keykeykey2")
-    assert [mask_sign_bit(hashed_text(text)) for text in texts] == [434058482, 42978643]
-    assert [mask_sign_bit(hashed(HashName.MURMUR3, key)) for key in (b"key1", b"key2")] == [462881061, 1936800180]
+    assert [Mask.SIGN_BIT.apply(hashed_text(text)) for text in texts] == [434058482, 42978643]
+    assert [Mask.SIGN_BIT.apply(hashed(HashName.MURMUR3, key)) for key in (b"key1", b"key2")] == [462881061, 1936800180]
 
 
 def test_java_hashes_by_hand():

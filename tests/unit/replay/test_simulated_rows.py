@@ -9,11 +9,11 @@ import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.config.replay import IN_USE, Candidate
+from pipeline.measures.chance import NORMAL_REACH
 from pipeline.model.trust import Trust
 from pipeline.replay.back_tests import TRUSTS, back_test
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.concerns import Concerns
-from pipeline.replay.loads import NORMAL_REACH
 from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.rows import broker_rows, partition_rows
 from pipeline.replay.simulated.arrivals import prepare_arrivals

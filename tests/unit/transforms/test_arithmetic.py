@@ -17,7 +17,7 @@ from pipeline.transforms.arithmetic import (
     sum_sorted,
     sum_squares,
 )
-from pipeline.transforms.sums import quotient, square_sum
+from pipeline.transforms.traffic import quotient, square_sum
 
 VALUES = [0.1, 1e16, -1e16, 3.3, 1e-9, 325.80109463580726, None, 7.7, 1e8, 18.108561698970096]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.replay.loads import NORMAL_REACH
+from pipeline.measures.chance import NORMAL_REACH
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from tests.lab.fidelity.pairs.predict import Range

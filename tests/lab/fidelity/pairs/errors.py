@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.replay.loads import INSIDE, NORMAL_REACH
+from pipeline.measures.chance import NORMAL_REACH
+from pipeline.replay.loads import INSIDE
 from tests.lab.fidelity.pairs.compare import EXACT
 from tests.lab.fidelity.pairs.misses import BACK_TEST
 

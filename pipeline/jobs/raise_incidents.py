@@ -6,19 +6,30 @@ the incidents that were open before. A message is queued once per change and cha
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from pipeline.alerting.alertmanager import render_alert
+from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.content import Content
+from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
+from pipeline.alerting.message import render_message
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
+from pipeline.alerting.webhook import render_webhook
+from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
-from pipeline.jobs.raise_incidents.messages import queue_messages
-from pipeline.model.incident import ENDED, IncidentChange, OpenIncident
+from pipeline.evidence.gathering import gather_evidence
+from pipeline.evidence.incident import BrokerShareEvidence
+from pipeline.model.incident import ENDED, AlertMessage, IncidentChange, OpenIncident, incident_of
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
+from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
+from pipeline.storage.rows import merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.values import row_of, values_of
 from pipeline.tables.gold import VERDICTS
@@ -44,6 +55,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     opened = open_before(load_open(run, first_ms), first_ms)
     stored = load_since(run, first_ms, opened)
     history = load_history(run, first_ms, [*(one.last for one in opened), *stored])
+    earlier = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
     changes = fold_verdicts(
         verdicts,
         cluster=run.cluster_name,
@@ -52,7 +64,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         history=history,
         stored=stored,
         judged_until_ms=max(run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)), default=0),
-        taken=load_ids(run, first_ms),
+        taken=set(earlier["incident_id"].to_pylist()),
     )
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
@@ -97,12 +109,6 @@ def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -
     if began_ms >= first_ms:
         return changes
     return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *changes]
-
-
-def load_ids(run: RunContext, first_ms: int) -> set[str]:
-    """Ids of all incidents before a window: none of them is given again."""
-    rows = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
-    return set(rows["incident_id"].to_pylist())
 
 
 def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]) -> list[Verdict]:
@@ -175,3 +181,86 @@ def _note(change: IncidentChange) -> str:
         return f"incident {change.incident_id} {change.state}: source {change.subject} is {what}"
     value = "" if change.value is None else f", {format_measure(change.rule, change.value)}"
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
+
+
+def queue_messages(
+    run: RunContext,
+    changes: Sequence[IncidentChange],
+    verdicts: Sequence[Verdict],
+    *,
+    ended: Sequence[IncidentChange] = (),
+) -> int:
+    """Puts messages about changes into the outbox; what a channel has reported is not reported again.
+
+    The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
+    Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
+    alerts would go on firing.
+
+    Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version afterwards.
+    """
+    reported = reported_changes(run.warehouse, run.cluster_name)
+    described: dict[tuple[str, ...], Content] = {}
+    messages = []
+
+    def describe(group: tuple[IncidentChange, ...]) -> Content:
+        keys = tuple(change.key for change in group)
+        if keys not in described:
+            described[keys] = (
+                describe_change(run, group[0], verdicts)
+                if len(group) == 1
+                else describe_digest(run.cluster_name, group, owner=run.cluster.owner)
+            )
+        return described[keys]
+
+    mail = run.config.mail
+    for channel in (MAIL_CHANNEL, *(webhook.name for webhook in mail.webhooks)):
+        groups = _group(_news(changes, reported[channel]), mail.digest_above)
+        messages += [_render(run, describe(group), channel) for group in groups]
+    every = sorted({change.key: change for change in (*changes, *ended)}.values(), key=lambda c: c.window_start_ms)
+    for alertmanager in mail.alertmanagers:
+        for change in _news(every, reported[alertmanager.name]):
+            report = run.config.report_link(run.cluster_name, change.window_start_ms)
+            alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
+            messages.append(alert)
+    rows = run.table_of(ALERT_OUTBOX, messages)
+    return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
+
+
+def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
+    """Describes a change for its message; the verdicts of its window are among `verdicts`."""
+    evidence = gather_evidence(run, change, verdicts)
+    if isinstance(evidence, BrokerShareEvidence):
+        return describe_broker_share(evidence)
+    return describe_source(evidence) if change.rule == SOURCE_ARRIVAL else describe_rule(evidence)
+
+
+def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:
+    """Changes a channel has not reported."""
+    known = {incident_of(key) for key in reported}
+    news = []
+    for change in changes:
+        if change.is_open:
+            known.add(change.incident_id)
+        if change.key not in reported and change.incident_id in known:
+            news.append(change)
+    return news
+
+
+def _group(changes: Sequence[IncidentChange], digest_above: int) -> list[tuple[IncidentChange, ...]]:
+    """One change each, or all of a window together where they are many."""
+    by_window: dict[int, list[IncidentChange]] = defaultdict(list)
+    for change in changes:
+        by_window[change.window_start_ms].append(change)
+    groups: list[tuple[IncidentChange, ...]] = []
+    for together in by_window.values():
+        groups += [tuple(together)] if len(together) > digest_above else [(change,) for change in together]
+    return groups
+
+
+def _render(run: RunContext, content: Content, channel: str) -> AlertMessage:
+    mail = run.config.mail
+    for webhook in mail.webhooks:
+        if webhook.name == channel:
+            return render_webhook(content, webhook, now_ms=run.now_ms)
+    recipients = run.cluster.mail_to or mail.to
+    return render_message(content, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)
