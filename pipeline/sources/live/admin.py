@@ -170,7 +170,8 @@ def ask_offsets(
         ]
 
         def ask(broker_id: int, page: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAt | str]:
-            return _read_offsets(connection.send(_offsets_request(page, timestamp), broker_id))
+            answered = _read_offsets(connection.send(_offsets_request(page, timestamp), broker_id))
+            return {key: answered[key] for key in page if key in answered}  # not what others lead
 
         answers, silent = ask_all(asked, ask)
         answered = {key: value for answer in answers for key, value in answer.items()}

@@ -1,5 +1,6 @@
 """Checks what a live cluster allows this principal on this machine."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kafka.errors import KafkaError
@@ -116,7 +117,7 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
         is_last=True,
         size_bytes=0,
     )
-    for data in iter_replies(connection, read, state, {leaders[key]}):
+    for data in iter_replies(connection, read, state, Counter([leaders[key]])):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"
     refused = f"{key} cannot be fetched: {state.stopped}"

@@ -4,8 +4,9 @@ The library connects, encrypts, logs in and negotiates versions; requests are ou
 not public there: the connection manager (`_manager`) with `send` and `run`, and its `cluster`. `requirements` pin the
 version, tests run against real brokers.
 
-The library believes whichever broker it asks where the brokers are. Here it is what most say: the bootstrap addresses are
-asked, and some of the brokers that most of these name.
+The library believes whichever broker it asks where the brokers are. Here it is what most of the bootstrap addresses say. Where
+one of them alone answers, some of the brokers that it names are asked too: a second answer of one broker, at another address,
+would be a second vote.
 
 References:
     KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
@@ -111,6 +112,8 @@ class ClusterConnection:
             self._silent.clear()
             raise KafkaConnectionError("no answer")
         self._take_addresses(replies.values())
+        if len(replies) > 1:
+            return replies
         asked, missing = set(replies), ASKED_BROKERS
         for _ in range(2):  # the second time in place of brokers that did not answer
             others = [node for node in cluster.brokers() if _address_of(node) not in asked][:missing]

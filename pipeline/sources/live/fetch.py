@@ -11,6 +11,7 @@ References:
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,13 +52,13 @@ class FetchState:
 
 
 def iter_replies(
-    connection: ClusterConnection, read: FetchRead, state: FetchState, given_up: set[int]
+    connection: ClusterConnection, read: FetchRead, state: FetchState, given_up: Counter[int]
 ) -> Iterator[bytes]:
     """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
 
     The last batch of a set may be cut; the first may begin below the offset asked for. Before it asks for more, the
-    consumer sets `next_offset` to what follows the last whole batch. `given_up` grows: brokers that did not answer
-    for long are tried once more.
+    consumer sets `next_offset` to what follows the last whole batch. `given_up` counts brokers that did not answer for
+    long: such a one is tried for a short time.
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
     limit_s = _SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds()
@@ -70,6 +71,7 @@ def iter_replies(
             now_s = time.monotonic()
             read_bytes += len(row.records)
             if now_s - began_s > _MOST_TIMEOUTS * limit_s + read_bytes / _LEAST_BYTES_PER_S:
+                given_up[leader_id] += 1
                 state.stopped = f"broker {leader_id} sent {read_bytes:,} bytes in {now_s - began_s:.0f} s"
                 return
             pauses = _pauses(now_s + limit_s)
@@ -89,7 +91,7 @@ def iter_replies(
             state.retry_count += 1
             pause_s = next(pauses, None)
             if pause_s is None:
-                given_up.add(leader_id)
+                given_up[leader_id] += 1
                 state.stopped = f"broker {leader_id} given up: {reason}"
                 return
             time.sleep(pause_s)

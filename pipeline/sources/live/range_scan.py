@@ -5,6 +5,7 @@ replies are in memory, whatever a broker says of sizes. Records are fetched and 
 together.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -63,7 +64,7 @@ def scan_range(
     read: FetchRead,
     as_of_ms: int,
     *,
-    given_up: set[int] | None = None,
+    given_up: Counter[int] | None = None,
     on_reply: Callable[[bytes, HeaderScan], None] | None = None,
     most_bytes: int | None = None,
 ) -> ScannedRange:
@@ -76,7 +77,7 @@ def scan_range(
     problems: list[Problem] = []
     straddled_until = read.start_offset
     stream_bytes = 0
-    for data in iter_replies(connection, read, state, set() if given_up is None else given_up):
+    for data in iter_replies(connection, read, state, Counter() if given_up is None else given_up):
         scan = scan_reply(data, name=read.path)
         if not len(scan):
             continue
@@ -142,6 +143,16 @@ def _losses(state: FetchState, read: FetchRead) -> tuple[str, ...]:
     return tuple(lost)
 
 
+MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it
+_given_up: dict[object, Counter[int]] = {}  # of this process's newest run
+
+
+def _find_given_up(run: object) -> Counter[int]:
+    if run not in _given_up:
+        _given_up.clear()
+    return _given_up.setdefault(run, Counter())
+
+
 @dataclass(frozen=True, slots=True)
 class RangeTask:
     """The ranges that one Spark task fetches.
@@ -163,14 +174,22 @@ class RangeTask:
             rows = [shortfall_row(read, str(error)) for read in self.reads]
             yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
             return
-        given_up: set[int] = set()
+        given_up = _find_given_up((self.source.bootstrap_servers, self.settings.as_of_ms))
         try:
             for read in self.reads:
-                yield from self._read(connection, read, given_up)
+                if given_up[read.leader_id] < MOST_GIVEN_UP:
+                    yield from self._read(connection, read, given_up)
+                else:
+                    rows = [
+                        shortfall_row(
+                            read, f"broker {read.leader_id} is asked no more: it did not answer {MOST_GIVEN_UP} times"
+                        )
+                    ]
+                    yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
         finally:
             connection.close()
 
-    def _read(self, connection: ClusterConnection, read: FetchRead, given_up: set[int]) -> Iterator[Piece]:
+    def _read(self, connection: ClusterConnection, read: FetchRead, given_up: Counter[int]) -> Iterator[Piece]:
         most_bytes = (_MOST_TIMES * read.size_bytes or _MOST_BYTES_OF_UNKNOWN) + RANGE_BYTES
         read_bytes, rest = 0, read
         while True:

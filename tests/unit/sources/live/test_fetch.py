@@ -1,5 +1,6 @@
 """How a range is fetched where a broker refuses an offset. Oracle: the replies as written here, what Kafka's codes mean."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -45,7 +46,7 @@ class Broker:
 
 def read(broker):
     state, offsets = FetchState(READ.start_offset), []
-    for records in iter_replies(broker, READ, state, set()):
+    for records in iter_replies(broker, READ, state, Counter()):
         offsets.append(int(records))
         state.next_offset += 10
     return offsets, state
@@ -86,7 +87,7 @@ def test_a_log_without_an_end_is_read_in_stretches_and_given_up():
     settings = ScanSettings(as_of_ms=START_MS + 1, span=HOUR, window_ms=HOUR.duration_ms, max_distinct_keys=10)
     endless = replace(READ, end_offset=1 << 62, size_bytes=40 << 20)
     pieces = list(
-        RangeTask((endless,), settings, LeaderEpochs({}, {}), None, None)._read(EndlessLog(0), endless, set())
+        RangeTask((endless,), settings, LeaderEpochs({}, {}), None, None)._read(EndlessLog(0), endless, Counter())
     )
     batches = [piece.rows.num_rows for piece in pieces if piece.kind is Kind.BATCHES]
     assert (max(batches), len(batches)) == (
@@ -104,7 +105,28 @@ def test_a_broker_that_drips_is_given_up(monkeypatch):
     clock = iter(range(0, 10_000, 4))
     monkeypatch.setattr("pipeline.sources.live.fetch.time.monotonic", lambda: next(clock))
     state = FetchState(0)
-    for _ in iter_replies(Broker(0), replace(READ, start_offset=0, end_offset=1 << 62), state, set()):
+    for _ in iter_replies(Broker(0), replace(READ, start_offset=0, end_offset=1 << 62), state, Counter()):
         state.next_offset += 10
     assert state.stopped.startswith("broker 1 sent ")
     assert state.stopped.endswith(" bytes in 104 s")
+
+
+def test_a_leader_that_never_answers_is_asked_three_times_by_a_process(monkeypatch):
+    """It may claim two thousand ranges, each of which would wait for `read_timeout`."""
+    monkeypatch.setattr("pipeline.sources.live.range_scan.connect", lambda *_: SimpleNamespace(close=lambda: None))
+    asked = []
+
+    def scan(self, _, read, given_up):
+        asked.append(read.leader_id)
+        given_up[read.leader_id] += read.leader_id == 1
+        yield from ()
+
+    monkeypatch.setattr(RangeTask, "_read", scan)
+    settings = ScanSettings(as_of_ms=START_MS + 2, span=HOUR, window_ms=HOUR.duration_ms, max_distinct_keys=10)
+    source = SimpleNamespace(bootstrap_servers=("a:1",))
+    reads = tuple(replace(READ, leader_id=leader) for leader in (1, 2))
+    tasks = [RangeTask(reads, settings, LeaderEpochs({}, {}), source, None) for _ in range(10)]
+    rows = [row for task in tasks for piece in task.run() for row in piece.rows.to_pylist()]
+    assert Counter(asked) == {1: 3, 2: 10}
+    assert {row["reason"] for row in rows} == {"broker 1 is asked no more: it did not answer 3 times"}
+    assert len(rows) == 7

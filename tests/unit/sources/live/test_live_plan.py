@@ -159,3 +159,16 @@ def test_a_leader_that_claims_endless_logs_has_few_ranges_whatever_it_leads(monk
     reads, _ = plan.plan_fetches(None, state, keys, SPAN, lateness_ms=0, as_of_ms=SPAN.end_ms)
     led = Counter(read.leader_id for read in reads)
     assert led == {0: plan.MOST_RANGES, 1: 50}
+
+
+def test_a_broker_tells_offsets_of_its_own_partitions_only():
+    def send(_, broker_id):
+        rows = [
+            SimpleNamespace(partition_index=number, error_code=0, offset=10 * broker_id, timestamp=-1, leader_epoch=0)
+            for number in (0, 1)
+        ]
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=rows)])
+
+    leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
+    told = admin.ask_offsets(SimpleNamespace(send=send), leaders, admin.LATEST, Failures())
+    assert {key.partition: at.offset for key, at in told.items()} == {0: 10, 1: 20}

@@ -36,8 +36,8 @@ def reply(leader, addresses=ALL, isr=(1, 2)):
 class Cluster:
     """Nodes as the library keeps them."""
 
-    def __init__(self):
-        self._bootstrap_brokers, self._brokers = {"bootstrap-0": node("bootstrap-0", "a:1")}, {}
+    def __init__(self, address):
+        self._bootstrap_brokers, self._brokers = {"bootstrap-0": node("bootstrap-0", address)}, {}
 
     def bootstrap_brokers(self):
         return list(self._bootstrap_brokers.values())
@@ -54,8 +54,8 @@ class Cluster:
 class Manager:
     """A loop, and brokers that answer after a while; None does not answer."""
 
-    def __init__(self, replies, waits_s):
-        self.cluster, self._replies, self._waits_s, self.asked, self.config = Cluster(), replies, waits_s, [], {}
+    def __init__(self, replies, waits_s, address):
+        self.cluster, self._replies, self._waits_s, self.asked, self.config = Cluster(address), replies, waits_s, [], {}
 
     def send(self, _request, node_id, _timeout_ms):
         nodes = self.cluster._bootstrap_brokers | self.cluster._brokers
@@ -74,7 +74,7 @@ class Manager:
 
 
 def connected(replies, waits_s=None, addresses=ALL):
-    admin = SimpleNamespace(_manager=Manager(replies, waits_s or {}), close=lambda: None)
+    admin = SimpleNamespace(_manager=Manager(replies, waits_s or {}, addresses[0]), close=lambda: None)
     return ClusterConnection(admin, LiveSettings(bootstrap_servers=",".join(addresses)))
 
 
@@ -116,7 +116,7 @@ def test_who_does_not_answer_is_asked_once():
     connection = connected({"a:1": reply(0), "b:2": None, "c:3": reply(0)})
     for _ in range(3):
         assert set(connection.ask_metadata(BROKERS_REQUEST)) == {*HONEST}
-    assert connection._manager.asked.count("b:2") == 2  # as an address, and as a broker that others name
+    assert connection._manager.asked.count("b:2") == 1
 
 
 def test_no_broker_that_answers_is_an_error_and_all_are_asked_again():
@@ -125,6 +125,15 @@ def test_no_broker_that_answers_is_an_error_and_all_are_asked_again():
         with pytest.raises(KafkaConnectionError):
             connection.ask_metadata(BROKERS_REQUEST)
         assert len(connection._manager.asked) == 3 * tried
+
+
+def test_one_broker_at_two_addresses_has_one_vote():
+    """The address that it advertises is another one than that of the configuration, and an honest broker is down."""
+    liar = reply(2, addresses=["liar:9"] * 3)
+    replies = {"down:1": None, "liar:2": liar, "c:3": reply(0, addresses=["down:1", "liar:9", "c:3"]), "liar:9": liar}
+    metadata = ask_metadata(connected(replies, addresses=["down:1", "liar:2", "c:3"]))
+    assert metadata.contested == {KEY}
+    assert {*metadata.brokers} == {1}  # both name it
 
 
 def test_brokers_that_do_not_answer_are_not_asked_without_end():
