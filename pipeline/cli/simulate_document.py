@@ -138,7 +138,8 @@ def _format_run_table(summary: VariantSummary) -> str:
     figures = [summary.run[name] for name in RUN_FIGURES]
     rows = [["simulated", *(_format_run_figure(index, figure.median) for index, figure in enumerate(figures))]]
     if len(summary.seeds) > 1:
-        rows.append(["  range", *(_format_run_range(index, figure) for index, figure in enumerate(figures))])
+        ends = [[_format_run_figure(index, end) for end in (one.low, one.high)] for index, one in enumerate(figures)]
+        rows.append(["  range", *map("-".join, ends)])
     return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
 
 
@@ -146,6 +147,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
     rows = []
     for broker, figures in zip(summary.variant.scenario.brokers, summary.brokers, strict=True):
         records, batches = figures["record_count"], figures["batch_count"]
+        per_batch = figures["records_per_batch"].median
         rows.append(
             [
                 str(broker.broker_id),
@@ -153,7 +155,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
                 _format_share_range(figures["bytes_share"]),
                 _format_count_range(records),
                 _format_count_range(batches),
-                _format_decimals(figures["records_per_batch"].median),
+                _NONE if per_batch is None else f"{per_batch:.1f}",
             ]
         )
     return show_table(_BROKER_HEADER, rows, right=frozenset(range(1, len(_BROKER_HEADER))))
@@ -196,10 +198,6 @@ def _format_run_figure(index: int, value: float | None) -> str:
     return f"{value:.1f}" if index == 0 else format_latency(value)
 
 
-def _format_run_range(index: int, figure: Range) -> str:
-    return f"{_format_run_figure(index, figure.low)}-{_format_run_figure(index, figure.high)}"
-
-
 def format_latency(value: float) -> str:
     """Milliseconds with as many places as they are worth.
 
@@ -224,7 +222,3 @@ def _format_share_range(figure: Range) -> str:
         return _NONE
     spread = "" if figure.low == figure.high else f" ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
     return f"{100 * figure.median:.1f}{spread} %"
-
-
-def _format_decimals(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1f}"
