@@ -125,12 +125,9 @@ def _write_nodes(
     return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)
 
 
-def write_traffic(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
-    """Record batches, and what the partitions got, summed up from them."""
+def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
+    """Record batches, and what the partitions got, summed up from them; `fresh`: windows that are replaced."""
     reading, live, spark = given.reading, given.reading.live, given.staging.spark
-    fresh = fresh_windows(run, expired.get(reading.record_source, set()))
-    if not fresh:
-        return {}
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
     versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
     compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
@@ -151,12 +148,9 @@ def write_traffic(run: RunContext, given: IngestInput, expired: Expired) -> dict
     return versions
 
 
-def write_keys(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
     """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
-    source, spark = given.reading.record_source, given.staging.spark
-    fresh = fresh_windows(run, expired.get(source, set()))
-    if not fresh:
-        return {}
+    spark = given.staging.spark
     if not counts_keys(run, given.reading):
         for table in (KEY_TRAFFIC, KEY_MATRICES):
             run.replace(table, (), fresh)
@@ -175,15 +169,12 @@ def write_keys(run: RunContext, given: IngestInput, expired: Expired) -> dict[st
     versions[KEY_ANSWERS.name] = run.insert_missing(spark, KEY_ANSWERS, agreed, fresh)
     different = count_contradictions(answers).toArrow().to_pylist()
     wrong = [*key_problem_rows(others), *describe_contradictions(different)]
-    given.problems.setdefault(source, []).extend(problems_of(wrong))
+    given.problems.setdefault(given.reading.record_source, []).extend(problems_of(wrong))
     return versions
 
 
-def write_arrivals(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+def write_arrivals(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
     """When each record was created, how large it was and which key it had; arguments as of `write_traffic`."""
-    fresh = fresh_windows(run, expired.get(given.reading.record_source, set()))
-    if not fresh:
-        return {}
     chunks = given.parts[Kind.ARRIVALS]
     if not reads_arrivals(run, given.reading):
         run.replace(ARRIVALS, (), fresh)
@@ -231,9 +222,10 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         begin("bronze_and_silver")
         expired = {} if run.force else list_expired_windows(run, given, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
-        # writes all tables that belong to windows at once
-        writers = (write_traffic, write_keys, write_arrivals, write_metrics, write_cluster)
-        work = [*(partial(write, run, given, expired) for write in writers), partial(merge_segments, run, given)]
+        fresh = fresh_windows(run, expired.get(given.reading.record_source, set()))
+        work = [partial(write, run, given, fresh) for write in (write_traffic, write_keys, write_arrivals) if fresh]
+        work += [partial(write, run, given, expired) for write in (write_metrics, write_cluster)]
+        work.append(partial(merge_segments, run, given))
         versions = write_at_once(work) | merge_problems(run, given)
         versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
     return JobReport(table_versions=versions, notes=describe_kept(expired))
