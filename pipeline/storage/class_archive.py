@@ -8,8 +8,6 @@ References:
     build and the class path, and starts without it where they differ.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

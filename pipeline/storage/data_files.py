@@ -111,14 +111,15 @@ def replace_in_tables(
 def _replace(
     spark: SparkSession, written: Sequence[Mapping[str, Any]], warehouse: Folder, table: Table, scope: Scope
 ) -> int:
+    def is_inside(file: Mapping[str, Any]) -> bool:  # all its rows are known to be replaced
+        low, high = _span(file)  # a table that is not partitioned has files of several clusters
+        return "cluster" in table.partitioned_by and low is not None and high is not None and scope.covers(low, high)
+
     def write(on_disk: DeltaTable) -> None:
         touched = list_touched(on_disk, table, scope)
-        mixed = [
-            (file["path"], format_partition(file.get("partition")))
-            for file in touched
-            if not _is_inside(file, table, scope)
-        ]
-        kept = _rewrite(spark, mixed, warehouse, table, scope) if mixed else []
+        mixed = [(file["path"], format_partition(file.get("partition"))) for file in touched if not is_inside(file)]
+        work = partial(keep_others, warehouse, table, scope)  # writes files anew without the rows that are replaced
+        kept = _take_files(map_tasks(spark, mixed, work, WRITTEN)) if mixed else []
         actions = [*_remove(touched, written), *map(_add, (*written, *kept))]
         _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
 
@@ -252,20 +253,3 @@ def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
     bounds = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
     low, high = (None if value is None else milliseconds_of(value) for value in bounds)
     return low, high
-
-
-def _is_inside(file: Mapping[str, Any], table: Table, scope: Scope) -> bool:
-    """Whether all rows of a file are known to be replaced; a table that is not partitioned has files of several clusters."""
-    low, high = _span(file)
-    return "cluster" in table.partitioned_by and low is not None and high is not None and scope.covers(low, high)
-
-
-def _rewrite(
-    spark: SparkSession,
-    mixed: Sequence[tuple[str, dict[str, str | None]]],
-    warehouse: Folder,
-    table: Table,
-    scope: Scope,
-) -> list[dict[str, Any]]:
-    """Writes files anew without the rows that are replaced."""
-    return _take_files(map_tasks(spark, mixed, partial(keep_others, warehouse, table, scope), WRITTEN))

@@ -82,7 +82,11 @@ def has_table(path: Folder) -> bool:
         StorageError: if an object store does not answer, or data are there without a log: no table is made anew over them.
     """
     if isinstance(path, Path):
-        _check_folder(path)
+        there = next((one for one in (path, *path.parents) if os.path.lexists(one)), Path("/"))
+        if not there.is_dir():  # a file, or a link that leads nowhere
+            raise StorageError(
+                f"{there}: not a folder; correct `warehouse` of the configuration, or move the file away"
+            )
     with StorageErrors(path, ON_REMOTE):
         if DeltaTable.is_deltatable(str(path), _options(path)):
             return True
@@ -90,13 +94,6 @@ def has_table(path: Folder) -> bool:
     if entries:
         raise StorageError(f"{path}: data without a log ({_LOG}), as after half a restore; {ON_READ}")
     return False
-
-
-def _check_folder(path: Path) -> None:
-    """Refuses a place of which a folder is a file, or leads nowhere."""
-    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), Path("/"))
-    if not there.is_dir():
-        raise StorageError(f"{there}: not a folder; correct `warehouse` of the configuration, or move the file away")
 
 
 def _list_data(path: Folder) -> bool:

@@ -211,7 +211,10 @@ def keep_others(
     path, partition = file
     writer = _FileWriter(warehouse, table, partition)
     for batch in _iter_stored(warehouse, table, path):
-        writer.write(batch.filter(pc.invert(_find_mine(batch, table, scope))))
+        replaced = scope.holds(batch)
+        if "cluster" not in table.partitioned_by:
+            replaced = pc.and_(replaced, pc.equal(batch["cluster"], scope.cluster))
+        writer.write(batch.filter(pc.invert(replaced)))
     yield writer.close()
 
 
@@ -234,11 +237,6 @@ def _iter_stored(
     files, root = open_in_arrow(table_path(warehouse, table))
     rows = ds.dataset(f"{root}/{unquote(path)}", schema, format="parquet", filesystem=files, partitioning=None)
     yield from rows.to_batches(columns=columns, use_threads=False)
-
-
-def _find_mine(rows: pa.RecordBatch, table: Table, scope: Scope) -> pa.Array:
-    held = scope.holds(rows)
-    return held if "cluster" in table.partitioned_by else pc.and_(held, pc.equal(rows["cluster"], scope.cluster))
 
 
 def format_partition(partition: Mapping[str, Any] | None) -> dict[str, str | None]:

@@ -33,8 +33,6 @@ _GROUP_ROWS = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """Result of maintenance of one table."""
-
     table: str
     files_before_count: int
     files_after_count: int

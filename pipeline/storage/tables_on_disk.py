@@ -90,13 +90,13 @@ def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[
     Raises:
         TableMismatchError: if a table on disk is newer than its declaration or differs in more than added columns.
     """
-    return tuple(table.name for table in tables if _ensure(warehouse, table))
-
-
-def _ensure(warehouse: Folder, table: Table) -> bool:
-    path = table_path(warehouse, table)
-    with StorageErrors(path, "free space or repair the folder, then run again"):
-        return _ensure_at(path, table)
+    changed = []
+    for table in tables:
+        path = table_path(warehouse, table)
+        with StorageErrors(path, "free space or repair the folder, then run again"):
+            if _ensure_at(path, table):
+                changed.append(table.name)
+    return tuple(changed)
 
 
 def _ensure_at(path: Folder, table: Table) -> bool:

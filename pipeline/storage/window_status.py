@@ -5,8 +5,6 @@ finished, and readers leave it out. So do they where a table has fewer commits t
 vouches for, as after a restored backup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

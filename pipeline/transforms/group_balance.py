@@ -38,19 +38,18 @@ def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start:
             earlier = [row["observed_at"] for row in rows if row["window_start"] < start]
             since = max(earlier, default=at[0])
             last, first = ([row for row in rows if row["observed_at"] == moment] for moment in (at[-1], since))
-            growth = _measure_growth(first, last, (at[-1] - since).total_seconds())
+            seconds = (at[-1] - since).total_seconds()
+            # growth of lag in offsets a second, where it is known at both moments
+            before = {
+                (row["topic"], row["partition"]): row["lag_count"] for row in first if row["lag_count"] is not None
+            }
+            growth = {
+                part: (row["lag_count"] - before[part]) / seconds
+                for row in last
+                if (part := (row["topic"], row["partition"])) in before and row["lag_count"] is not None and seconds
+            }
             for measured in _measure_topics(last, growth, loads):
                 yield {"window_start": start, "group_id": group_id, **measured}
-
-
-def _measure_growth(first: Sequence[Row], last: Sequence[Row], seconds: float) -> dict[Partition, float]:
-    """Growth of lag in offsets a second, where it is known at both moments."""
-    before = {(row["topic"], row["partition"]): row["lag_count"] for row in first if row["lag_count"] is not None}
-    return {
-        part: (row["lag_count"] - before[part]) / seconds
-        for row in last
-        if (part := (row["topic"], row["partition"])) in before and row["lag_count"] is not None and seconds
-    }
 
 
 def _measure_topics(

@@ -24,9 +24,15 @@ def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
     own = ("client_id", "broker_id")
     past = pl.concat_list(latency.shift(n).over(own, order_by="window_start") for n in range(1, HISTORY_WINDOWS + 1))
     is_known = past.list.drop_nulls().list.len() >= LEAST_HISTORY
+    # median latency of the same client's other brokers in the window
+    others = pairs.select(*_PEERS, pl.col("broker_id").alias("other_id"), "request_latency_avg_ms")
+    met = pairs.select(*_PEERS, "broker_id").join(others, on=_PEERS)
+    others_only = met.filter(pl.col("broker_id") != pl.col("other_id"))
+    latencies = others_only.group_by(*_PEERS, "broker_id").agg("request_latency_avg_ms")
+    peers = latencies.select(*_PEERS, "broker_id", median_of(pl.col("request_latency_avg_ms")).alias("peer_ms"))
     return (
         pairs.with_columns(pl.when(is_known).then(median_of(past)).alias("history_ms"))
-        .join(_measure_peers(pairs), on=[*_PEERS, "broker_id"], how="left")
+        .join(peers, on=[*_PEERS, "broker_id"], how="left")
         .with_columns(
             divide(latency, pl.col("peer_ms")).alias("ratio_to_peers"),
             divide(latency, pl.col("history_ms")).alias("ratio_to_history"),
@@ -43,12 +49,3 @@ def _sum_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
         divide(sum_sorted(latency * requests), sum_in_order(timed.sort())).alias("request_latency_avg_ms"),
         pl.col("request_latency_max_ms").max(),
     )
-
-
-def _measure_peers(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Median latency of the same client's other brokers in the window."""
-    others = pairs.select(*_PEERS, pl.col("broker_id").alias("other_id"), "request_latency_avg_ms")
-    met = pairs.select(*_PEERS, "broker_id").join(others, on=_PEERS)
-    others_only = met.filter(pl.col("broker_id") != pl.col("other_id"))
-    latencies = others_only.group_by(*_PEERS, "broker_id").agg("request_latency_avg_ms")
-    return latencies.select(*_PEERS, "broker_id", median_of(pl.col("request_latency_avg_ms")).alias("peer_ms"))

@@ -56,7 +56,15 @@ def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, 
         }
     tables = {name: _plain(frame.to_arrow()) for name, frame in summaries.items()}
     problems = samples.filter(pc.equal(samples["row_kind"], "problem"))
-    return {**tables, PROBLEMS: pa.concat_tables([problems, _name_repeated(given)])}
+    # a problem for each instance that gives points of a series again
+    points = pl.DataFrame(given.select([*POINT, "path"]))
+    repeated = points.filter(points.select(POINT).is_duplicated())
+    found = repeated.group_by(*INSTANCE).agg(pl.col("observed_at_ms").min(), pl.col("path").min()).sort(*INSTANCE)
+    rows = [
+        {**row, "row_kind": "problem", "reason": REPEATED, "severity": "suspect", "first_bytes_hex": ""}
+        for row in found.to_dicts()
+    ]
+    return {**tables, PROBLEMS: pa.concat_tables([problems, pa.Table.from_pylist(rows, schema=given.schema)])}
 
 
 def keep_one(samples: pa.Table) -> pa.Table:
@@ -66,18 +74,6 @@ def keep_one(samples: pa.Table) -> pa.Table:
         return samples
     kept = points.sort("value", "exposed_name", nulls_last=False).unique(POINT, keep="last", maintain_order=True)
     return samples.take(kept["place"].sort().to_arrow())
-
-
-def _name_repeated(given: pa.Table) -> pa.Table:
-    """A problem for each instance that gives points of a series again: rows of `SAMPLE_SCHEMA`."""
-    points = pl.DataFrame(given.select([*POINT, "path"]))
-    repeated = points.filter(points.select(POINT).is_duplicated())
-    found = repeated.group_by(*INSTANCE).agg(pl.col("observed_at_ms").min(), pl.col("path").min()).sort(*INSTANCE)
-    rows = [
-        {**row, "row_kind": "problem", "reason": REPEATED, "severity": "suspect", "first_bytes_hex": ""}
-        for row in found.to_dicts()
-    ]
-    return pa.Table.from_pylist(rows, schema=given.schema)
 
 
 def _plain(rows: pa.Table) -> pa.Table:

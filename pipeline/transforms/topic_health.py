@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import fields
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -45,18 +44,22 @@ def measure_topic_health(
     """
     able = brokers.filter(~pl.col("is_fenced").fill_null(value=False)).group_by("window_start")
     zeros = [pl.col(name).fill_null(0) for name in ("broker_count", "consumer_count", "keyed_ratio", *_STATE)]
+    # members of each topic's largest group; NULL members do not count
+    members = consumer_groups.group_by("window_start", "topic", "group_id").agg(_distinct("member_id"))
+    consumers = members.group_by("window_start", "topic").agg(pl.col("member_id").max().alias("consumer_count"))
     topics = (
         _sum_partitions(partition_health, loads)
         .join(topic_keys, on=_TOPIC, how="left")
         .join(replicas, on=_TOPIC, how="left")
-        .join(_count_consumers(consumer_groups), on=("window_start", "topic"), how="left")
+        .join(consumers, on=("window_start", "topic"), how="left")
         .join(able.agg(_distinct("broker_id").alias("broker_count")), on="window_start", how="left")
         .with_columns(zeros)
     )
     counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
-    measured = [
-        _measure_row(row, cluster) for row in topics.select("window_start", "topic", *counts).iter_rows(named=True)
-    ]
+    measured = []
+    for start, topic, *values in topics.select("window_start", "topic", *counts).iter_rows():
+        seed = derive_window_seed(cluster, milliseconds_of(start), topic)
+        measured.append(measure_topic(TopicCounts(**dict(zip(counts, values, strict=True)), seed=seed)))
     rows = topics.drop(_INPUTS).to_arrow()
     for name in (field.name for field in fields(TopicMeasures)):
         column = pa.array([getattr(row, name) for row in measured], ARROW_TYPES[TOPIC_HEALTH.column(name).type])
@@ -138,16 +141,5 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     )
 
 
-def _count_consumers(consumer_groups: pl.DataFrame) -> pl.DataFrame:
-    """Members of each topic's largest group; NULL members do not count."""
-    members = consumer_groups.group_by("window_start", "topic", "group_id").agg(_distinct("member_id"))
-    return members.group_by("window_start", "topic").agg(pl.col("member_id").max().alias("consumer_count"))
-
-
 def _distinct(column: str) -> pl.Expr:
     return pl.col(column).drop_nulls().n_unique().cast(pl.Int64)
-
-
-def _measure_row(row: dict[str, Any], cluster: str) -> TopicMeasures:
-    seed = derive_window_seed(cluster, milliseconds_of(row.pop("window_start")), row.pop("topic"))
-    return measure_topic(TopicCounts(**row, seed=seed))

@@ -76,7 +76,13 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
     )
     rows = whole.group_by(*_TOPIC, "kind", *_ENDS).agg(pl.col("size_bytes").sum()).filter(pl.col("size_bytes") > 0)
     rows = rows.sort(*_TOPIC, "kind", *_ENDS).with_columns(window_start=pl.lit(start, pl.Datetime("us", "UTC")))
-    return _with_cost(rows, window.price_per_gb, window_ms).to_arrow()
+    is_known = (pl.col("from_zone") != "") & (pl.col("to_zone") != "")
+    is_between = pl.when(is_known).then(pl.col("from_zone") != pl.col("to_zone"))
+    price = pl.lit(window.price_per_gb, pl.Float64)
+    rows = rows.with_columns(is_between_zones=is_between)
+    priced_bytes = pl.when("is_between_zones").then("size_bytes").when(~pl.col("is_between_zones")).then(0)
+    rows = rows.with_columns(cost=priced_bytes / _GB * price)
+    return rows.with_columns(cost_per_month=pl.col("cost") * (MONTH_HOURS * HOUR_MS / window_ms)).to_arrow()
 
 
 def sum_produce(window: WindowZones) -> pl.DataFrame:
@@ -218,13 +224,3 @@ def sum_fetch(window: WindowZones) -> pl.DataFrame:
 
 def _rack_of(column: str, racks: Mapping[int, str]) -> pl.Expr:
     return pl.col(column).replace_strict(dict(racks), default="", return_dtype=pl.String)
-
-
-def _with_cost(rows: pl.DataFrame, price_per_gb: float | None, window_ms: int) -> pl.DataFrame:
-    is_known = (pl.col("from_zone") != "") & (pl.col("to_zone") != "")
-    is_between = pl.when(is_known).then(pl.col("from_zone") != pl.col("to_zone"))
-    price = pl.lit(price_per_gb, pl.Float64)
-    rows = rows.with_columns(is_between_zones=is_between)
-    priced_bytes = pl.when("is_between_zones").then("size_bytes").when(~pl.col("is_between_zones")).then(0)
-    rows = rows.with_columns(cost=priced_bytes / _GB * price)
-    return rows.with_columns(cost_per_month=pl.col("cost") * (MONTH_HOURS * HOUR_MS / window_ms))
