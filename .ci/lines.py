@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 63_670
-LEAST_LOGIC_PERCENT = 40.4
+MOST_LINES = 63_262
+LEAST_LOGIC_PERCENT = 40.6
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

@@ -53,12 +53,10 @@ class RunContext:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster's part of the configuration."""
         return self.config.clusters[self.cluster_name]
 
     @property
     def warehouse(self) -> Folder:
-        """Root of the tables."""
         return self.config.warehouse
 
     @property

@@ -44,11 +44,9 @@ class PromiseWindow:
     latency: Mapping[int, Row] = field(default_factory=dict)  # `gold.latency` of all clients by broker
 
     def topic_bytes(self, topic: str) -> int:
-        """Bytes of a topic."""
         return sum(size for (name, _), size in self.loads.items() if name == topic)
 
     def partitions_of(self, topic: str) -> list[Place]:
-        """Partitions of a topic."""
         return [place for place in self.loads if place[0] == topic]
 
 

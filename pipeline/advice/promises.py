@@ -35,7 +35,6 @@ class WatchedAdvice:
 
     @property
     def key(self) -> PromiseKey:
-        """Key of its promise."""
         return name_promise(self.advice)
 
     @property
@@ -45,7 +44,6 @@ class WatchedAdvice:
 
     @property
     def broker_id(self) -> int:
-        """The broker it is for."""
         return int(self.advice.subject.removeprefix("broker "))
 
     @property
@@ -66,7 +64,6 @@ class CorrectedRatios(NamedTuple):
 
 
 def name_promise(advice: Recommendation) -> PromiseKey:
-    """Returns the key of a recommendation's promise."""
     return PromiseKey(advice.window_start_ms, advice.subject, advice.action, advice.topic)
 
 

@@ -23,8 +23,6 @@ from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChange:
-    """A change of brokers, traffic and placement."""
-
     added: tuple[PlacementBroker, ...] = ()
     lost: frozenset[int] = frozenset()
     lost_racks: frozenset[str] = frozenset()

@@ -24,8 +24,6 @@ _NAMED = 5
 
 
 class ZoneChange(StrEnum):
-    """What would change."""
-
     RACK_AWARE = "rack-aware"  # producers send to leaders in their zone (KIP-1123); a plan spreads leaders
     LEADERS = "leaders-to-producers"  # leaders go to the zone that most bytes come from
     REPLICAS = "replicas-in-other-racks"  # followers go to racks that hold no replica of their partition

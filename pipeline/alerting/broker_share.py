@@ -160,7 +160,8 @@ def _describe(promise: Promise) -> str:
         said += f" {_announced(promise).capitalize()}"
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
-            said += f", which is {_corrected(promise)} on the traffic as it is now"
+            ends = promise.corrected_ratio_low, promise.corrected_ratio, promise.corrected_ratio_high
+            said += f", which is {_format_range(promise, *ends)} on the traffic as it is now"
         said += f"; it is {_format_share(promise, promise.actual_ratio)}"
         said += (
             f", and would be {_format_share(promise, promise.without_ratio)} without." if promise.without_ratio else "."
@@ -175,10 +176,6 @@ def _announced(promise: Promise) -> str:
 
 def _predicted(one: Promise) -> str:
     return _format_range(one, one.predicted_ratio_low, one.predicted_ratio, one.predicted_ratio_high)
-
-
-def _corrected(one: Promise) -> str:
-    return _format_range(one, one.corrected_ratio_low, one.corrected_ratio, one.corrected_ratio_high)
 
 
 def _format_share(promise: Promise, ratio: float | None) -> str:

@@ -28,7 +28,6 @@ class MailColumn:
 
 
 def number_columns(*titles: str) -> tuple[MailColumn, ...]:
-    """Columns of numbers."""
     return tuple(MailColumn(title, is_number=True) for title in titles)
 
 
@@ -110,7 +109,6 @@ class Content:
 
     @property
     def headline(self) -> str:
-        """The brief in a paragraph."""
         facts = " ".join(f"{question}: {answer}." for question, answer in self.brief.facts)
         return f"{format_name(self.cluster)}: {self.brief.headline}. {facts}"
 

@@ -104,12 +104,9 @@ def _csv(ordered: Sequence[IncidentChange]) -> str:
     writer = csv.writer(text)
     writer.writerow(("incident_id", "state", "rule", "subject", "since", "value", "peak_value", "limit_value"))
     for change in ordered:
-        row = (change.incident_id, change.state, change.rule, _harmless(change.subject), format_clock(change.since_ms))
+        subject = format_name(change.subject, 300)
+        if subject[:1] in {"=", "+", "-", "@"}:  # what a spreadsheet takes for a formula
+            subject = f"'{subject}"
+        row = (change.incident_id, change.state, change.rule, subject, format_clock(change.since_ms))
         writer.writerow((*row, change.value, change.peak_value, change.limit_value))
     return text.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    shown = format_name(text, 300)
-    return f"'{shown}" if shown[:1] in {"=", "+", "-", "@"} else shown

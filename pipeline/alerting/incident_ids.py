@@ -65,7 +65,10 @@ def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange],
     for name, changes in again.items():
         last = changes[-1] if changes else before[name].last
         end = next((one for one in changes if not one.is_open), None)
-        opened_ms = before[name].opened_ms if name in before else _opened_in(changes)
+        if name in before:
+            opened_ms = before[name].opened_ms
+        else:  # where the row that opened it is gone, its first window known
+            opened_ms = next((one for one in changes if one.state == "new"), changes[0]).window_start_ms
         known.append(
             KnownIncident(
                 incident_id=name,
@@ -80,11 +83,6 @@ def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange],
             )
         )
     return sorted(known, key=lambda one: (one.opened_ms, one.is_open, one.until_ms))
-
-
-def _opened_in(changes: Sequence[IncidentChange]) -> int:
-    """The window that opened an incident; its first one known where that row is gone."""
-    return next((one for one in changes if one.state == "new"), changes[0]).window_start_ms
 
 
 def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int, *, taken: Collection[str] = ()) -> str:
@@ -153,7 +151,9 @@ def settle_ids(
             named = [change for change in named if change.state != "new"]
         if episode.end_ms < first_ms:  # told as going on, or as over later: it ends where changes are given anew
             named = [replace(named[-1], window_start_ms=first_ms)] if taken.is_open else taken.ends
-        settled += [*named, *_keep_told(taken, named, episode.since_ms)]
+        keys = {change.key for change in named}  # beside these, what people were told
+        told = [one for one in taken.changes if one.is_open and one.key not in keys]
+        settled += [*named, *(replace(one, since_ms=episode.since_ms) for one in told)]
     for one in free:
         settled += _keep(one, merged_into.get(one.incident_id), first_ms, seen, make_change)
     past = {one.incident_id for one in known if not one.is_open and one.until_ms < first_ms}
@@ -218,12 +218,6 @@ def _name(
         make_change("new", incident_id, episode.since_ms, reach),
         *(replace(change, incident_id=incident_id) for change in later),
     ]
-
-
-def _keep_told(known: KnownIncident, named: Sequence[IncidentChange], since_ms: int) -> list[IncidentChange]:
-    """Changes that people were told, and that are not among those of today's verdicts."""
-    keys = {change.key for change in named}
-    return [replace(one, since_ms=since_ms) for one in known.changes if one.is_open and one.key not in keys]
 
 
 def _keep(

@@ -174,7 +174,6 @@ def _templates() -> jinja2.Environment:
 
 
 def _fact(question: str, answer: str) -> str:
-    """Formats a question and its answer, wrapped to the right of it."""
     wrapped = _wrap(answer, _TEXT_WIDTH - _QUESTION_WIDTH).splitlines() or [""]
     return "\n".join(
         f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in zip_longest([question], wrapped, fillvalue="")

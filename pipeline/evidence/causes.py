@@ -47,14 +47,6 @@ _IN_SHORT = {
 """The first screen's words, for a reader who does not know the terms."""
 
 
-def _terms(causes: ShareCauses) -> dict[Cause, float]:
-    return {
-        Cause.LEADERS: causes.leaders_term,
-        Cause.TOPIC_MIX: causes.topic_mix_term,
-        Cause.PARTITION_SKEW: causes.partition_skew_term,
-    }
-
-
 def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
     """Parts of partition skew; empty where it was not split."""
     parts = {
@@ -71,7 +63,12 @@ def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
 
 def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
     """The largest term, and of partition skew its largest part, as far as that is known, or what the producers do."""
-    terms, parts = _terms(causes), _skew_terms(causes)
+    terms = {
+        Cause.LEADERS: causes.leaders_term,
+        Cause.TOPIC_MIX: causes.topic_mix_term,
+        Cause.PARTITION_SKEW: causes.partition_skew_term,
+    }
+    parts = _skew_terms(causes)
     largest = max(terms, key=lambda name: terms[name])
     part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
     partitioner = evidence.partitioners.get(evidence.topics[0]) if evidence.topics else None

@@ -30,8 +30,6 @@ _LONGEST_WAIT_MS = 6 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryReport:
-    """Result of a delivery run."""
-
     # messages, each with where it went (`smtp://host:port`, a webhook, the file's path)
     deliveries: tuple[tuple[AlertMessage, str], ...] = ()
     notes: tuple[str, ...] = ()  # what people should know

@@ -150,7 +150,8 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
         if new_leader != partition.leader_id:
             is_copied = new_leader not in partition.replicas
             gone = _choose_gone(partition, partition.leader_id, new_leader, racks) if is_copied else None
-            moves.append(move_partition(partition, _led_by(partition.replicas, new_leader, gone)))
+            kept = (replica for replica in partition.replicas if replica not in {gone, new_leader})
+            moves.append(move_partition(partition, (new_leader, *kept)))
     return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
 
 
@@ -249,10 +250,6 @@ def _choose_gone(
         if len(kept) >= rack_count:
             return gone
     return None
-
-
-def _led_by(replicas: tuple[int, ...], leader_id: int, gone: int | None = None) -> tuple[int, ...]:
-    return (leader_id, *(replica for replica in replicas if replica not in {gone, leader_id}))
 
 
 def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:

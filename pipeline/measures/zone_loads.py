@@ -63,7 +63,6 @@ class ZoneBytes:
 
     @property
     def total(self) -> float:
-        """Both."""
         return self.produce + self.replication
 
 

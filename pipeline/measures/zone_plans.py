@@ -35,7 +35,7 @@ def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[Placem
 def diff_placements(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
     """Moves between two placements, as Kafka's tool takes them: the leader first."""
     return tuple(
-        move_partition(old, _led_first(new))
+        move_partition(old, (new.leader_id, *(each for each in new.replicas if each != new.leader_id)))
         for old, new in zip(before, after, strict=True)
         if (old.leader_id, set(old.replicas)) != (new.leader_id, set(new.replicas))
     )
@@ -185,7 +185,3 @@ def _racks_of(brokers: Sequence[PlacementBroker]) -> dict[int, str]:
 
 def _between(partition: PlacedPartition, loads: ZoneLoads, racks: Mapping[int, str]) -> float:
     return sum_between_zones([partition], loads, racks).total
-
-
-def _led_first(partition: PlacedPartition) -> tuple[int, ...]:
-    return (partition.leader_id, *(each for each in partition.replicas if each != partition.leader_id))

@@ -37,7 +37,6 @@ class IncidentChange:
 
     @property
     def is_open(self) -> bool:
-        """The incident goes on after this change."""
         return self.state not in ENDED
 
     @property

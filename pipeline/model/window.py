@@ -117,7 +117,6 @@ class TimeWindow:
 
     @property
     def duration_ms(self) -> int:
-        """Length in milliseconds."""
         return self.end_ms - self.start_ms
 
     def __contains__(self, instant_ms: int) -> bool:

@@ -174,7 +174,6 @@ class WindowMetrics(Collector):
     """Metrics of a cluster's newest judged window; none where no window was judged."""
 
     def __init__(self, run: RunContext) -> None:
-        """Takes the run whose cluster and tables they are about."""
         self._run = run
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -216,7 +215,6 @@ def publish_metrics(run: RunContext) -> tuple[str, ...]:
 
 
 def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> None:
-    """Replaces the cluster's group."""
 
     def handler(
         *, url: str, method: str, headers: list[tuple[str, str]], data: bytes, **_: object

@@ -46,7 +46,6 @@ class ChartColumn:
     is_text = False
 
     def text(self, row: AnswerRow) -> str:
-        """The text of a row's cell."""
         return format_known(cell_of(row, self.value), self.write)
 
 

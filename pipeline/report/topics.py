@@ -56,14 +56,10 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
 
     def select(rows: Rows) -> Rows:
         total = sum(row["size_bytes"] for row in rows)
-        return (
-            [row | {"points": row["excess_bytes"] / total, "place": index} for index, row in enumerate(rows)]
-            if total
-            else ()
-        )
-
-    def draw_ends(rows: Rows) -> Rows:
-        return rows if len(rows) <= _SHOWN_TOPICS else (*rows[: _SHOWN_TOPICS - 5], *rows[-5:])
+        drawn = [
+            row | {"points": row["excess_bytes"] / total, "place": index} for index, row in enumerate(rows) if total
+        ]
+        return drawn if len(drawn) <= _SHOWN_TOPICS else (*drawn[: _SHOWN_TOPICS - 5], *drawn[-5:])
 
     def say(rows: Rows) -> str:
         left_out = rows[-1]["place"] + 1 - len(rows)
@@ -78,7 +74,7 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
         values={"broker": f"{broker}", "expected_share": f"{expected_share!r}"},
         title=f"Topics that make broker {broker} what it is",
         says=say,
-        select=lambda rows: draw_ends(select(rows)),
+        select=select,
         columns=(
             TOPIC,
             ChartColumn("points", "points", format_points),

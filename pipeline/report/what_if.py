@@ -63,7 +63,6 @@ def _plain(name: str, row: AnswerRow) -> str:
 
 
 def yes_or_no(value: object) -> str:
-    """A condition in a column of words."""
     return "yes" if value else "no"
 
 

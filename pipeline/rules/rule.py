@@ -15,8 +15,6 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
-    """Input of the rules' measures."""
-
     # rows of a table in the windows to measure and in so many before the first
     rows: Callable[[Table, int], Sequence[Row]]
     # rows of `bronze.log_segments` whose retention is over at the end of the last window

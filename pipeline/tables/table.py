@@ -81,7 +81,6 @@ class Table:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names in order."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -130,7 +129,6 @@ def double(name: str, doc: str, unit: str = "", *, nullable: bool = True, volati
 
 
 def boolean(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
-    """True or false."""
     return Column(name, "boolean", doc, nullable=nullable, volatile=volatile)
 
 

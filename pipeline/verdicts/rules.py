@@ -62,7 +62,10 @@ def judge_rules(
             rule = settings[name].of_topic(row.topic) if name in settings else None
             if rule is None or rule.severity == "off":
                 continue
-            is_above = is_real and row.is_enough and _is_beyond(row, rule.limit)
+            is_beyond = row.value is not None and (
+                row.value <= rule.limit if RULES[name].is_falling else row.value >= rule.limit
+            )
+            is_above = is_real and row.is_enough and is_beyond
             subject = (name, row.subject)
             since = 0 if is_above else well.get(subject, rule.n)
             seen = recent.setdefault(subject, deque(maxlen=rule.n))
@@ -85,12 +88,6 @@ def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:
 
 def _is_judged(row: RuleMeasure) -> bool:
     return row.value is not None and row.is_enough
-
-
-def _is_beyond(row: RuleMeasure, limit: float) -> bool:
-    if row.value is None:
-        return False
-    return row.value <= limit if RULES[row.rule].is_falling else row.value >= limit
 
 
 def _verdict(

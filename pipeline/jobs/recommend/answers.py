@@ -25,7 +25,12 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
     for row in rows:
         if row["client_id"] == ALL_CLIENTS and row["request_latency_avg_ms"] is not None and row["ratio_to_peers"]:
             by_broker[row["broker_id"]][milliseconds_of(row["window_start"])] = row
-    stages = _read_stages(run, window)
+    # mean time of Produce requests by broker and stage; the median where the exporter drops the mean
+    stages: dict[int, dict[str, float]] = defaultdict(dict)
+    for row in run.rows(BROKER_REQUEST_TIMES, (window,)):
+        time_ms = row["time_p50_ms"] if row["time_mean_ms"] is None else row["time_mean_ms"]
+        if row["broker_id"] is not None and time_ms is not None:
+            stages[row["broker_id"]][row["stage"]] = time_ms
     idle = _read_idle(run, window)
     answers = {}
     for broker_id in broker_ids:
@@ -60,16 +65,6 @@ def find_beginning(rows: Mapping[int, Row]) -> tuple[int | None, int | None]:
             return since_ms, start_ms
         since_ms = start_ms
     return since_ms, None
-
-
-def _read_stages(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float]]:
-    """Mean time of Produce requests by broker and stage; the median where the exporter drops the mean."""
-    stages: dict[int, dict[str, float]] = defaultdict(dict)
-    for row in run.rows(BROKER_REQUEST_TIMES, (window,)):
-        spent = row["time_p50_ms"] if row["time_mean_ms"] is None else row["time_mean_ms"]
-        if row["broker_id"] is not None and spent is not None:
-            stages[row["broker_id"]][row["stage"]] = spent
-    return stages
 
 
 def _read_idle(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float]]:

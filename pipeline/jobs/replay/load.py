@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -93,17 +93,14 @@ def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
     return sorted(rows, key=itemgetter(*names))
 
 
-def _topic_window(row: Mapping[str, Any]) -> TopicWindow:
-    return milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
-
-
 def _load_leaders(
     run: RunContext, windows: Sequence[TimeWindow]
 ) -> tuple[dict[TopicWindow, dict[int, int]], dict[TopicWindow, dict[int, int]]]:
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     for row in run.rows(CLUSTER_STATE, windows, _STATE_COLUMNS):
-        where, partition, offset = _topic_window(row), row["partition"], row["log_start_offset"]
+        where = milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
+        partition, offset = row["partition"], row["log_start_offset"]
         if row["topic"] not in INTERNAL_TOPICS:
             leaders[where][partition] = row["leader_id"]
         if offset is not None:
@@ -173,7 +170,6 @@ class Readers(NamedTuple):
 
 
 def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
-    """Readers of some windows' files."""
     arrivals, batches, hashes = (
         list_data_files(run.warehouse, table, run.cluster_name, windows)
         for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
