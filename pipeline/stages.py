@@ -187,6 +187,7 @@ def map_groups(
 
 
 def _count_task(number: int) -> None:
+    """By name in a pickled kernel: there `_newest` itself would be a copy."""
     _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
 

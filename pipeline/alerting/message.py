@@ -181,18 +181,13 @@ def _fact(question: str, answer: str) -> str:
 
 
 def _wrap(text: str, width: int = _TEXT_WIDTH) -> str:
-    wrapped = textwrap.fill(_unbroken(text), width, break_long_words=False, break_on_hyphens=False)
+    wrapped = textwrap.fill(_UNIT.sub(_NBSP, text), width, break_long_words=False, break_on_hyphens=False)
     return wrapped.replace(_NBSP, " ")
-
-
-def _unbroken(text: str) -> str:
-    """Keeps numbers and their units on one line."""
-    return _UNIT.sub(_NBSP, text)
 
 
 def _dated(text: str) -> Markup:
     """Escapes a paragraph and keeps dates, and numbers with their units, on one line."""
-    safe = str(escape(_unbroken(text)))
+    safe = str(escape(_UNIT.sub(_NBSP, text)))
     return Markup(_DATE.sub(r'<span style="white-space:nowrap;">\g<0></span>', safe))  # noqa: S704
 
 

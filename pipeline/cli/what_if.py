@@ -156,7 +156,7 @@ def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int,
         sorted(
             row["broker_id"]
             for row in run.rows(BROKER_SHARE, (window,))
-            if (row["share_ratio"] or 0.0) >= run.cluster.gate.of_topic(row["excess_topic"] or "").resolves_at
+            if (row["share_ratio"] or 0.0) >= run.cluster.gate.of_topic(row["excess_topic"]).resolves_at
             and follows_broker(row)
         )
     )

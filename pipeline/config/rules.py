@@ -17,8 +17,8 @@ _T = TypeVar("_T")
 Severity = Literal["critical", "warning", "off"]
 
 
-def find_pattern(patterns: Mapping[str, _T], topic: str) -> _T | None:
-    """Finds the entry of the first pattern that fits a topic; None where none does, and for "" (no topic).
+def find_pattern(patterns: Mapping[str, _T], topic: str | None) -> _T | None:
+    """Finds the entry of the first pattern that fits a topic; None where none does, and for no topic ("" or None).
 
     >>> find_pattern({"orders-eu": 1.5, "orders*": 2.0}, "orders-us")
     2.0
@@ -80,8 +80,8 @@ class Gate(Section):
             raise ValueError(f"resolve_ratio {self.resolve_ratio} is above limit_ratio {self.limit_ratio}")
         return self
 
-    def of_topic(self, topic: str) -> Gate:
-        """The gate as it is for brokers whose excess comes most from a topic ("" for none).
+    def of_topic(self, topic: str | None) -> Gate:
+        """The gate as it is for brokers whose excess comes most from a topic, or from none.
 
         Under a limit of its own a broker recovers halfway between 1 and that limit.
         """

@@ -69,7 +69,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     windows = (run.window_at(verdict.window_start_ms),)
     shares = sorted(run.rows(BROKER_SHARE, windows), key=lambda row: row["broker_id"])
     own = next(row for row in shares if row["broker_id"] == broker_id)
-    gate = run.cluster.gate.of_topic(own["excess_topic"] or "")
+    gate = run.cluster.gate.of_topic(own["excess_topic"])
     loads: Counter[tuple[str, int]] = Counter()
     for row in run.rows(PARTITION_TRAFFIC, windows):
         loads[row["topic"], row["leader_id"]] += row["size_bytes"]

@@ -63,7 +63,7 @@ def plan_election(
         first = partition.replicas[0] if partition.replicas else partition.leader_id
         if partition.is_pinned:
             continue
-        if first != partition.leader_id and first in partition.in_sync and _may_take(board, first):
+        if first != partition.leader_id and first in partition.in_sync and first in board.place:
             board.lead(number, board.place[first])
             moves.append(move_partition(partition, partition.replicas))
     return ReassignmentPlan(kind="elect_preferred", moves=tuple(moves), ratios=board.ratios())
@@ -155,10 +155,6 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
     return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
 
 
-def _may_take(board: Board, broker_id: int) -> bool:
-    return broker_id in board.place
-
-
 def _dead_of(partition: PlacedPartition, live: Mapping[int, object]) -> list[int]:
     return [replica for replica in partition.replicas if replica not in live]
 
@@ -174,7 +170,7 @@ def _leader_moves(board: Board) -> tuple[Places, Places]:
         for number, partition in enumerate(board.partitions)
         if not _dead_of(partition, board.place)
         for replica in sorted(partition.in_sync)
-        if replica in partition.replicas and _may_take(board, replica) and _may_move(partition)
+        if replica in partition.replicas and replica in board.place and _may_move(partition)
     )
 
 

@@ -53,10 +53,6 @@ def _name(row: AnswerRow) -> str:
     return f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"
 
 
-def _name_source(source: str) -> str:
-    return format_name(_SOURCES.get(source, source))
-
-
 ZONES = TableChart(
     name="zones",
     sql=queries.ZONES,
@@ -66,7 +62,7 @@ ZONES = TableChart(
     columns=(
         Words("kind", "kind"),
         Words("zones", _name),
-        Words("zone known by", "zone_source", _name_source),
+        Words("zone known by", "zone_source", lambda source: format_name(_SOURCES.get(source, source))),
         ChartColumn("bytes", "size_bytes", format_bytes),
         ChartColumn("a month", "cost_per_month", "{:,.2f}".format),
     ),

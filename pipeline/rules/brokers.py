@@ -175,7 +175,7 @@ def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:
 
 def _measure_client(rule: str, start_ms: int, client_id: str, value: float, detail: str) -> RuleMeasure:
     subject = f"client {format_name(client_id)}"
-    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic="", value=value, detail=detail)
+    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, value=value, detail=detail)
 
 
 BROKER_RULES = (

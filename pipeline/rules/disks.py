@@ -48,7 +48,6 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             window_start_ms=start_ms,
             rule=rule,
             subject=f"broker {broker_id}",
-            topic="",
             value=hours,
             is_enough=broker_id == first,
             detail=f"{detail}{also}" if broker_id == first else f"{detail}, the volume of broker {first}",

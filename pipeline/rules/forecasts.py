@@ -27,7 +27,6 @@ def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             window_start_ms=start_ms,
             rule=rule,
             subject=subject,
-            topic="",
             value=row["value_low"],
             is_enough=row["is_trusted"],
             detail=f"will have {ratio} [{low}, {high}] its fair share on {row['highest_at']:%A %d %B %H:%M} UTC; "

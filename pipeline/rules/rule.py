@@ -37,7 +37,7 @@ class RuleMeasure:
     window_start_ms: int
     rule: str
     subject: str
-    topic: str
+    topic: str = ""
     value: float | None
     p_value: float | None = None
     is_enough: bool = True
@@ -79,9 +79,7 @@ def measure_topic_by_rule(
 
 def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
     """A measure of a broker, in the window that starts then."""
-    return RuleMeasure(
-        window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", topic="", value=value, detail=detail
-    )
+    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 
 def measure_column(table: Table, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:

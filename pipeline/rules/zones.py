@@ -34,7 +34,6 @@ def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
                 window_start_ms=start_ms,
                 rule=rule,
                 subject=f"zone {format_name(zone)}",
-                topic="",
                 value=share / fair,
                 p_value=chance_p_value(share / fair, fair, units) if units and fair < 1 else None,
                 is_enough=bool(units),

@@ -102,7 +102,7 @@ def _look_at(
     total_bytes = sum(load.size_bytes for load in brokers)
     real = significant([_p_value(load) for load in brokers], gate.chance_level)
     for load, is_real in zip(brokers, real.tolist(), strict=True):
-        limit = gate.of_topic(load.excess_topic or "").limit_ratio
+        limit = gate.of_topic(load.excess_topic).limit_ratio
         too_little = _too_little(
             load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
         )

@@ -19,7 +19,6 @@ from pipeline.advice.candidate_effects import (
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
 from pipeline.config.replay import IN_USE
-from pipeline.config.rules import Gate
 from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger
 from pipeline.model.number_text import format_name
@@ -60,7 +59,7 @@ def run(
     )  # an older warehouse lacks columns of them
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
-        gate = _gate_of(run, row)
+        gate = run.cluster.gate.of_topic(row["excess_topic"])
         if (row["share_ratio"] or 0) >= gate.limit_ratio and (row["chance_p_value"] or 0) <= gate.chance_level:
             hot[milliseconds_of(row["window_start"])].append(row)
     ledger = PromiseLedger(run, windows)
@@ -78,11 +77,6 @@ def run(
         RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, map(_row, recommendations), windows),
     }
     return JobReport(table_versions=versions)
-
-
-def _gate_of(run: RunContext, row: Row) -> Gate:
-    """The limits of a broker, by the topic that most of its excess comes from."""
-    return run.cluster.gate.of_topic(row["excess_topic"] or "")
 
 
 def _row(value: Recommendation) -> Row:
@@ -110,7 +104,7 @@ def _recommend(
             broker_id=row["broker_id"],
             window_start_ms=window.start_ms,
             share_ratio=row["share_ratio"],
-            target_ratio=_gate_of(run, row).resolves_at,
+            target_ratio=run.cluster.gate.of_topic(row["excess_topic"]).resolves_at,
             load_follows=follows_broker(row),
             keyed=keyed,
             answers=answers.get(row["broker_id"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -47,10 +47,6 @@ class ClientSection(ScenarioPart):
             raise WrongValuesError(((error.name,), error.problem) if is_key else ((), str(error))) from error
 
 
-def _list_traffic(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
-    return value if isinstance(value, list) else [value]
-
-
 class ProducerSection(ClientSection):
     """A producer, or several alike."""
 
@@ -58,7 +54,9 @@ class ProducerSection(ClientSection):
     """its client.id; of several, with a number after it"""
     count: int = Field(1, ge=1, le=10_000)
     """how many alike"""
-    traffic: Annotated[tuple[TrafficSection, ...], BeforeValidator(_list_traffic)] = Field(min_length=1)
+    traffic: Annotated[
+        tuple[TrafficSection, ...], BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+    ] = Field(min_length=1)
     """one section, or a list of them; each is a sending thread"""
 
     @field_validator("version")
