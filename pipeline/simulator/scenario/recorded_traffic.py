@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.records.arrival_layout import measure_field_bytes
 from pipeline.errors import ConfigError
+from pipeline.model.window import LATEST_MS
 from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import MS
@@ -61,8 +62,8 @@ def _numbers(table: pa.Table, name: str, path: Path, kind: type[np.float64 | np.
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) or column.null_count:
         raise ConfigError(f"{path}: column {name} holds {column.type}; expected numbers without gaps")
     numbers: NDArray[Any] = column.to_numpy().astype(kind)
-    if len(numbers) and numbers.min() < 0:
-        raise ConfigError(f"{path}: column {name} has {numbers.min()}; expected 0 or more")
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() <= LATEST_MS):  # nor is NaN
+        raise ConfigError(f"{path}: column {name} has {numbers.min()} to {numbers.max()}; expected 0 to {LATEST_MS}")
     return numbers
 
 

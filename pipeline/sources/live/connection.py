@@ -29,7 +29,7 @@ from pipeline.sources.live.diagnosis import find_address
 from pipeline.sources.live.login import login_options
 from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
-RECEIVE_LIMIT_BYTES = 512 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
+RECEIVE_LIMIT_BYTES = 128 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
 BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 _FIRST_ANSWER_MS = (

@@ -57,9 +57,11 @@ def ask_log_directories(
             for topic in directory.topics
             for row in topic.partitions
         ]
-        believed = [one for one in replicas if 0 <= one.size_bytes <= MOST_LOG_BYTES]
+        asked = set(page)
+        believed = [one for one in replicas if one.topic_partition in asked and 0 <= one.size_bytes <= MOST_LOG_BYTES]
         if len(believed) < len(replicas):
-            failures.questions[f"some replica sizes of broker {broker_id}"] = "no disk holds what it says"
+            reason = "it tells of partitions that it was not asked for, or sizes that no disk holds"
+            failures.questions[f"some replica sizes of broker {broker_id}"] = reason
         return believed
 
     wanted = list(pages(partitions, PAGE_PARTITIONS))

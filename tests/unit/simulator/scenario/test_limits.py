@@ -11,6 +11,7 @@ from pipeline.simulator.scenario.cluster_section import (
     ServiceSection,
     TopicSection,
 )
+from pipeline.simulator.scenario.recorded_traffic import read_recorded
 from pipeline.simulator.scenario.scenario_section import ProducerSection
 from pipeline.simulator.scenario.traffic_section import KeysSection, PerfTestArrivals, SteadyArrivals, TrafficSection
 
@@ -52,3 +53,11 @@ def test_numbers_at_and_beyond_their_limits(section, text, taken, refused):
     for value in refused:
         with pytest.raises(ConfigError, match=rf"^s\.yaml:1:\d+: .*: found {value}; expected "):
             read(value)
+
+
+@pytest.mark.parametrize("at_ms", ["-1", "inf", "nan", "1e300"])
+def test_a_recorded_time_that_no_clock_shows_is_refused(at_ms, tmp_path):
+    path = tmp_path / "recorded.csv"
+    path.write_text(f"at_ms,value_bytes\n0.5,1\n{at_ms},1\n")
+    with pytest.raises(ConfigError, match="column at_ms"):
+        read_recorded(path, None, "")

@@ -160,17 +160,18 @@ def test_a_broker_tells_its_own_configs_only():
     assert told == {1: {"num.io.threads": "1"}}
 
 
-def test_a_size_that_no_disk_holds_is_not_known():
+def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
     rows = [
         SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
-        for number, size in enumerate((5, 2**63 - 1, -1))
+        for number, size in enumerate((5, 2**63 - 1, -1, 7))
     ]
+    keys = [TopicPartition("t", number) for number in range(4)]
     topic = SimpleNamespace(name="t", partitions=rows)
     directory = SimpleNamespace(error_code=0, log_dir="/d", total_bytes=-1, usable_bytes=-1, topics=[topic])
     failures = Failures()
-    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], [KEY], failures)
+    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], keys[:3], failures)
     assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
-    assert failures.questions == {"some replica sizes of broker 1": "no disk holds what it says"}
+    assert [*failures.questions] == ["some replica sizes of broker 1"]
 
 
 def test_a_topic_without_a_name_is_none():
