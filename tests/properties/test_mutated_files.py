@@ -162,7 +162,7 @@ def test_numbers_that_no_column_holds_refuse_a_dump(tmp_path):
     )
     text = f"Dumping /d/t-0/{0:020d}.log\n{line}"
     (tmp_path / "dump.txt").write_text(text)
-    with pytest.raises(InputError, match="a batch.s line that does not parse"):
+    with pytest.raises(InputError, match="line that does not parse"):
         scan_dump(TextPart(str(tmp_path / "dump.txt"), 0, len(text)), "x")
 
 
