@@ -50,7 +50,7 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
         failures = Failures()
         describe.ask_log_directories(connection, brokers, partitions, failures)
-        describe.ask_topic_configs(connection, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
+        describe.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
         describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
         describe.ask_reassignments(connection, failures)
         refused = failures.questions

@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from pipeline.codec.tools.tool_text import MOST_LOG_BYTES, DescribedReplica
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
-from pipeline.sources.live.connection import ClusterConnection
+from pipeline.sources.live.connection import ClusterConnection, count_votes
 from pipeline.sources.live.requests import (
     PAGE_PARTITIONS,
     PAGE_TOPICS,
@@ -28,6 +28,7 @@ from pipeline.sources.live.requests import (
 )
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+_ASKED_FOR_CONFIGS = 3
 
 
 def ask_log_directories(
@@ -74,13 +75,30 @@ def ask_log_directories(
 
 
 def ask_topic_configs(
-    connection: ClusterConnection, topics: Iterable[str], names: Sequence[str], failures: Failures
+    connection: ClusterConnection,
+    broker_ids: Sequence[int],
+    topics: Iterable[str],
+    names: Sequence[str],
+    failures: Failures,
 ) -> dict[str, dict[str, str]]:
-    """Values of some configs by topic, defaults included."""
+    """Values of some configs by topic, defaults included: as most of three brokers say."""
     configs: dict[str, dict[str, str]] = {}
     for page in pages(topics, PAGE_TOPICS):
         resources = [(TOPIC_RESOURCE, topic, list(names)) for topic in page]
-        configs |= _ask_configs(connection, resources, None, "topic configs", failures)
+        answers = [
+            _ask_configs(connection, resources, broker_id, "topic configs", failures)
+            for broker_id in broker_ids[:_ASKED_FOR_CONFIGS]
+        ]
+        told = [
+            {(topic, name): v for topic in page for name, v in one.get(topic, {}).items()} for one in answers if one
+        ]
+        agreed, contested = count_votes(told)
+        for (topic, name), value in agreed.items():
+            configs.setdefault(topic, {})[name] = value
+        if told:
+            failures.questions.pop("topic configs", None)
+        if contested:
+            failures.questions["some topic configs"] = "brokers tell different ones"
     return configs
 
 

@@ -86,7 +86,8 @@ def read_live_state(
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})
-    configs = describe.ask_topic_configs(connection, names, TOPIC_CONFIGS, failures)
+    answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
+    configs = describe.ask_topic_configs(connection, answering, names, TOPIC_CONFIGS, failures)
     return LiveState(
         history=_history(metadata, partitions, configs, at_ms, earlier),
         partitions=partitions,

@@ -12,7 +12,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories
+from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_topic_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import Failures
@@ -158,6 +158,26 @@ def test_a_broker_tells_its_own_configs_only():
     ]
     told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
     assert told == {1: {"num.io.threads": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "told", "questions"),
+    [
+        ([1, 2, 3], {"t": {"retention.ms": "9"}}, []),  # the second lies
+        ([1, 2], {}, ["some topic configs"]),
+        ([4, 1], {"t": {"retention.ms": "9"}}, []),  # the fourth refuses
+        ([4], {}, ["topic configs"]),
+    ],
+)
+def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
+    def send(_, broker_id):
+        config = SimpleNamespace(name="retention.ms", value="1" if broker_id == 2 else "9")
+        code = 29 if broker_id == 4 else 0
+        return SimpleNamespace(results=[SimpleNamespace(error_code=code, resource_name="t", configs=[config])])
+
+    failures = Failures()
+    assert ask_topic_configs(SimpleNamespace(send=send), brokers, ["t"], ["retention.ms"], failures) == told
+    assert [*failures.questions] == questions
 
 
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
