@@ -80,8 +80,8 @@ def test_clients_that_push_are_known_by_broker(pushed, as_strimzi):
     }
     assert java["broker_id"] == librdkafka["broker_id"] == 0
     # What was sent before the first push, and after the last, is in no increase.
-    assert 0.05 * printed["request-total"] < java["request_count"] <= printed["request-total"]
-    assert 0.05 * printed["outgoing-byte-total"] < java["outgoing_bytes"] <= printed["outgoing-byte-total"]
+    assert 0.3 * printed["request-total"] < java["request_count"] <= printed["request-total"]
+    assert 0.3 * printed["outgoing-byte-total"] < java["outgoing_bytes"] <= printed["outgoing-byte-total"]
     assert 0 < java["request_latency_max_ms"] <= printed["request-latency-max"]
     assert java["record_rate_per_s"] == pytest.approx(RATE_PER_S, rel=0.5)
     assert librdkafka["request_latency_avg_ms"] > 0
