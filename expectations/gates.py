@@ -242,7 +242,7 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
 def sum_arrivals(run: RunContext) -> Asked:
     """Data records of each topic and window as its batches have them and as its arrivals do, where all were read.
 
-    Digests tell which key holds how much where; they do not differ where either of both does not tell all keys.
+    Digests are equal if each key has its own records and bytes. They are compared where both sides know all keys.
     """
     uneven = " OR ".join(
         f"coalesce(array_length({name}), 0) <> record_count"

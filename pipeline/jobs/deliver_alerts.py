@@ -10,6 +10,7 @@ the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences tha
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
 from pipeline.alerting.delivery import Delivery, deliver
@@ -128,16 +129,12 @@ def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple
             continue
         for key, silences in zip(told, found, strict=True):
             covering[key] += silences
-    silenced = {}
+    silenced, end_of = {}, attrgetter("until_ms")
     for message in due:
         own = [covering[message.cluster, name] for name in message.incident_ids]
         if all(own):
-            silenced[message.message_id] = min((max(one, key=_end_of) for one in own), key=_end_of)
+            silenced[message.message_id] = min((max(one, key=end_of) for one in own), key=end_of)
     return silenced, notes
-
-
-def _end_of(silence: Silence) -> int:
-    return silence.until_ms
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:

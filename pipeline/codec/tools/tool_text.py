@@ -24,7 +24,7 @@ from pipeline.model.log import TopicPartition
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
 
-MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
+_MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
 
 
 class TopicsDescription(NamedTuple):
@@ -47,6 +47,11 @@ class DescribedReplica(NamedTuple):
     size_bytes: int
     offset_lag: int
     is_future: bool
+
+
+def is_log_size(size_bytes: int) -> bool:
+    """Whether a replica's log may have so many bytes."""
+    return 0 <= size_bytes <= _MOST_LOG_BYTES
 
 
 @parser
@@ -149,7 +154,7 @@ def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
             broker_id=int32(broker["broker"]),
             log_directory=_check_name(directory["logDir"]),
             topic_partition=TopicPartition(*parse_directory_name(replica["partition"])[:2]),
-            size_bytes=_check_size(int64(replica["size"])),
+            size_bytes=_check_size(replica["size"]),
             offset_lag=int64(replica["offsetLag"]),
             is_future=replica["isFuture"] is True,
         )
@@ -166,7 +171,7 @@ def _check_name(name: object) -> str:
     return name
 
 
-def _check_size(size_bytes: int) -> int:
-    if not 0 <= size_bytes <= MOST_LOG_BYTES:
+def _check_size(size: object) -> int:
+    if not is_log_size(size_bytes := int64(size)):
         raise ValueError
     return size_bytes

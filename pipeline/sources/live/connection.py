@@ -32,9 +32,7 @@ from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 RECEIVE_LIMIT_BYTES = 128 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
 BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-_FIRST_ANSWER_MS = (
-    5_000  # of a broker that is connected to, or asked for addresses: it may be dead, and every task asks
-)
+_FIRST_ANSWER_MS = 5_000  # to a connection, or to a question about addresses: a broker may be dead, and every task asks
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -75,8 +73,8 @@ class ClusterConnection:
         for address in set(source.bootstrap_servers[:ASKED_ADDRESSES]) - known:
             host, _, port = address.rpartition(":")
             node = MetadataResponse.MetadataResponseBroker(address, host.strip("[]"), int(port), None)
-            cluster._bootstrap_brokers[address] = node  # noqa: SLF001
-        cluster._do_refresh_metadata = self._refresh  # noqa: SLF001
+            cluster._bootstrap_brokers[address] = node  # noqa: SLF001  (see above)
+        cluster._do_refresh_metadata = self._refresh  # noqa: SLF001  (see above)
         self._manager.config["socket_connection_setup_timeout_ms"] = _FIRST_ANSWER_MS
 
     def send(self, request: Any, broker_id: int | None = None) -> Any:
@@ -95,11 +93,7 @@ class ClusterConnection:
 
         From then on brokers have the addresses that most replies give them.
         """
-
-        async def asked() -> dict[str, Any]:
-            return await self._ask_metadata(request)
-
-        replies: dict[str, Any] = self._manager.run(asked)
+        replies: dict[str, Any] = self._manager.run(self._ask_metadata, request)
         return replies
 
     async def _refresh(self, _: object) -> None:  # in place of the library's own, which asks one broker
@@ -117,7 +111,9 @@ class ClusterConnection:
         asked, missing = set(replies), ASKED_BROKERS
         for _ in range(2):  # the second time in place of brokers that did not answer
             others = [node for node in cluster.brokers() if _address_of(node) not in asked][:missing]
-            answered = await self._ask(request, others) if others else {}
+            if not others:
+                break
+            answered = await self._ask(request, others)
             asked |= {_address_of(node) for node in others}
             missing -= len(answered)
             replies |= answered

@@ -12,7 +12,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
-from pipeline.codec.tools.tool_text import MOST_LOG_BYTES, DescribedReplica
+from pipeline.codec.tools.tool_text import DescribedReplica, is_log_size
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live.connection import ClusterConnection, count_votes
@@ -59,9 +59,9 @@ def ask_log_directories(
             for row in topic.partitions
         ]
         asked = set(page)
-        believed = [one for one in replicas if one.topic_partition in asked and 0 <= one.size_bytes <= MOST_LOG_BYTES]
+        believed = [one for one in replicas if one.topic_partition in asked and is_log_size(one.size_bytes)]
         if len(believed) < len(replicas):
-            reason = "it tells of partitions that it was not asked for, or sizes that no disk holds"
+            reason = "it names partitions that nobody asked about, or sizes larger than any disk"
             failures.questions[f"some replica sizes of broker {broker_id}"] = reason
         return believed
 
@@ -85,8 +85,9 @@ def ask_topic_configs(
     configs: dict[str, dict[str, str]] = {}
     for page in pages(topics, PAGE_TOPICS):
         resources = [(TOPIC_RESOURCE, topic, list(names)) for topic in page]
+        refused = Failures()
         answers = [
-            _ask_configs(connection, resources, broker_id, "topic configs", failures)
+            _ask_configs(connection, resources, broker_id, "topic configs", refused)
             for broker_id in broker_ids[:_ASKED_FOR_CONFIGS]
         ]
         told = [
@@ -95,8 +96,8 @@ def ask_topic_configs(
         agreed, contested = count_votes(told)
         for (topic, name), value in agreed.items():
             configs.setdefault(topic, {})[name] = value
-        if told:
-            failures.questions.pop("topic configs", None)
+        if not told:
+            failures.questions |= refused.questions
         if contested:
             failures.questions["some topic configs"] = "brokers tell different ones"
     return configs

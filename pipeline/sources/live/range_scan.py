@@ -6,7 +6,7 @@ together.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain, starmap
@@ -147,6 +147,11 @@ MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and ea
 _given_up: dict[object, Counter[int]] = {}  # of this process's newest run
 
 
+def _make_shortfalls(lost: Iterable[tuple[FetchRead, str]]) -> Piece:
+    rows = [shortfall_row(read, reason) for read, reason in lost]
+    return Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
+
+
 def _find_given_up(run: object) -> Counter[int]:
     if run not in _given_up:
         _given_up.clear()
@@ -171,8 +176,7 @@ class RangeTask:
         try:
             connection = connect(self.source, self.secrets)
         except SourceUnreachableError as error:
-            rows = [shortfall_row(read, str(error)) for read in self.reads]
-            yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
+            yield _make_shortfalls((read, str(error)) for read in self.reads)
             return
         given_up = _find_given_up((self.source.bootstrap_servers, self.settings.as_of_ms))
         try:
@@ -180,12 +184,8 @@ class RangeTask:
                 if given_up[read.leader_id] < MOST_GIVEN_UP:
                     yield from self._read(connection, read, given_up)
                 else:
-                    rows = [
-                        shortfall_row(
-                            read, f"broker {read.leader_id} is asked no more: it did not answer {MOST_GIVEN_UP} times"
-                        )
-                    ]
-                    yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
+                    reason = f"broker {read.leader_id} is asked no more: it did not answer {MOST_GIVEN_UP} times"
+                    yield _make_shortfalls([(read, reason)])
         finally:
             connection.close()
 
@@ -215,8 +215,7 @@ class RangeTask:
     ) -> Iterator[Piece]:
         scanned, base_offset = scan.scanned, read.start_offset
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, self.settings.window_ms, is_file=False))
-        rows = [shortfall_row(read, reason) for reason in lost]
-        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
+        yield _make_shortfalls((read, reason) for reason in lost)
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():

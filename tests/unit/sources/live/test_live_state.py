@@ -15,7 +15,7 @@ from pipeline.sources.live.admin import OffsetAt, ask_metadata
 from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_topic_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
-from pipeline.sources.live.requests import Failures
+from pipeline.sources.live.requests import PAGE_TOPICS, Failures
 from pipeline.sources.live.state import LiveState, _replica_states, _timelines
 
 KEY = TopicPartition("t", 0)
@@ -178,6 +178,21 @@ def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
     failures = Failures()
     assert ask_topic_configs(SimpleNamespace(send=send), brokers, ["t"], ["retention.ms"], failures) == told
     assert [*failures.questions] == questions
+
+
+def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_did():
+    def send(request, _):
+        refused = request.resources[0][1] == "t0"
+        config = SimpleNamespace(name="retention.ms", value="9")
+        return SimpleNamespace(
+            results=[SimpleNamespace(error_code=29 if refused else 0, resource_name="t500", configs=[config])]
+        )
+
+    failures = Failures()
+    topics = [f"t{number}" for number in range(PAGE_TOPICS + 1)]
+    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, ["retention.ms"], failures)
+    assert told == {"t500": {"retention.ms": "9"}}
+    assert [*failures.questions] == ["topic configs"]
 
 
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():

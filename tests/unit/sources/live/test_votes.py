@@ -69,8 +69,8 @@ class Manager:
             raise KafkaConnectionError
         return self._replies[address]
 
-    def run(self, coroutine):
-        return asyncio.run(coroutine())
+    def run(self, coroutine, *arguments):
+        return asyncio.run(coroutine(*arguments))
 
 
 def connected(replies, waits_s=None, addresses=ALL):
@@ -104,7 +104,7 @@ def test_a_refresh_beside_a_question_believes_no_one_alone():
 
     async def both():
         asked = asyncio.ensure_future(connection._ask_metadata(MetadataRequest()))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # the liar has answered, the others have not
         await connection._refresh(None)
         await asked
 
