@@ -39,7 +39,7 @@ def make_archive() -> Path | None:
         options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={draft} {QUIET}"}
         spark = create_session(spark_config, app_name="classes", extra_conf=options)
         table = str(table_path(Path(folder), BROKER_SHARE))
-        spark.range(3).mapInArrow(iter, "id bigint").write.format("delta").save(table)
+        spark.range(3).mapInArrow(lambda batches: batches, "id bigint").write.format("delta").save(table)
         spark.read.format("delta").load(table).groupBy("id").count().orderBy("id").toArrow()
         spark.range(3).groupBy("id").applyInArrow(lambda rows: rows, "id bigint").toArrow()
         for name, value in FOR_FEW_ROWS.items():

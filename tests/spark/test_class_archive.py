@@ -1,0 +1,23 @@
+"""The archive of classes is made by a real JVM, as setup does."""
+
+import os
+import subprocess
+import sys
+
+from pipeline.environment import cache_directory
+from pipeline.storage.jars import find_delta_jars
+from pipeline.storage.java import find_java, write_java_shim
+
+MAKE = "from pipeline.storage.class_archive import make_archive; print(make_archive())"
+
+
+def test_spark_writes_the_classes_it_loaded(tmp_path):
+    cache = cache_directory() / "spark"
+    java = write_java_shim(find_java(), cache)
+    jars = find_delta_jars(cache, java, {})
+    environment = {**os.environ, "PARTITION_HEALTH_CACHE": str(tmp_path), "DELTA_JARS": ",".join(jars)}
+    done = subprocess.run([sys.executable, "-c", MAKE], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (archive,) = (tmp_path / "spark").glob("*.jsa")
+    assert done.stdout.split()[-1] == str(archive)
+    assert archive.stat().st_size > 100 << 20
