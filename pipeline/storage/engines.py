@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from pipeline.engine import connect_mode, note_sail
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, SparkFailedError
 from pipeline.storage.own_port import take_port
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
     """A session on the configured engine, for as long as the block runs; one that runs in this process already stays.
 
     Raises:
-        ConfigError: the engine is not installed, or its server does not answer.
+        ConfigError: the engine is not installed.
+        SparkFailedError: its server does not answer.
     """
     if config.engine == "sail":
         with connect_mode():
@@ -116,7 +117,7 @@ def _ensure_answers(address: str) -> None:
         while (state := met.get()) is not ChannelConnectivity.READY:
             if state is ChannelConnectivity.TRANSIENT_FAILURE:  # of every address the name has
                 endpoint = builder.endpoint  # without what else the address holds, such as a token
-                raise ConfigError(
+                raise SparkFailedError(
                     f"spark.remote: no Spark Connect server answers at {endpoint}; start it, or mend the address"
                 )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.config.pipeline_config import Spark
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, SparkFailedError
 from pipeline.storage.engines import running_engine
 from tests.lab.process import free_ports
 
@@ -12,7 +12,7 @@ def test_a_connect_server_that_is_not_there_is_told_at_once_without_the_token():
     (port,) = free_ports(1)
     config = Spark(remote=f"sc://127.0.0.1:{port}/;token=s3cr3t;use_ssl=true")
     said = f"no Spark Connect server answers at 127.0.0.1:{port}; start it"
-    with pytest.raises(ConfigError, match=said) as told, running_engine(config, app_name="test"):
+    with pytest.raises(SparkFailedError, match=said) as told, running_engine(config, app_name="test"):
         pass
     assert "s3cr3t" not in str(told.value)
 
