@@ -114,7 +114,7 @@ class Spark(Section):
             enough. It needs the extra `sail`.
         master: Spark's master URL; not used where `remote` is set, nor by Sail.
         remote: Address of a Spark Connect server, such as `sc://host:15002`; it needs the extra `connect`, and no Java here.
-            The server needs Delta's jars, and its Python workers this package.
+            The server needs no Delta, but its Python workers need this package.
         driver_memory: Heap of the driver.
         conf: Further settings of Spark, passed through.
     """

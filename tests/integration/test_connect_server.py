@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import pytest
 
 from pipeline.environment import cache_directory
-from pipeline.storage.jars import find_delta_jars
 from pipeline.storage.java import find_java, write_java_shim
 from tests.integration.ingest_on_cluster import FOR_A_MINUTE
 from tests.integration.standalone_cluster import ROOT, SPARK_HOME
@@ -26,13 +25,10 @@ JAVA = '#!/bin/sh\necho "$@" >> "{note}"\nexit 1\n'
 
 @contextmanager
 def connect_server(folder):
-    """Spark's own server on this machine, from PySpark's wheel, with Delta and with our package for its workers; its address."""
-    cache = cache_directory() / "spark"
-    java = write_java_shim(find_java(), cache)
+    """Spark's own server on this machine, from PySpark's wheel, without Delta, with our package for its workers; its address."""
+    java = write_java_shim(find_java(), cache_directory() / "spark")
     (port,) = free_ports(1)
     settings = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "of-the-server"),
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -42,7 +38,6 @@ def connect_server(folder):
     }
     command = [
         *(SPARK_HOME / "bin/spark-submit", "--master", "local[2]", "--driver-memory", "1g"),
-        *("--jars", ",".join(find_delta_jars(cache, java, {}))),
         *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
     ]
