@@ -30,6 +30,7 @@ def undelivered(warehouse: Folder) -> list[AlertMessage]:
     """Messages not delivered yet, given up or not, in the order of their windows."""
     if not has_table(table_path(warehouse, ALERT_OUTBOX)):
         return []  # a first run that failed before it made tables
+    load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",))  # asks every file, also those that are gone
     rows = load_rows(warehouse, ALERT_OUTBOX, where="delivered_at IS NULL").to_pylist()
     rows.sort(key=lambda row: (row["window_start"], row["queued_at"], row["message_id"]))
     return [value_of(AlertMessage, {**row, "channel": row["channel"] or MAIL_CHANNEL}) for row in rows]

@@ -358,3 +358,22 @@ def test_an_outbox_without_its_log_is_damage_and_nothing_is_sent(config, tmp_pat
     with pytest.raises(StorageError):
         ensure_tables(config.warehouse, (ALERT_OUTBOX,))
     assert list(config.outbox.glob("*.eml")) == []
+
+
+def test_an_outbox_without_its_data_is_damage_though_all_is_delivered(config, tmp_path, capsys):
+    """By the statistics of its log no message waits, so that no file would be opened to see."""
+    file = tmp_path / "partition-health.yaml"
+    file.write_text(
+        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
+    )
+    assert main(["outbox", "--send", "--config", str(file)]) == 0
+    capsys.readouterr()
+    for data in table_path(config.warehouse, ALERT_OUTBOX).rglob("*.parquet"):
+        data.unlink()
+    for words in ([], ["--send"]):
+        assert main(["outbox", *words, "--config", str(file)]) == StorageError.exit_code
+        printed = capsys.readouterr()
+        (line,) = printed.err.splitlines()
+        assert "restore this folder" in line
+        assert printed.out == ""
+    assert len(list(config.outbox.glob("*.eml"))) == 2
