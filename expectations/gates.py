@@ -277,8 +277,12 @@ def sum_arrivals(run: RunContext) -> Asked:
 
 
 def _windows_with(run: RunContext, table: Table, source: str = "") -> list[TimeWindow]:
-    """The run's windows whose rows of a table, read from a source or any, this run vouches for."""
+    """The run's windows whose rows of a table, read from a source or any, this run vouches for.
+
+    Without windows of which a host's parts are in doubt: one table may lack what another has.
+    """
     from pipeline.config.source import is_record_source  # brings pydantic
+    from pipeline.storage.window_status import windows_in_doubt
 
     starts_ms = {
         milliseconds_of(row["window_start"])
@@ -287,4 +291,5 @@ def _windows_with(run: RunContext, table: Table, source: str = "") -> list[TimeW
         and not row["source_expired"]
         and dict(row["table_versions"]).get(table.name) is not None
     }
-    return [window for window in run.windows if window.start_ms in starts_ms]
+    doubted = windows_in_doubt(run.warehouse, run.cluster_name, run.windows)
+    return [window for window in run.windows if window.start_ms in starts_ms and window not in doubted]

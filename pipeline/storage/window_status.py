@@ -19,7 +19,7 @@ from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
-from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.bronze import NOT_AS_HOSTS_SAY, WINDOW_STATUS
 
 _BOUNDS = ("window_start", "window_end")
 _VERSIONS = "table_versions"
@@ -77,6 +77,12 @@ def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindo
     """The committed windows over which the data gate passed."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return _windows(rows.filter(rows["is_trusted"]))
+
+
+def windows_in_doubt(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> frozenset[TimeWindow]:
+    """The windows of which a host's parts are lost or not as it counted: one table may lack what another has."""
+    rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "missing"))
+    return _windows(rows.filter(pc.match_substring(rows["missing"], NOT_AS_HOSTS_SAY)))
 
 
 def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:

@@ -2,6 +2,9 @@
 
 from pipeline.tables.table import BROKER_ID, BY_DATE, CLUSTER, DATED_WINDOW, PARTITION, PARTITION_COLUMNS, RUN_ID, TOPIC, Column, Table, bigint, boolean, double, string, timestamp
 
+NOT_AS_HOSTS_SAY = "not as hosts say:"
+"""In `missing` of a collected window: parts were lost, or hold other rows than their host counted."""
+
 WINDOW_STATUS = Table(
     name="bronze.window_status",
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",

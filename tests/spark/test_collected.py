@@ -3,11 +3,14 @@
 import pytest
 import yaml
 
+from expectations.gates import check_ingested
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest
+from pipeline.jobs.replay import pending_windows
 from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.manifest import read_manifest, write_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.storage.window_status import windows_in_doubt
 from tests.engines import sail
 from tests.spark.capture_runs import CLUSTER, compare, list_rows, plan, stored
 
@@ -69,8 +72,8 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     assert row["reason"].startswith("the host is left out: gone")
 
 
-def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(capture, tmp_path):
-    """Of 1,200 records 390 were left, and the windows trusted, where what a host said decided which copy counts."""
+def collect_ledger(capture, tmp_path):
+    """Three hosts' collections of a topic; the part of the capture, the landing folder and the configuration."""
     part = capture.part(tmp_path / "capture", topics=("ledger",))
     landing = tmp_path / "landing"
     config = part.write_config(tmp_path, sources=("collected",), landing=str(landing))
@@ -86,6 +89,12 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
             run_id=host,
         )
         collect(request, StoredFolder(str(landing)), rate_limit)
+    return part, landing, config
+
+
+def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(capture, tmp_path):
+    """Of 1,200 records 390 were left, and the windows trusted, where what a host said decided which copy counts."""
+    part, landing, config = collect_ledger(capture, tmp_path)
     claimed = [
         one.model_copy(update={"next_offset": 2**62})
         for host in HOSTS
@@ -107,3 +116,18 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
         if row["path"] == "landing/2"
     ]
     assert reasons == ["partitions that the metadata does not place on this host, left out: ledger-0, ledger-1"]
+
+
+@pytest.mark.parametrize("kind", ["summaries", "batches", "keys", "arrivals"])
+def test_a_window_whose_parts_are_lost_stops_no_gate_and_is_not_replayed(capture, tmp_path, kind):
+    """One table then lacks what another has."""
+    part, landing, config = collect_ledger(capture, tmp_path)
+    (rotten,) = (landing / "2/parts").glob(f"*-{kind}.parquet")
+    rotten.write_bytes(bytes(rotten.stat().st_size))
+    run = plan(config, part.span(1, 3))
+    ingest.run(sail(), run)
+    check_ingested(sail(), run)
+    assert windows_in_doubt(run.warehouse, CLUSTER, run.windows) == {*run.windows}
+    assert pending_windows(run) == ()
+    status = stored(run.warehouse, "bronze.window_status", "missing")
+    assert all(str(rotten) in row["missing"] for row in status)

@@ -24,6 +24,7 @@ from pipeline.runs import JobReport, RunContext
 from pipeline.stages import Staging
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
 if TYPE_CHECKING:
@@ -43,9 +44,11 @@ def check(config: PipelineConfig) -> None:
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to replay: those of the run over which the data gate passed, and such windows never replayed before."""
+    """Windows to replay: those of the run over which the data gate passed, and such never replayed before; none in doubt."""
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
-    return run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
+    pending = run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
+    doubted = windows_in_doubt(run.warehouse, run.cluster_name, pending)
+    return tuple(window for window in pending if window not in doubted)
 
 
 def run(

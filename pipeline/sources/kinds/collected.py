@@ -14,6 +14,7 @@ from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
+from pipeline.tables.bronze import NOT_AS_HOSTS_SAY
 
 
 class Collected(RecordSource):
@@ -101,7 +102,7 @@ class Collected(RecordSource):
             for host in hosts
             if host.manifest.collected_at_ms < window.end_ms
         ]
-        missing = [name_some("not collected since the window's end:", late), name_some("not as hosts say:", doubts)]
+        missing = [name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)]
         newest = max((part.newest_ms for host in hosts for part in host.manifest.parts), default=-1)
         return SourceAvailability(
             len(expected) + len(doubts),
