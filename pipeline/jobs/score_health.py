@@ -119,9 +119,14 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     loads = with_keys(plain, sum_partition_keys(key_traffic, weighed, topic_keys))
     partitions = measure_partition_health(loads, start)
     broker_ids = brokers["broker_id"].to_list()
-    stood = stood_parts(dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True)), run.window_ms)
-    outages = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
-    stood |= stood_parts(sum_known_ms(outages, window.start_ms, window.end_ms), run.window_ms)
+    away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
+    # what the metadata log says of a broker is not overridden
+    outages = [
+        outage
+        for outage in load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
+        if away_ms.get(outage.broker_id) is None
+    ]
+    stood = stood_parts(away_ms | sum_known_ms(outages, window.start_ms, window.end_ms), run.window_ms)
     capacities = run.cluster.capacity
     shares = measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there

@@ -8,6 +8,7 @@ import pytest
 from pipeline.jobs.ingest.cluster import write_cluster
 from pipeline.jobs.measure_rules import run as measure_rules
 from pipeline.jobs.recommend import load_placement
+from pipeline.jobs.score_health import measure_window
 from pipeline.measures.outages import sum_known_ms
 from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
@@ -254,3 +255,18 @@ def test_a_window_with_two_points_of_each_metric_is_looked_at_where_one_broker_h
     write_samples(run, run.windows, every_ms=30_000)
     (outage,) = load_outages(run.warehouse, "lab", run.windows, MINUTE_MS)
     assert (outage.broker_id, outage.by_samples, outage.since_ms - START_MS) == (2, True, 142_000)
+
+
+@pytest.mark.parametrize(("told_ms", "part"), [(None, 22 / 82), (0, 1 / 2)])
+def test_the_metadata_log_outweighs_samples_that_stay_away(tmp_path, spark, told_ms, part):
+    """A broker that hands over all it leads, and whose exporter stops, stays in the cluster where the metadata log says so."""
+    at_ms = START_MS + 9 * MINUTE_MS
+    run = plan(tmp_path, 0, 6, at_ms)
+    ensure_tables(run.warehouse)
+    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
+    write_batches(run, run.windows)
+    write_samples(run, run.windows)
+    told = [row | {"away_ms": told_ms} for row in run.rows(BROKERS, run.windows)]
+    run.replace(BROKERS, told, run.windows)
+    shares = measure_window(run, window(2))[BROKER_SHARE.name].to_pylist()
+    assert {row["broker_id"]: row["expected_share"] for row in shares}[2] == pytest.approx(part)
