@@ -37,7 +37,9 @@ from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.metrics.metric_source import name_metric_sources, read_metrics, reports_brokers
+from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.summary_rows import OF_PAST_WINDOWS
 from pipeline.stages import Staging, map_groups
 from pipeline.storage.at_once import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
@@ -228,7 +230,9 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         work.append(partial(merge_segments, run, given))
         versions = write_at_once(work) | merge_problems(run, given)
         versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
-    return JobReport(table_versions=versions, notes=describe_kept(expired))
+    late = [one.path for one in given.problems.get(reading.record_source, ()) if one.reason == OF_PAST_WINDOWS]
+    notes = (*describe_kept(expired), *([name_some(f"{OF_PAST_WINDOWS}:", late)] if late else []))
+    return JobReport(table_versions=versions, notes=notes)
 
 
 def _read_clock() -> int:

@@ -15,6 +15,12 @@ from pipeline.codec.log.scans import sum_headers
 from pipeline.model.log import Problem
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 
+LATE_PART = 10
+"""Late batches are named where they are one part of so many of a log's bytes."""
+OF_PAST_WINDOWS = (
+    "a tenth or more of the bytes bear times a window before those of earlier batches: they count in past windows; where "
+    "clients' clocks are not trusted, set message.timestamp.type=LogAppendTime"
+)
 SUMMARY_SCHEMA = pa.schema(
     [
         ("row_kind", pa.string()),
@@ -46,10 +52,20 @@ SUMMARY_SCHEMA = pa.schema(
 
 def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, is_file: bool) -> pa.Table:
     """Rows of `SUMMARY_SCHEMA` about one log."""
-    rows = [problem_row(log, problem) for problem in scanned.problems]
+    rows = [problem_row(log, problem) for problem in (*scanned.problems, *_find_late(log, scanned, window_ms))]
     rows += [segment_row(log, scanned)] if is_file else []
     rows += _window_rows(log, scanned, window_ms)
     return pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA)
+
+
+def _find_late(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[Problem]:
+    """Batches with times more than a window before those appended earlier, where they are a tenth of the bytes."""
+    size_bytes = scanned.headers.rows["size_bytes"]
+    is_late = scanned.is_committed & scanned.is_countable & (scanned.times.lateness_ms > window_ms)
+    late_bytes, all_bytes = int(size_bytes[is_late].sum(dtype=np.int64)), int(size_bytes.sum(dtype=np.int64))
+    if not late_bytes or late_bytes * LATE_PART < all_bytes:
+        return []
+    return [Problem(path=log.path, position=None, reason=OF_PAST_WINDOWS, severity="suspect")]
 
 
 def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
