@@ -33,7 +33,8 @@ def environment_secret(name: str | None) -> str | None:
         return None
     secret = os.environ.get(name)
     if secret is None:
-        raise ConfigError(f"environment variable {name}, which the configuration names, is not set")
+        shown = name if name.isidentifier() else "with a name that none has"  # it may be the secret itself
+        raise ConfigError(f"environment variable {shown}, which the configuration names, is not set")
     return secret
 
 

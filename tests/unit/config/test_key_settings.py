@@ -49,3 +49,9 @@ def test_a_secret_from_the_environment(monkeypatch):
     assert environment_secret(None) is None
     with pytest.raises(ConfigError, match="environment variable NO_SECRET, which the configuration names, is not set"):
         environment_secret("NO_SECRET")
+
+
+def test_a_secret_in_place_of_a_variables_name_is_not_repeated():
+    with pytest.raises(ConfigError) as told:
+        environment_secret("https://hooks.example.com/T0/secret")
+    assert "secret" not in str(told.value)
