@@ -7,8 +7,9 @@ A silence of Alertmanager holds for every channel: a message all of whose incide
 the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -28,6 +29,8 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
+_CHANNEL_S = 600
+"""Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,9 @@ class DeliveryReport:
             raise DeliveryError(self.failure)
 
 
-def run(config: PipelineConfig, smtp: Smtp | None, *, now_ms: int) -> DeliveryReport:
+def run(
+    config: PipelineConfig, smtp: Smtp | None, *, now_ms: int, clock: Callable[[], float] = time.monotonic
+) -> DeliveryReport:
     """Delivers every message that is due once; a failing one does not stop the others.
 
     A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
@@ -54,15 +59,16 @@ def run(config: PipelineConfig, smtp: Smtp | None, *, now_ms: int) -> DeliveryRe
     with delivering(config.local_folder) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
-        return _deliver_due(config, smtp, now_ms)
+        return _deliver_due(config, smtp, now_ms, clock)
 
 
-def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> DeliveryReport:
+def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
     waiting = pending(config.warehouse)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures: list[str] = []
     unusable: set[str | None] = set()
+    spent_s: dict[str | None, float] = defaultdict(float)
     alertmanagers = {one.name for one in config.mail.alertmanagers}
     # an alert of Alertmanager has one state: what comes later about an incident waits for what came before
     held: set[tuple[str | None, str]] = {
@@ -71,7 +77,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
     silenced, notes = _find_silenced(config, due)
     for message in due:
         incident = (message.channel, message.incident_id)
-        if message.channel in unusable or incident in held:
+        if message.channel in unusable or incident in held or spent_s[message.channel] > _CHANNEL_S:
             continue
         silenced_by = silenced.get(message.message_id)
         if silenced_by is not None and message.channel not in alertmanagers:
@@ -80,6 +86,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
             continue
         wait_ms = min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
         mark_attempt(config.warehouse, message.message_id, retry_at_ms=now_ms + wait_ms)
+        began_s = clock()
         try:
             delivery = _deliver(config, smtp, message, now_ms)
         except Exception as error:  # noqa: BLE001 - no message stops the others
@@ -90,6 +97,8 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> Deli
             if isinstance(error, UnusableServerError | ConfigError):
                 unusable.add(message.channel)
             continue
+        finally:
+            spent_s[message.channel] += clock() - began_s
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         mark_delivered(config.warehouse, message.message_id, delivered_to=place, now_ms=now_ms)
         failures += [f"{message.message_id}: {answer}" for answer in delivery.refused]

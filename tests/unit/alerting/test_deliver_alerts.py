@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from email import message_from_bytes
 from email.policy import default
+from itertools import count
 
 import pytest
 
@@ -283,6 +284,16 @@ def test_a_full_disk_repeats_one_message_once_however_many_runs_it_lasts(config,
     assert in_the_meantime == message_ids(mailbox)[:1]
     assert last == "done\n"
     assert sorted(Counter(message_ids(mailbox)).values()) == [1, 2]
+    assert pending(config.warehouse) == []
+
+
+def test_a_slow_channel_sends_the_rest_with_the_next_run(config):
+    slow = count(0.0, 3_600.0).__next__
+    with serving(mailbox := Mailbox()) as smtp:
+        first = deliver_alerts.run(config, smtp, now_ms=NOW_MS, clock=slow)
+        second = deliver_alerts.run(config, smtp, now_ms=NOW_MS, clock=slow)
+    assert [len(one.deliveries) for one in (first, second)] == [1, 1]
+    assert len(set(message_ids(mailbox))) == 2
     assert pending(config.warehouse) == []
 
 
