@@ -22,7 +22,6 @@ from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, Series, 
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import parser
 
-MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000
 _NOT_WANTED = -1
 _OPENMETRICS_END = "# EOF"
@@ -207,12 +206,9 @@ def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:
         else:
             label = pair["label"]
             label = _unquote(label) if label[0] == '"' else label
-            value = _unquote(pair["value"])
-            if len(value) > MAX_LABEL_CHARS:
-                raise ValueError(f"a label has {len(value):,} characters, at most {MAX_LABEL_CHARS:,} are taken")
             if label in labels:
                 raise ValueError("a label stands there twice")
-            labels[label] = value
+            labels[label] = _unquote(pair["value"])
         at = pair.end()
     return labels, name
 

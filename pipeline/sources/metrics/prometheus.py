@@ -25,7 +25,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, milliseconds_of_seconds, sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, milliseconds_of_seconds, sample_batches
 from pipeline.sources.questions import name_some
 
 
@@ -139,6 +139,7 @@ class _Server:
         self._http = http
         self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
+        self._intake = SampleIntake()
         self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
@@ -189,13 +190,13 @@ class _Server:
             if named is not None:
                 instance, series = named
                 by_instance.setdefault(instance, []).append((series, entry["values"]))
-        return [self._batch(instance, held) for instance, held in sorted(by_instance.items())]
+        return [batch for instance, held in sorted(by_instance.items()) for batch in self._batches(instance, held)]
 
-    def _batch(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> pa.RecordBatch:
+    def _batches(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> Iterator[pa.RecordBatch]:
         counts = [len(points) for _, points in held]
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
-        return sample_batch(
+        return sample_batches(
             self._source_name,
             instance,
             shown(self._source.url),
@@ -203,6 +204,7 @@ class _Server:
             places=np.repeat(np.arange(len(held)), counts),
             observed_at_ms=milliseconds_of_seconds(instants),
             values=values,
+            intake=self._intake,
         )
 
     def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
@@ -227,7 +229,9 @@ class _Server:
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
             clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"
             reasons.append(f"{clocks}: correct the clock that is wrong; samples keep the server's instants")
-        return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
+        path = shown(self._source.url)
+        yield from (Problem(path=path, reason=reason) for reason in sorted(self._intake.reasons))
+        yield from (Problem(path=path, reason=reason, severity="suspect") for reason in reasons)
 
 
 @parser
