@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, Series, name_series, plain_name
+from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, BadLines, Series, name_series, plain_name
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import parser
 
@@ -100,7 +100,7 @@ class ExpositionReader:
             self._read_new(len(lines) + 1, torn, page)
         values = np.array(page.values, np.float64)
         series = np.array(page.series, np.int64)
-        return Exposition(series, values, page.timestamps_ms, tuple(page.bad_lines), page.sample_count, is_torn)
+        return Exposition(series, values, page.timestamps_ms, page.bad_lines.told(), page.sample_count, is_torn)
 
     def _read_new(self, number: int, line: str, page: _Page) -> None:
         """Reads a line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
@@ -174,7 +174,7 @@ class _Page:
         self.series: list[int] = []
         self.values: list[float] = []
         self.timestamps_ms: dict[int, int] = {}
-        self.bad_lines: list[BadLine] = []
+        self.bad_lines = BadLines()
         self.sample_count = 0
 
     def take(self, number: int, index: int, value: float) -> bool:

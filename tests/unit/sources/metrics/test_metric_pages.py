@@ -69,6 +69,17 @@ def test_what_is_wrong_with_a_page(tmp_path, text, words, severity, sample_count
     assert all(sample["observed_at_ms"] == AT_MS for sample in samples)
 
 
+@pytest.mark.parametrize("kind", [ProducerMetrics, LibrdkafkaStatistics])
+@pytest.mark.parametrize("count", [999, 1000, 5000])
+def test_a_text_of_noise_is_a_thousand_problems(tmp_path, kind, count):
+    text = "kafka_brokers 1\n" + "!\n" * count if kind is ProducerMetrics else "!\n" * count
+    _, problems = rows(tmp_path / "p", text, kind=kind)
+    assert len(problems) == min(count, 1000)
+    assert [p["reason"] for p in problems if "more" in p["reason"]] == [f"{count - 999} more problems in this file"] * (
+        count > 999
+    )
+
+
 def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
     assert rows(tmp_path / "p", "# TYPE up gauge\nup 1\n") == ([], [])
 
