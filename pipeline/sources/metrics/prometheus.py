@@ -10,6 +10,7 @@ References:
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -166,7 +167,9 @@ class _Server:
             raise InputError(reason, path=shown(url)) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
-        self._warnings.update(map(str, document.get("warnings") or ()))
+        for warning in document.get("warnings") or ():
+            if len(self._warnings) < _MOST_WARNINGS:
+                self._warnings.add(format_name(str(warning), 200))
         return data
 
     @parser
@@ -187,23 +190,32 @@ class _Server:
         by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
         for entry in data["result"]:
             named = self._name(query, dict(entry["metric"]))
-            if named is not None:
+            if len(entry["values"]) > len(page) + 1:  # some servers move the points onto another grid
+                self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
+            elif named is not None:
                 instance, series = named
                 by_instance.setdefault(instance, []).append((series, entry["values"]))
-        return [batch for instance, held in sorted(by_instance.items()) for batch in self._batches(instance, held)]
+        parts = [self._batches(instance, held, page) for instance, held in sorted(by_instance.items())]
+        return list(chain.from_iterable(parts))
 
-    def _batches(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> Iterator[pa.RecordBatch]:
-        counts = [len(points) for _, points in held]
+    def _batches(
+        self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]], page: range
+    ) -> Iterator[pa.RecordBatch]:
+        places = np.repeat(np.arange(len(held)), [len(points) for _, points in held])
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
+        observed_at_ms = milliseconds_of_seconds(instants)
+        is_asked = (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
+        if not is_asked.all():
+            self._intake.reasons.add("points of instants that were not asked for are left out")
         return sample_batches(
             self._source_name,
             instance,
             shown(self._source.url),
             series=[series for series, _ in held],
-            places=np.repeat(np.arange(len(held)), counts),
-            observed_at_ms=milliseconds_of_seconds(instants),
-            values=values,
+            places=places[is_asked],
+            observed_at_ms=observed_at_ms[is_asked],
+            values=values[is_asked],
             intake=self._intake,
         )
 
@@ -222,9 +234,7 @@ class _Server:
 
     def problems(self) -> Iterator[Problem]:
         """Warnings of the server, and its clock where it differs from ours when it answered."""
-        reasons = [
-            f"the server warns: {format_name(warning, 200)}" for warning in sorted(self._warnings)[:_MOST_WARNINGS]
-        ]
+        reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
         theirs_ms, ours_ms = self._clocks or (0, 0)
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
             clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"
