@@ -190,7 +190,7 @@ class _Server:
         by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
         for entry in data["result"]:
             named = self._name(query, dict(entry["metric"]))
-            if len(entry["values"]) > len(page) + 1:  # some servers move the points onto another grid
+            if len(entry["values"]) > len(page) + 1:
                 self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
             elif named is not None:
                 instance, series = named
@@ -205,7 +205,9 @@ class _Server:
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
         observed_at_ms = milliseconds_of_seconds(instants)
-        is_asked = (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
+        # Thanos and VictoriaMetrics move points back to multiples of the step.
+        is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
+        is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
         if not is_asked.all():
             self._intake.reasons.add("points of instants that were not asked for are left out")
         return sample_batches(

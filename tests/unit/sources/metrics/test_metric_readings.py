@@ -330,14 +330,14 @@ def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
     assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
 
 
-def told_of(*points, count=1, **labels):
+def told_of(*points, count=1, name=NAME, asked="node_metrics|", **labels):
     """Instants, counted from the span's start, and reasons, of what is read of series with these points."""
-    labels = {"__name__": NAME, "instance": "a:1", **labels}
+    labels = {"__name__": name, "instance": "a:1", **labels}
     series = [
         {"metric": {**labels, "n": str(number)}, "values": [[AT_S + at_s, "5"] for at_s in points]}
         for number in range(count)
     ]
-    with serving({API: lambda path: matrix(*series) if "node_metrics|" in ask(path)["query"] else matrix()}) as site:
+    with serving({API: lambda path: matrix(*series) if asked in ask(path)["query"] else matrix()}) as site:
         reading = read(server(site.url))
     wrong = [one.reason for one in reading.problems["prometheus"] if one.severity == "refused"]
     return [row["observed_at_ms"] - SPAN.start_ms for row in rows(reading)], wrong
@@ -345,21 +345,27 @@ def told_of(*points, count=1, **labels):
 
 TOO_MANY = "series with more points than were asked for are left out [kafka_producer_producer_node_metrics]"
 ELSEWHERE = "points of instants that were not asked for are left out"
+ONCE_A_WINDOW = {"name": "kafka_log_log_size", "asked": "(kafka_log_log)(_size"}
 
 
 @pytest.mark.parametrize(
-    ("points", "instants_ms", "reasons"),
+    ("points", "of", "instants_ms", "reasons"),
     [
-        ((-30, 0, 30, 60, 90), [-30_000, 0, 30_000, 60_000, 90_000], []),
-        ((-40, -10, 20, 50, 80), [-40_000, -10_000, 20_000, 50_000, 80_000], []),  # on a grid of the server's own
-        ((0, *(0.001 * number for number in range(6))), [], [TOO_MANY]),
-        ((0,) * 7, [], [TOO_MANY]),
-        ((-86_400, 0, 86_400), [0], [ELSEWHERE]),
+        ((-30, 0, 30, 60, 90), {}, [-30_000, 0, 30_000, 60_000, 90_000], []),
+        ((30, 90), ONCE_A_WINDOW, [30_000, 90_000], []),
+        ((0, 60), ONCE_A_WINDOW, [0, 60_000], []),
+        ((0, 0.001, 0.002, 90), {}, [0, 90_000], [ELSEWHERE]),
+        ((-86_400, 0, 86_400), {}, [0], [ELSEWHERE]),
+        ((0, *(0.001 * number for number in range(6))), {}, [], [TOO_MANY]),
+        ((0,) * 7, {}, [], [TOO_MANY]),
     ],
-    ids=["asked for", "a moved grid", "a millisecond apart", "one again and again", "other days"],
+    ids=[
+        *("asked for", "once a window", "moved to multiples of the step", "a millisecond apart", "other days"),
+        *("too many", "one again and again"),
+    ],
 )
-def test_a_server_gives_the_points_that_were_asked_for(points, instants_ms, reasons):
-    assert told_of(*points) == (instants_ms, reasons)
+def test_a_server_gives_the_points_that_were_asked_for(points, of, instants_ms, reasons):
+    assert told_of(*points, **of) == (instants_ms, reasons)
 
 
 def test_a_server_s_long_labels_are_left_out_and_told_of_once():
