@@ -1,5 +1,9 @@
 """One mail for many changes. Oracle: the order and the units worked out by hand."""
 
+import csv
+import io
+from dataclasses import replace
+
 from pipeline.alerting.digest import describe_digest
 from pipeline.model.incident import IncidentChange
 from tests.unit.alerting.examples import T0_MS
@@ -36,3 +40,18 @@ def test_the_most_severe_come_first_by_how_far_they_are_beyond_their_limits_each
         ("K-topic_peak", "", "2.00x"),
     ]
     assert "Most severe: source arrival, source arrival." in content.headline
+
+
+def test_the_file_holds_as_many_of_the_most_severe_as_a_mail_carries():
+    """Mail servers refuse mails of ten megabytes. One incident for each topic, with the longest name there is."""
+    given = [replace(change("leaderless", 9000.0 - at, 1.0), subject=f"topic {'t' * 243}{at:06}") for at in range(9000)]
+    content = describe_digest("demo", given)
+    (file,) = content.attachments
+    assert 1_000_000 < len(file.text) < 1_001_000
+    header, *rows, last = csv.reader(io.StringIO(file.text))
+    subject = header.index("subject")
+    assert [row[subject][-6:] for row in rows] == [f"{at:06}" for at in range(len(rows))]
+    left = 9000 - len(rows)
+    assert last == [f"{left:,} more are in gold.incidents"]
+    (note,) = [section.table.note for section in content.sections if section.table]
+    assert note.endswith(f"It lacks {left:,} others: gold.incidents has all.")
