@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Sequence
 
 from pipeline.alerting.content import (
@@ -24,6 +25,7 @@ from pipeline.rules import format_measure, times_worse
 
 MOST_ROWS = 25
 MOST_FILE_CHARS = 1_000_000  # mail servers refuse mails of ten megabytes
+_FORMULA = re.compile(r"(^|;)(?=\W*?[=+\-@])")  # what a spreadsheet takes for one; some part lines at semicolons
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
 
 
@@ -103,15 +105,13 @@ def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailS
 def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
     """A file of incidents, and how many it has no room for."""
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(("incident_id", "state", "rule", "subject", "since", "value", "peak_value", "limit_value"))
     for count, change in enumerate(ordered):
         if text.tell() > MOST_FILE_CHARS:
             writer.writerow((f"{format_count(len(ordered) - count)} more are in gold.incidents",))
             return text.getvalue(), len(ordered) - count
-        subject = format_name(change.subject, 300)
-        if subject[:1] in {"=", "+", "-", "@"}:  # what a spreadsheet takes for a formula
-            subject = f"'{subject}"
+        subject = _FORMULA.sub(r"\1'", format_name(change.subject, 300))
         row = (change.incident_id, change.state, change.rule, subject, format_clock(change.since_ms))
         writer.writerow((*row, change.value, change.peak_value, change.limit_value))
     return text.getvalue(), 0

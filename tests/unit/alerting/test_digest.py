@@ -4,6 +4,8 @@ import csv
 import io
 from dataclasses import replace
 
+import pytest
+
 from pipeline.alerting.digest import describe_digest
 from pipeline.model.incident import IncidentChange
 from tests.unit.alerting.examples import T0_MS
@@ -55,3 +57,21 @@ def test_the_file_holds_as_many_of_the_most_severe_as_a_mail_carries():
     assert last == [f"{left:,} more are in gold.incidents"]
     (note,) = [section.table.note for section in content.sections if section.table]
     assert note.endswith(f"It lacks {left:,} others: gold.incidents has all.")
+
+
+@pytest.mark.parametrize(
+    ("subject", "cell"),
+    [
+        ("client a", "client a"),
+        ("=1+1", "'=1+1"),
+        ("client a;=1+1", "client a;'=1+1"),
+        ('client a;"; @x', "client a;'\";' @x"),
+        ("client a,=1+1", "client a,=1+1"),
+        ("client a-b", "client a-b"),
+    ],
+)
+def test_no_name_is_a_formula_in_a_spreadsheet(subject, cell):
+    """Where the comma is the sign of decimals, spreadsheets part lines at semicolons."""
+    (file,) = describe_digest("demo", [replace(change("leaderless", 3.0, 1.0), subject=subject)]).attachments
+    assert next(csv.DictReader(io.StringIO(file.text)))["subject"] == cell
+    assert file.text.count('"') - cell.count('"') * 2 == 2 * 2 * 8
