@@ -57,10 +57,7 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
 
 
 def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int, known: set[int]) -> list[SampleGap]:
-    """Where metrics of a broker that the cluster knows stayed away, while those of another one came.
-
-    Samples are read only around windows that have fewer of one broker than of another.
-    """
+    """Where metrics of a known broker stayed away; samples are read only around windows with fewer of one than of another."""
     columns = ("window_start", "instance", "broker_id", "sample_count")
     counted = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns).to_pylist()
     brokers = {row["instance"]: row["broker_id"] for row in counted if row["broker_id"] in known}

@@ -10,7 +10,6 @@ References:
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -195,8 +194,7 @@ class _Server:
             elif named is not None:
                 instance, series = named
                 by_instance.setdefault(instance, []).append((series, entry["values"]))
-        parts = [self._batches(instance, held, page) for instance, held in sorted(by_instance.items())]
-        return list(chain.from_iterable(parts))
+        return [batch for of, held in sorted(by_instance.items()) for batch in self._batches(of, held, page)]
 
     def _batches(
         self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]], page: range
