@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Sequence
 
 from pipeline.alerting.content import (
@@ -23,19 +24,22 @@ from pipeline.model.number_text import format_clock, format_count, format_name
 from pipeline.rules import format_measure, times_worse
 
 MOST_ROWS = 25
+MOST_FILE_CHARS = 1_000_000  # mail servers refuse mails of ten megabytes
+_FORMULA = re.compile(r"(^|;)(?=\W*?[=+\-@])")  # what a spreadsheet takes for one; some part lines at semicolons
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    """A mail about many changes of one window: the most severe first, all of them as a file."""
+    """A mail about many changes of one window: the most severe first, as many as a mail carries as a file."""
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
     digest_id, start_ms = _digest_id(cluster, ordered), ordered[0].window_start_ms
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
     query = incidents_query(cluster, start_ms)
+    file, left = _csv(ordered)
     sections = (
-        _table_section(ordered),
+        _table_section(ordered, left),
         MailSection(title="See the rows", text=("Paste into `partition-health sql`:",), code=query),
     )
     return Content(
@@ -64,7 +68,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
             "the configuration says from how many on. All times are UTC.",
         ),
-        attachments=(Attachment(name="incidents.csv", subtype="csv", text=_csv(ordered)),),
+        attachments=(Attachment(name="incidents.csv", subtype="csv", text=file),),
     )
 
 
@@ -78,7 +82,7 @@ def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
     return f"D-{base64.b32encode(digest).decode('ascii')}"
 
 
-def _table_section(ordered: Sequence[IncidentChange]) -> MailSection:
+def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailSection:
     rows = tuple(
         (
             change.incident_id,
@@ -91,22 +95,23 @@ def _table_section(ordered: Sequence[IncidentChange]) -> MailSection:
     )
     short = (MailColumn("incident", is_short=True), MailColumn("state", is_short=True))
     left = len(ordered) - len(rows)
-    table = MailTable(
-        columns=(*short, MailColumn("what"), *number_columns("measure", "limit")),
-        rows=rows,
-        note=f"{format_count(left)} more are in the attached incidents.csv." if left else "",
-    )
+    note = f"{format_count(left - not_in_file)} more are in the attached incidents.csv." if left else ""
+    if not_in_file:
+        note += f" It lacks {format_count(not_in_file)} others: gold.incidents has all."
+    table = MailTable(columns=(*short, MailColumn("what"), *number_columns("measure", "limit")), rows=rows, note=note)
     return MailSection(title="Most severe first", table=table)
 
 
-def _csv(ordered: Sequence[IncidentChange]) -> str:
+def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
+    """A file of incidents, and how many it has no room for."""
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(("incident_id", "state", "rule", "subject", "since", "value", "peak_value", "limit_value"))
-    for change in ordered:
-        subject = format_name(change.subject, 300)
-        if subject[:1] in {"=", "+", "-", "@"}:  # what a spreadsheet takes for a formula
-            subject = f"'{subject}"
+    for count, change in enumerate(ordered):
+        if text.tell() > MOST_FILE_CHARS:
+            writer.writerow((f"{format_count(len(ordered) - count)} more are in gold.incidents",))
+            return text.getvalue(), len(ordered) - count
+        subject = _FORMULA.sub(r"\1'", format_name(change.subject, 300))
         row = (change.incident_id, change.state, change.rule, subject, format_clock(change.since_ms))
         writer.writerow((*row, change.value, change.peak_value, change.limit_value))
-    return text.getvalue()
+    return text.getvalue(), 0

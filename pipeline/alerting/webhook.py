@@ -96,10 +96,10 @@ def _for_slack(content: Content) -> dict[str, object]:
     blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(facts)]
     if content.figures:
         texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
-        blocks.append({"type": "section", "fields": [{"type": "mrkdwn", "text": text} for text in texts]})
+        blocks.append({"type": "section", "fields": [_marked(text) for text in texts]})
     blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
     if content.footer:
-        small = [{"type": "mrkdwn", "text": _escape(line)} for line in (*content.footer, content.report) if line]
+        small = [_marked(_escape(line)) for line in (*content.footer, content.report) if line]
         blocks.append({"type": "context", "elements": small})
     return {"text": _escape(subject_line_of(content)), "blocks": blocks}
 
@@ -114,7 +114,12 @@ def _describe_section(section: MailSection) -> str:
 
 
 def _block(text: str) -> dict[str, object]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+    return {"type": "section", "text": _marked(text)}
+
+
+def _marked(text: str) -> dict[str, object]:
+    """A text whose names Slack does not turn into links and mentions by itself."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def _escape(text: str, limit: int = _BLOCK_LIMIT) -> str:

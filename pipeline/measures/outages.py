@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 
@@ -29,7 +30,7 @@ class SampleGap(NamedTuple):
 
     broker_id: int
     seen_ms: int  # its last sample before
-    missed_ms: int  # the last sample of another one before its next
+    missed_ms: int  # the last sample of any other before its next
     back_ms: int | None  # its next sample
 
 
@@ -81,17 +82,17 @@ def find_gaps(sampled: Mapping[int, Sequence[int]], least: int = LEAST_MISSED) -
     >>> find_gaps({1: [0, 10, 20, 30, 40, 50], 2: [1, 11, 51]})
     [SampleGap(broker_id=2, seen_ms=11, missed_ms=50, back_ms=51)]
     """
+    instants_ms = sorted(set(chain(*sampled.values())))
+    # so many samples of one broker in a row: its first and last; and the earliest last of those that begin at a place or later
+    rows = sorted(row for times in sampled.values() for row in zip(times, times[least - 1 :], strict=False))
+    ends_ms = [*accumulate((last_ms for _, last_ms in reversed(rows)), min)][::-1]
     gaps = []
     for broker_id, own in sorted(sampled.items()):
         for seen_ms, back_ms in zip(own, (*own[1:], None), strict=True):
-            missed = [
-                times[bisect_right(times, seen_ms) : None if back_ms is None else bisect_left(times, back_ms)]
-                for other, times in sampled.items()
-                if other != broker_id
-            ]
-            most = max(missed, key=len, default=[])
-            if len(most) >= least:
-                gaps.append(SampleGap(broker_id, seen_ms, most[-1], back_ms))
+            place = bisect_right(rows, seen_ms, key=itemgetter(0))
+            if place < len(rows) and (back_ms is None or ends_ms[place] < back_ms):
+                after = len(instants_ms) if back_ms is None else bisect_left(instants_ms, back_ms)
+                gaps.append(SampleGap(broker_id, seen_ms, instants_ms[after - 1], back_ms))
     return gaps
 
 

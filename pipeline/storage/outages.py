@@ -1,7 +1,8 @@
 """Outages of brokers, from what was observed of a live cluster, from the batches that were read, and from brokers' metrics."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pipeline.config.storage import Folder
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
@@ -30,8 +31,9 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     span = spanning(windows)
     reach_ms = WITHIN * window_ms
     reach = TimeWindow(max(0, span.start_ms - reach_ms), span.end_ms + reach_ms)
-    observed = _load_observations(warehouse, cluster, reach, window_ms)
-    gaps = _load_gaps(warehouse, cluster, reach, window_ms)
+    states = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED).to_pylist()
+    observed = _list_observations(states, window_ms)
+    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {row["broker_id"] for row in states})
     away_ms = [at_ms for _, at_ms, is_away in observed if is_away]
     if not away_ms and not gaps:
         return []
@@ -54,14 +56,14 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     return find_outages(observed, led, gaps)
 
 
-def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int) -> list[SampleGap]:
-    """Where a broker's metrics stayed away; samples are read only around windows that have fewer of one broker than of another."""
+def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int, known: set[int]) -> list[SampleGap]:
+    """Where metrics of a known broker stayed away; samples are read only around windows with fewer of one than of another."""
     columns = ("window_start", "instance", "broker_id", "sample_count")
     counted = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns).to_pylist()
-    brokers = {row["instance"]: row["broker_id"] for row in counted if row["broker_id"] is not None}
+    brokers = {row["instance"]: row["broker_id"] for row in counted if row["broker_id"] in known}
     counts: dict[int, dict[int, int]] = defaultdict(lambda: dict.fromkeys(brokers.values(), 0))
     for row in counted:
-        if row["broker_id"] is not None:
+        if row["broker_id"] in known:
             of_window = counts[milliseconds_of(row["window_start"])]
             of_window[row["broker_id"]] = max(of_window[row["broker_id"]], row["sample_count"])
     fewer = [
@@ -81,13 +83,10 @@ def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: in
     return find_gaps({broker_id: sorted(times) for broker_id, times in sampled.items()})
 
 
-def _load_observations(
-    warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int
-) -> list[tuple[int, int, bool]]:
+def _list_observations(states: Iterable[dict[str, Any]], window_ms: int) -> list[tuple[int, int, bool]]:
     """Broker, when the cluster was asked, and whether it was away; of windows that hold the moment."""
-    rows = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED).to_pylist()
     observations = []
-    for row in rows:
+    for row in states:
         if row["observed_at"] is not None and row["is_fenced"] is not None:
             start_ms, at_ms = milliseconds_of(row["window_start"]), milliseconds_of(row["observed_at"])
             if start_ms <= at_ms < start_ms + window_ms:

@@ -121,7 +121,9 @@ def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats)
     per_ms = max((counts[-1] - counts[0]) / (at_ms[-1] - at_ms[0]), 1e-9)
     # A sample begins with the first event after the one before has ended.
     period_ms = SAMPLE_MS + min(1 / per_ms, SAMPLE_MS)
-    begins = np.tile(np.arange(at_ms[first - 1], at_ms[first], _TRIED_MS), len(KEPT))
+    # Samples that still count then began no earlier, however long nobody looked.
+    earliest_ms = max(at_ms[first - 1], at_ms[first] - (max(KEPT) + 1) * period_ms)
+    begins = np.tile(np.arange(earliest_ms, at_ms[first], _TRIED_MS), len(KEPT))
     kept = np.repeat(KEPT, len(begins) // len(KEPT))
     sums, is_cut = _add_up(at_ms, counts, np.nan_to_num(averages), (begins, kept, period_ms))
     rise, grown = np.diff(counts), np.diff(sums, axis=0)

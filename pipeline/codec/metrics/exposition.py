@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, Series, name_series, plain_name
+from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, BadLines, Series, name_series, plain_name
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import parser
 
-MAX_LABEL_CHARS = 16_384
 REMEMBERED_SERIES = 1_000_000
 _NOT_WANTED = -1
 _OPENMETRICS_END = "# EOF"
@@ -101,7 +100,7 @@ class ExpositionReader:
             self._read_new(len(lines) + 1, torn, page)
         values = np.array(page.values, np.float64)
         series = np.array(page.series, np.int64)
-        return Exposition(series, values, page.timestamps_ms, tuple(page.bad_lines), page.sample_count, is_torn)
+        return Exposition(series, values, page.timestamps_ms, page.bad_lines.told(), page.sample_count, is_torn)
 
     def _read_new(self, number: int, line: str, page: _Page) -> None:
         """Reads a line whose text before the last blank was not met before: a new series, a timestamp, a comment."""
@@ -175,7 +174,7 @@ class _Page:
         self.series: list[int] = []
         self.values: list[float] = []
         self.timestamps_ms: dict[int, int] = {}
-        self.bad_lines: list[BadLine] = []
+        self.bad_lines = BadLines()
         self.sample_count = 0
 
     def take(self, number: int, index: int, value: float) -> bool:
@@ -207,12 +206,9 @@ def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:
         else:
             label = pair["label"]
             label = _unquote(label) if label[0] == '"' else label
-            value = _unquote(pair["value"])
-            if len(value) > MAX_LABEL_CHARS:
-                raise ValueError(f"a label has {len(value):,} characters, at most {MAX_LABEL_CHARS:,} are taken")
             if label in labels:
                 raise ValueError("a label stands there twice")
-            labels[label] = value
+            labels[label] = _unquote(pair["value"])
         at = pair.end()
     return labels, name
 

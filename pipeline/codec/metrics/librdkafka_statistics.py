@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, MetricText, Series, TimedSample
+from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, BadLines, MetricText, Series, TimedSample
 from pipeline.errors import parser
 
 _CLIENT = {
@@ -48,7 +48,7 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
     object's own `time` counts, to the second, carried on by its monotonic clock.
     """
     samples: list[TimedSample] = []
-    bad_lines: list[BadLine] = []
+    bad_lines = BadLines()
     anchors: dict[str, tuple[int, int]] = {}
     documents = list(_iter_documents(text, bad_lines))
     for number, document in documents:
@@ -63,10 +63,10 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
             samples += _samples(document, at_ms)
         except (KeyError, TypeError, ValueError, AttributeError) as error:  # whose words may be the document's
             bad_lines.append(BadLine(number, f"no statistics of librdkafka ({type(error).__name__})"))
-    return MetricText(tuple(samples), tuple(bad_lines))
+    return MetricText(tuple(samples), bad_lines.told())
 
 
-def _iter_documents(text: str, bad_lines: list[BadLine]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _iter_documents(text: str, bad_lines: BadLines) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects and the line each begins on."""
     try:
         whole = json.loads(text)

@@ -21,6 +21,7 @@ KEPT_PREFIXES = (
 )
 """Metrics beside those of the table that `bronze.metric_samples` keeps, under their own names: of the same MBeans."""
 
+MOST_BAD_LINES = 999  # of a text: a file of noise must not become a table of noise
 _LABEL_WORDS = {
     "clientid": "client_id",
     "nodeid": "node_id",
@@ -59,6 +60,26 @@ class BadLine(NamedTuple):
     number: int
     reason: str
     severity: str = "refused"
+
+
+class BadLines:
+    """The bad lines of a text: the first ones, and how many more there are."""
+
+    def __init__(self) -> None:
+        self._kept: list[BadLine] = []
+        self._others = 0
+
+    def append(self, line: BadLine) -> None:
+        """Keeps a line, or counts it."""
+        if len(self._kept) < MOST_BAD_LINES:
+            self._kept.append(line)
+        else:
+            self._others += 1
+
+    def told(self) -> tuple[BadLine, ...]:
+        """The lines; one more says how many others there are."""
+        note = BadLine(self._kept[-1].number, f"{self._others} more problems in this file") if self._others else None
+        return (*self._kept, *filter(None, [note]))
 
 
 class TimedSample(NamedTuple):

@@ -24,7 +24,7 @@ from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, problem_batch, sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches
 from pipeline.sources.records.pieces import Kind, Piece
 
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
@@ -211,13 +211,18 @@ def _rows(
     *,
     problems: Sequence[Problem],
 ) -> Iterator[pa.RecordBatch]:
-    source, instance = page.source, page.instance
-    if len(places):
-        yield sample_batch(
-            source, instance, page.path, series=series, places=places, observed_at_ms=instants_ms, values=values
-        )
+    intake = SampleIntake()
+    yield from sample_batches(
+        *(page.source, page.instance, page.path),
+        series=series,
+        places=places,
+        observed_at_ms=instants_ms,
+        values=values,
+        intake=intake,
+    )
+    problems = [*problems, *(Problem(path=page.path, reason=reason) for reason in intake.reasons)]
     if problems:
-        yield problem_batch(source, instance, page.observed_at_ms, problems)
+        yield problem_batch(page.source, page.instance, page.observed_at_ms, problems)
 
 
 def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:

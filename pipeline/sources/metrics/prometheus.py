@@ -25,7 +25,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, milliseconds_of_seconds, sample_batch
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, milliseconds_of_seconds, sample_batches
 from pipeline.sources.questions import name_some
 
 
@@ -139,6 +139,7 @@ class _Server:
         self._http = http
         self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
+        self._intake = SampleIntake()
         self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
@@ -165,7 +166,9 @@ class _Server:
             raise InputError(reason, path=shown(url)) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
-        self._warnings.update(map(str, document.get("warnings") or ()))
+        for warning in document.get("warnings") or ():
+            if len(self._warnings) < _MOST_WARNINGS:
+                self._warnings.add(format_name(str(warning), 200))
         return data
 
     @parser
@@ -186,23 +189,34 @@ class _Server:
         by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
         for entry in data["result"]:
             named = self._name(query, dict(entry["metric"]))
-            if named is not None:
+            if len(entry["values"]) > len(page) + 1:
+                self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
+            elif named is not None:
                 instance, series = named
                 by_instance.setdefault(instance, []).append((series, entry["values"]))
-        return [self._batch(instance, held) for instance, held in sorted(by_instance.items())]
+        return [batch for of, held in sorted(by_instance.items()) for batch in self._batches(of, held, page)]
 
-    def _batch(self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]]) -> pa.RecordBatch:
-        counts = [len(points) for _, points in held]
+    def _batches(
+        self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]], page: range
+    ) -> Iterator[pa.RecordBatch]:
+        places = np.repeat(np.arange(len(held)), [len(points) for _, points in held])
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
-        return sample_batch(
+        observed_at_ms = milliseconds_of_seconds(instants)
+        # Thanos and VictoriaMetrics move points back to multiples of the step.
+        is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
+        is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
+        if not is_asked.all():
+            self._intake.reasons.add("points of instants that were not asked for are left out")
+        return sample_batches(
             self._source_name,
             instance,
             shown(self._source.url),
             series=[series for series, _ in held],
-            places=np.repeat(np.arange(len(held)), counts),
-            observed_at_ms=milliseconds_of_seconds(instants),
-            values=values,
+            places=places[is_asked],
+            observed_at_ms=observed_at_ms[is_asked],
+            values=values[is_asked],
+            intake=self._intake,
         )
 
     def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
@@ -220,14 +234,14 @@ class _Server:
 
     def problems(self) -> Iterator[Problem]:
         """Warnings of the server, and its clock where it differs from ours when it answered."""
-        reasons = [
-            f"the server warns: {format_name(warning, 200)}" for warning in sorted(self._warnings)[:_MOST_WARNINGS]
-        ]
+        reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
         theirs_ms, ours_ms = self._clocks or (0, 0)
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
             clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"
             reasons.append(f"{clocks}: correct the clock that is wrong; samples keep the server's instants")
-        return (Problem(path=shown(self._source.url), reason=reason, severity="suspect") for reason in reasons)
+        path = shown(self._source.url)
+        yield from (Problem(path=path, reason=reason) for reason in sorted(self._intake.reasons))
+        yield from (Problem(path=path, reason=reason, severity="suspect") for reason in reasons)
 
 
 @parser

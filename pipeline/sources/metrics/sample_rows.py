@@ -3,17 +3,23 @@
 Rows are of kind `sample`, or of kind `problem` for what could not be read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import Series
+from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS
 
 MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
+MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
+MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
+_MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -42,7 +48,15 @@ def milliseconds_of_seconds(instants_s: NDArray[np.float64]) -> NDArray[np.int64
     return np.rint(instants_s * 1000).astype(np.int64)
 
 
-def sample_batch(
+@dataclass(slots=True)
+class SampleIntake:
+    """How much one file or server may still give, and why some of its samples were left out."""
+
+    left_bytes: int = field(default_factory=lambda: MOST_SAMPLE_BYTES)
+    reasons: set[str] = field(default_factory=set)
+
+
+def sample_batches(
     source: str,
     instance: str,
     path: str,
@@ -51,12 +65,35 @@ def sample_batch(
     places: NDArray[np.int64],
     observed_at_ms: NDArray[np.int64],
     values: NDArray[np.float64],
-) -> pa.RecordBatch:
-    """Rows of samples of one instance.
+    intake: SampleIntake,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of samples of one instance; `InputError` beyond what `intake` takes.
 
     `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL. A
     client that pushes its metrics to brokers is an instance by itself.
     """
+    used, index = np.unique(places, return_inverse=True)
+    texts = ((instance, s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
+    chars = np.array([sum(map(len, text)) for text in texts], np.int64)[index]
+    rows = np.flatnonzero(chars <= MAX_SERIES_CHARS)
+    if len(rows) < len(places):
+        intake.reasons.add(f"series with more than {MAX_SERIES_CHARS:,} characters of names and labels are left out")
+    numbers = np.cumsum(chars[rows]) // _MOST_BATCH_CHARS
+    for part in np.split(rows, np.flatnonzero(np.diff(numbers)) + 1) if len(rows) else ():
+        batch = _sample_batch((source, instance, path), series, (places[part], observed_at_ms[part], values[part]))
+        intake.left_bytes -= batch.nbytes
+        if intake.left_bytes < 0:
+            reason = f"its samples take more than {MOST_SAMPLE_BYTES >> 20:,} MiB: the rest is left out"
+            raise InputError(f"{reason}; read fewer windows at once", path=path)
+        yield batch
+
+
+def _sample_batch(
+    known_as: tuple[str, str, str],
+    series: Sequence[Series],
+    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+) -> pa.RecordBatch:
+    (source, instance, path), (places, observed_at_ms, values) = known_as, columns
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]
     take = pa.array(index, pa.int64())

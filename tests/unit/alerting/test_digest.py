@@ -1,5 +1,11 @@
 """One mail for many changes. Oracle: the order and the units worked out by hand."""
 
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
 from pipeline.alerting.digest import describe_digest
 from pipeline.model.incident import IncidentChange
 from tests.unit.alerting.examples import T0_MS
@@ -36,3 +42,36 @@ def test_the_most_severe_come_first_by_how_far_they_are_beyond_their_limits_each
         ("K-topic_peak", "", "2.00x"),
     ]
     assert "Most severe: source arrival, source arrival." in content.headline
+
+
+def test_the_file_holds_as_many_of_the_most_severe_as_a_mail_carries():
+    """Mail servers refuse mails of ten megabytes. One incident for each topic, with the longest name there is."""
+    given = [replace(change("leaderless", 9000.0 - at, 1.0), subject=f"topic {'t' * 243}{at:06}") for at in range(9000)]
+    content = describe_digest("demo", given)
+    (file,) = content.attachments
+    assert 1_000_000 < len(file.text) < 1_001_000
+    header, *rows, last = csv.reader(io.StringIO(file.text))
+    subject = header.index("subject")
+    assert [row[subject][-6:] for row in rows] == [f"{at:06}" for at in range(len(rows))]
+    left = 9000 - len(rows)
+    assert last == [f"{left:,} more are in gold.incidents"]
+    (note,) = [section.table.note for section in content.sections if section.table]
+    assert note.endswith(f"It lacks {left:,} others: gold.incidents has all.")
+
+
+@pytest.mark.parametrize(
+    ("subject", "cell"),
+    [
+        ("client a", "client a"),
+        ("=1+1", "'=1+1"),
+        ("client a;=1+1", "client a;'=1+1"),
+        ('client a;"; @x', "client a;'\";' @x"),
+        ("client a,=1+1", "client a,=1+1"),
+        ("client a-b", "client a-b"),
+    ],
+)
+def test_no_name_is_a_formula_in_a_spreadsheet(subject, cell):
+    """Where the comma is the sign of decimals, spreadsheets part lines at semicolons."""
+    (file,) = describe_digest("demo", [replace(change("leaderless", 3.0, 1.0), subject=subject)]).attachments
+    assert next(csv.DictReader(io.StringIO(file.text)))["subject"] == cell
+    assert file.text.count('"') - cell.count('"') * 2 == 2 * 2 * 8

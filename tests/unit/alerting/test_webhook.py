@@ -137,8 +137,15 @@ def test_slack_gets_names_that_cannot_act_within_its_limits(name):
     texts = list(texts_of(document["blocks"]))
     assert len(document["blocks"]) <= 50
     assert max(map(len, texts)) <= 3000
+    assert all(one["verbatim"] for one in marked_of(document["blocks"]))  # no address in a name becomes a link
     assert len(document["blocks"][0]["text"]["text"]) <= 150
     assert not any("<" in text or ">" in text for text in texts if text != document["blocks"][0]["text"]["text"])
+
+
+def marked_of(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    marked = [value] if isinstance(value, dict) and value.get("type") == "mrkdwn" else []
+    return [*marked, *(one for part in inner for one in marked_of(part))]
 
 
 def texts_of(value):

@@ -147,15 +147,15 @@ def test_a_broker_that_is_away_for_several_windows_is_told_in_each(tmp_path, spa
     assert stood == {0: {}, 1: {}, 2: {2: 38_000}, 3: {2: 60_000}, 4: {2: 5_000}, 5: {}}
 
 
-def write_samples(run, windows, *, down=True, every_ms=10_000):
+def write_samples(run, windows, *, down=True, every_ms=10_000, other=1):
     """Both brokers are scraped now and then; broker 2 answers nothing while it is away."""
     for one in windows:
         counts, samples = {}, []
-        for broker_id in (1, 2):
+        for broker_id in (other, 2):
             times = [
-                at_ms + 3_000 + 2_000 * (broker_id - 1)
+                at_ms + 3_000 + 2_000 * (broker_id == 2)
                 for at_ms in range(one.start_ms, one.end_ms, every_ms)
-                if broker_id == 1 or not down or not DOWN_MS <= at_ms + 5_000 < UP_MS
+                if broker_id == other or not down or not DOWN_MS <= at_ms + 5_000 < UP_MS
             ]
             counts[broker_id] = len(times)
             named = {"source": "prometheus", "instance": f"host-{broker_id}"}
@@ -244,6 +244,18 @@ def test_plans_know_who_was_away_when_the_cluster_was_asked_next(stored, minute,
     partitions, brokers = load_placement(stored, window(minute))
     assert [(one.broker_id, one.is_fenced) for one in brokers] == [(1, False), (2, is_away)]
     assert [one.in_sync for one in partitions] == [(1,) if is_away else (2, 1)]
+
+
+@pytest.mark.parametrize("other", [1, 9])
+def test_brokers_of_which_only_metrics_tell_are_compared_with_none(tmp_path, spark, other):
+    """A server of metrics may name thousands."""
+    at_ms = START_MS + 9 * MINUTE_MS
+    run = plan(tmp_path, 0, 6, at_ms)
+    ensure_tables(run.warehouse)
+    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
+    write_batches(run, run.windows)
+    write_samples(run, run.windows, other=other)
+    assert len(load_outages(run.warehouse, "lab", run.windows, MINUTE_MS)) == (other == 1)
 
 
 def test_a_window_with_two_points_of_each_metric_is_looked_at_where_one_broker_has_none(tmp_path, spark):

@@ -1,8 +1,11 @@
 """When brokers were out of the cluster. Oracle: written by hand, instants in a window from 10 to 20."""
 
+from bisect import bisect_left, bisect_right
+from random import Random
+
 import pytest
 
-from pipeline.measures.outages import LedSpan, find_gaps, find_outages, sum_known_ms
+from pipeline.measures.outages import LedSpan, SampleGap, find_gaps, find_outages, sum_known_ms
 
 A, B, C = (("t", "id", number) for number in range(3))
 
@@ -105,6 +108,36 @@ def taken_over(*, since=14, led_again=None):
 UNASKED = [LedSpan(A, 7, -1, 0, 12), LedSpan(A, 8, 1, 14, 60)]
 SAMPLED = {1: range(0, 70, 5), 2: [1, 11, 46, 51, 56, 61, 66]}
 """Broker 2's exporter answers nothing from 11 to 46, broker 1's does."""
+
+
+def plain_gaps(sampled, least):
+    """Each broker is compared with each other one."""
+    for broker_id, own in sampled.items():
+        for seen_ms, back_ms in zip(own, (*own[1:], None), strict=True):
+            missed = [
+                times[bisect_right(times, seen_ms) : None if back_ms is None else bisect_left(times, back_ms)]
+                for other, times in sampled.items()
+                if other != broker_id
+            ]
+            if max(map(len, missed), default=0) >= least:
+                yield SampleGap(broker_id, seen_ms, max(times[-1] for times in missed if times), back_ms)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_gaps_are_those_that_a_comparison_of_each_broker_with_each_other_finds(seed):
+    draw = Random(seed)
+    sampled = {
+        broker_id: sorted(draw.sample(range(60), draw.randrange(1, 20))) for broker_id in range(draw.randrange(1, 6))
+    }
+    least = draw.randrange(1, 5)
+    assert find_gaps(sampled, least) == [*plain_gaps(sampled, least)]
+
+
+@pytest.mark.timeout(60)
+def test_brokers_by_the_thousand_are_compared_at_once():
+    """Each broker with each other one takes hours."""
+    sampled = {broker_id: range(broker_id % 7, 2000, 40 + broker_id % 90) for broker_id in range(10_000)}
+    assert find_gaps(sampled)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Kafka's trailing averages taken apart; oracle: `SampledStat` and `Avg` written plainly."""
 
+import tracemalloc
+
 import numpy as np
 import polars as pl
 import pytest
@@ -63,6 +65,20 @@ def test_each_interval_has_its_own_mean(by_last_event):
 def test_a_connection_older_than_the_first_scrape_is_left_alone():
     rows, _ = scrape(by_last_event=True, since_ms=90_000)
     assert np.isnan(take_apart(*rows.T)).all()
+
+
+def test_a_day_without_a_scrape_takes_no_more_memory_than_minutes_without_one():
+    """Samples that still count then began minutes before, whatever a server says of the time before."""
+    rows, _ = scrape(by_last_event=True, since_ms=0)
+    peaks = []
+    for pause_ms in (300_000, 86_400_000):
+        paused = rows.copy()
+        paused[0, 0] -= pause_ms
+        tracemalloc.start()
+        assert np.isfinite(take_apart(*paused.T)).all()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
 
 
 def test_nothing_counted_has_no_mean():

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.codec.metrics.exposition import MAX_LABEL_CHARS, ExpositionReader
+from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, Series
 from pipeline.codec.metrics.metric_table import FORMS
 
@@ -102,13 +102,6 @@ def test_two_names_of_one_metric_are_one():
     page = reader.read("".join(f'{name}{{client_id="c"}} {at}\n' for at, name in enumerate(names)))
     assert page.values.tolist() == [0]
     assert [line.severity for line in page.bad_lines] == ["suspect"]
-
-
-def test_a_huge_label_value_is_refused():
-    reader = ExpositionReader(keep)
-    page = reader.read('kept 1\nx{client_id="' + "a" * (MAX_LABEL_CHARS + 1) + '"} 1\n')
-    assert page.values.tolist() == [1]
-    assert f"{MAX_LABEL_CHARS + 1:,} characters" in page.bad_lines[0].reason
 
 
 def test_names_beyond_ascii_stand_in_quotes():

@@ -8,8 +8,9 @@ import pytest
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
+from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
-from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
+from pipeline.sources.metrics.sample_rows import MAX_SERIES_CHARS, SAMPLE_SCHEMA
 
 AT_MS = 1_700_000_000_000
 
@@ -68,6 +69,17 @@ def test_what_is_wrong_with_a_page(tmp_path, text, words, severity, sample_count
     assert all(sample["observed_at_ms"] == AT_MS for sample in samples)
 
 
+@pytest.mark.parametrize("kind", [ProducerMetrics, LibrdkafkaStatistics])
+@pytest.mark.parametrize("count", [999, 1000, 5000])
+def test_a_text_of_noise_is_a_thousand_problems(tmp_path, kind, count):
+    text = "kafka_brokers 1\n" + "!\n" * count if kind is ProducerMetrics else "!\n" * count
+    _, problems = rows(tmp_path / "p", text, kind=kind)
+    assert len(problems) == min(count, 1000)
+    assert [p["reason"] for p in problems if "more" in p["reason"]] == [f"{count - 999} more problems in this file"] * (
+        count > 999
+    )
+
+
 def test_a_page_with_none_of_the_wanted_metrics_is_fine(tmp_path):
     assert rows(tmp_path / "p", "# TYPE up gauge\nup 1\n") == ([], [])
 
@@ -78,6 +90,41 @@ def test_texts_of_clients(tmp_path):
     assert [(s["name"], s["value"], s["observed_at_ms"]) for s in samples] == [("librdkafka_msg_cnt", 4, 5000)]
     _, problems = rows(tmp_path / "r", "", kind=LibrdkafkaStatistics)
     assert [p["reason"] for p in problems] == ["no metric in it"]
+
+
+def statistics_of(client_id, brokers=3):
+    nodes = {str(node): {"nodeid": node, "name": "b", "tx": 1} for node in range(brokers)}
+    return json.dumps({"name": "r#p-1", "client_id": client_id, "ts": 1, "time": 5, "brokers": nodes})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (f"{statistics_of('c' * MAX_SERIES_CHARS)}\n{statistics_of('d')}\n", LibrdkafkaStatistics),
+        (f'kafka_brokers{{a="{"c" * MAX_SERIES_CHARS}"}} 1\nkafka_brokers{{a="d"}} 1\n', ProducerMetrics),
+        (f"kafka_producer_{'c' * MAX_SERIES_CHARS} 1\nkafka_brokers 1\n", ProducerMetrics),
+    ],
+    ids=["a client's text", "a page", "a name"],
+)
+def test_series_that_are_too_long_are_left_out_and_told_of_once(tmp_path, text, kind):
+    """Each sample repeats its series' labels: a client's name of 500 kB takes gigabytes in the rows of 2,000 brokers."""
+    samples, problems = rows(tmp_path / "s", text, kind=kind)
+    assert samples
+    assert all(len(sample["labels_text"]) < 100 for sample in samples)
+    (problem,) = problems
+    assert problem["reason"] == "series with more than 16,384 characters of names and labels are left out"
+
+
+def test_a_text_gives_so_many_bytes_of_samples_in_arrays_that_arrow_can_hold(tmp_path, monkeypatch):
+    text = "".join(f"{statistics_of('c' * 1000)}\n" for _ in range(9))
+    everything, problems = rows(tmp_path / "s", text, kind=LibrdkafkaStatistics)
+    assert problems == []
+    monkeypatch.setattr(sample_rows, "_MOST_BATCH_CHARS", 5000)
+    assert rows(tmp_path / "s", text, kind=LibrdkafkaStatistics) == (everything, [])
+    monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 1 << 18)
+    some, (problem,) = rows(tmp_path / "s", text, kind=LibrdkafkaStatistics)
+    assert 0 < len(some) < len(everything)
+    assert problem["reason"].startswith("its samples take more than 0 MiB: the rest is left out")
 
 
 @pytest.mark.parametrize("odd", [{"client_id": "\ud800"}, {"time": -(10**30)}, {"time": 10**15}])

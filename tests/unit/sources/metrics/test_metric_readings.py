@@ -14,12 +14,14 @@ from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
+from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
 from pipeline.sources.metrics.prometheus import iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
 
 NOW_MS = 1_700_000_000_000
 SPAN = TimeWindow(NOW_MS - NOW_MS % 60_000 - 120_000, NOW_MS - NOW_MS % 60_000)
+AT_S = SPAN.start_ms / 1000
 API = "/api/v1/query_range"
 JSON = {"Content-Type": "application/json"}
 NAME = "kafka_producer_producer_node_metrics_request_total"
@@ -136,11 +138,11 @@ def test_labels_tell_the_broker_and_queries_can_be_replaced():
     def answer(path):
         query = ask(path)["query"]
         if query == "my_bytes":
-            return matrix({"metric": {"host": "b1"}, "values": [[1, "NaN"]]})
+            return matrix({"metric": {"host": "b1"}, "values": [[AT_S, "NaN"]]})
         if "brokertopicmetrics" in query:
             names = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_brokertopicmetrics_bytesout_total")
             return matrix(
-                *({"metric": {"__name__": n, "host": "b2", "node": "7"}, "values": [[1, "5"]]} for n in names)
+                *({"metric": {"__name__": n, "host": "b2", "node": "7"}, "values": [[AT_S, "5"]]} for n in names)
             )
         return matrix(warnings=["partial answer"])
 
@@ -218,7 +220,7 @@ def test_intervals():
 
 
 def test_sources_of_one_kind_tell_apart():
-    points = {"metric": {"__name__": NAME, "instance": "a:1"}, "values": [[1, "5"]]}
+    points = {"metric": {"__name__": NAME, "instance": "a:1"}, "values": [[AT_S, "5"]]}
     with serving({API: matrix(points)}) as first:
         found = read(server(first.url, queries={}), server("http://127.0.0.1:9"))
     assert {row["source"] for row in rows(found)} == {"prometheus"}
@@ -326,3 +328,67 @@ def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
         reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
     assert len(reasons) == 20
     assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
+
+
+def told_of(*points, count=1, name=NAME, asked="node_metrics|", **labels):
+    """Instants, counted from the span's start, and reasons, of what is read of series with these points."""
+    labels = {"__name__": name, "instance": "a:1", **labels}
+    series = [
+        {"metric": {**labels, "n": str(number)}, "values": [[AT_S + at_s, "5"] for at_s in points]}
+        for number in range(count)
+    ]
+    with serving({API: lambda path: matrix(*series) if asked in ask(path)["query"] else matrix()}) as site:
+        reading = read(server(site.url))
+    wrong = [one.reason for one in reading.problems["prometheus"] if one.severity == "refused"]
+    return [row["observed_at_ms"] - SPAN.start_ms for row in rows(reading)], wrong
+
+
+TOO_MANY = "series with more points than were asked for are left out [kafka_producer_producer_node_metrics]"
+ELSEWHERE = "points of instants that were not asked for are left out"
+ONCE_A_WINDOW = {"name": "kafka_log_log_size", "asked": "(kafka_log_log)(_size"}
+
+
+@pytest.mark.parametrize(
+    ("points", "of", "instants_ms", "reasons"),
+    [
+        ((-30, 0, 30, 60, 90), {}, [-30_000, 0, 30_000, 60_000, 90_000], []),
+        ((30, 90), ONCE_A_WINDOW, [30_000, 90_000], []),
+        ((0, 60), ONCE_A_WINDOW, [0, 60_000], []),
+        ((0, 0.001, 0.002, 90), {}, [0, 90_000], [ELSEWHERE]),
+        ((-86_400, 0, 86_400), {}, [0], [ELSEWHERE]),
+        ((0, *(0.001 * number for number in range(6))), {}, [], [TOO_MANY]),
+        ((0,) * 7, {}, [], [TOO_MANY]),
+    ],
+    ids=[
+        *("asked for", "once a window", "moved to multiples of the step", "a millisecond apart", "other days"),
+        *("too many", "one again and again"),
+    ],
+)
+def test_a_server_gives_the_points_that_were_asked_for(points, of, instants_ms, reasons):
+    assert told_of(*points, **of) == (instants_ms, reasons)
+
+
+def test_a_server_s_long_labels_are_left_out_and_told_of_once():
+    found, (reason,) = told_of(0, 30, count=50, client_id="c" * 16_384)
+    assert found == []
+    assert reason.startswith("series with more than 16,384 characters")
+
+
+def test_a_server_gives_so_many_bytes(monkeypatch):
+    """It is not asked any more then."""
+    monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 10_000)
+    series = [
+        {"metric": {"__name__": NAME, "instance": f"{n}", "client_id": "c" * 500}, "values": [[AT_S, "5"]]}
+        for n in range(50)
+    ]
+    with serving({API: matrix(*series)}) as site:
+        reading = read(server(site.url))
+        assert len(site.asked) == 1
+    assert reading.problems["prometheus"][0].reason.startswith("its samples take more than")
+
+
+def test_the_first_warnings_of_a_server_are_kept():
+    """The others would fill the memory, were they all to be compared."""
+    with serving({API: matrix(warnings=[f"{number:03}" for number in reversed(range(100))])}) as site:
+        reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
+    assert reasons == [f"the server warns: {number:03}" for number in range(80, 100)]
