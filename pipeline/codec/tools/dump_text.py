@@ -9,6 +9,7 @@ References:
 """
 
 import re
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from pipeline.model.log import BatchHeader, Codec
 _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
 _DUMPING = re.compile(_DUMPED)
 _DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
+_LINE = re.compile(r"^.*$", re.MULTILINE)
 _START = re.compile(r"(?:Log s|S)tarting offset: [0-9]+")
 _RECORD = re.compile(r"\||\s*(?:key|payload):")
 _COMPLAINT = re.compile(
@@ -61,7 +63,7 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
         InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
     segment = DumpedSegment([], [], [])
-    for number, line in _list_quoted(text, path):
+    for number, line in _iter_quoted(text, path):
         if line.startswith(("baseOffset: ", "offset: ")):
             try:
                 batch = _parse_batch(line.split())
@@ -80,13 +82,13 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
     return segment
 
 
-def _list_quoted(text: str, path: Path | str | None) -> list[tuple[int, str]]:
-    """The lines, with their numbers, from the `Dumping` line to a fence."""
-    lines = list(enumerate(text.split("\n"), start=1))
-    start = next((number for number, line in lines if _DUMPING.fullmatch(line.strip())), None)
+def _iter_quoted(text: str, path: Path | str | None) -> Iterator[tuple[int, str]]:
+    """The lines, with their numbers, from the `Dumping` line to a fence; held one at a time, as empty ones may be many."""
+    lines = enumerate((match[0] for match in _LINE.finditer(text)), start=1)
+    start = next((numbered for numbered in lines if _DUMPING.fullmatch(numbered[1].strip())), None)
     if start is None:
         raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path)
-    return list(takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines[start:]))
+    return takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines)
 
 
 def _parse_batch(words: list[str]) -> BatchHeader:

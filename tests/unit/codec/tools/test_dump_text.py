@@ -1,5 +1,7 @@
 """Text of `kafka-dump-log`, made by hand in the shapes of Kafka 2.8 to 4.1; real dumps are in the golden lane."""
 
+import tracemalloc
+
 import pytest
 
 from pipeline.codec.tools.dump_text import parse_dumped_segment
@@ -59,6 +61,18 @@ def test_complaints():
     dump = parse_dumped_segment(text)
     assert dump.complaints == ["Non-consecutive offsets in a.log", "  8 is followed by 10"]
     assert len(dump.batches) == 1
+
+
+@pytest.mark.parametrize("lines", ["\n", "~~~~\n"], ids=["empty", "after a fence"])
+def test_many_lines_take_no_memory(lines):
+    text = "Dumping a.log\n" + lines * 100_000
+    tracemalloc.start()
+    try:
+        parse_dumped_segment(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
 
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind\n"])
