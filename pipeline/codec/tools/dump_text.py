@@ -43,7 +43,8 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 class DumpedSegment(NamedTuple):
     batches: list[BatchHeader]  # headers; what the tool does not print (the first timestamp) is -1
     wrong_checksums: list[int]  # indexes in `batches` of those whose checksum the tool found wrong
-    complaints: list[str]  # what the tool found wrong, such as gaps
+    complaint: str = ""  # the first thing that the tool found wrong, such as a gap
+    complaint_count: int = 0  # lines about such things
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
@@ -62,7 +63,7 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
     Raises:
         InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
-    segment = DumpedSegment([], [], [])
+    segment, complaint, complaint_count = DumpedSegment([], []), "", 0
     for number, line in _iter_quoted(text, path):
         if line.startswith(("baseOffset: ", "offset: ")):
             try:
@@ -71,15 +72,15 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
                 raise InputError("a batch's line that does not parse", path=path, position=number) from None
             segment.wrong_checksums.extend([] if "isvalid: true" in line else [len(segment.batches)])
             segment.batches.append(batch)
-        elif _COMPLAINT.match(line) or (segment.complaints and line.startswith("  ")):
-            segment.complaints.append(line)
+        elif _COMPLAINT.match(line) or (complaint and line.startswith("  ")):
+            complaint, complaint_count = complaint or line, complaint_count + 1
         elif _RECORD.match(line):
             reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
             reason += "without --print-data-log, --deep-iteration and decoders"
             raise InputError(reason, path=path, position=number)
         elif line.strip() and not _START.fullmatch(line.strip()):
             raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
-    return segment
+    return segment._replace(complaint=complaint, complaint_count=complaint_count)
 
 
 def _iter_quoted(text: str, path: Path | str | None) -> Iterator[tuple[int, str]]:
