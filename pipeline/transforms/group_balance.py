@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers
+from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers, list_numbers
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
@@ -62,8 +62,8 @@ def _measure_topics(
     lags: dict[str, list[int | None]] = defaultdict(list)
     for row in rows:
         lags[row["topic"]].append(row["lag_count"])
-    counts = {topic: 1 + max(number for _, number in loads[topic]) for topic in lags if topic in loads}
-    under = {name: assign_consumers(name, counts, owned, owned) for name in ASSIGNORS}
+    numbers = list_numbers(loads, ((row["topic"], row["partition"]) for row in rows))
+    under = {name: assign_consumers(name, numbers, owned, owned) for name in ASSIGNORS}
     for topic, of_topic in sorted(lags.items()):
         sizes = loads.get(topic, {})
         total = sum(sizes.values())
@@ -75,7 +75,7 @@ def _measure_topics(
         known = [lag for lag in of_topic if lag is not None]
         yield {
             "topic": topic,
-            "partition_count": counts.get(topic, len(of_topic)),
+            "partition_count": len(numbers.get(topic, of_topic)),
             "member_count": reading,
             "idle_member_count": len(owned) - reading,
             "lag_count": sum(known) if known else None,
