@@ -121,7 +121,7 @@ def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) 
     for topic, numbers in sorted(partitions.items()):
         each, extra = divmod(len(numbers), len(ids))
         first = 0
-        for index, member in enumerate(ids):
+        for index, member in enumerate(ids[: len(numbers)]):  # the others get none
             last = first + each + (index < extra)
             assignment[member] += [(topic, number) for number in numbers[first:last]]
             first = last
