@@ -16,7 +16,7 @@ from pipeline.sources.live.describe import ask_broker_configs, ask_log_directori
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
-from pipeline.sources.live.state import LiveState, _replica_states, _timelines
+from pipeline.sources.live.state import LiveState, _replica_states, _timelines, describe_unanswered, read_live_state
 
 KEY = TopicPartition("t", 0)
 WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
@@ -214,6 +214,21 @@ def test_a_topic_without_a_name_is_none():
     topics = [SimpleNamespace(is_internal=False, name=name, partitions=[partition]) for name in ("orders", None)]
     told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
     assert [*ask_metadata(SimpleNamespace(ask_metadata=lambda _: told)).partitions] == [TopicPartition("orders", 0)]
+
+
+def test_partitions_that_no_topic_has_are_named_once():
+    partitions = [
+        SimpleNamespace(partition_index=number, leader_id=-1, replica_nodes=[], isr_nodes=[])
+        for number in (-1, 0, *range(200_001, 200_101))
+    ]
+    topics = [SimpleNamespace(is_internal=False, name="t", partitions=partitions)]
+    told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
+    admin = SimpleNamespace(list_partition_reassignments=dict)
+    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, admin=admin, unheard=()))
+    assert now.partitions.keys() == {KEY}
+    (said, _) = [problem.reason for problem in describe_unanswered(now, "c")]
+    assert said.startswith("partitions t--1, t-200001, t-200002,")
+    assert said.endswith("and 96 more are not known: no topic has so many")
 
 
 def test_a_follower_is_not_ahead_of_its_leader():
