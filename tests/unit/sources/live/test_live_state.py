@@ -251,3 +251,44 @@ def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
     asked = state()
     assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
     assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
+
+
+def group_client(groups):
+    """Answers about groups: by id, what is told of the member that owns `t-0`."""
+    assigned = {"assigned_partitions": [{"topic": "t", "partitions": [0]}]}
+    return SimpleNamespace(
+        list_groups=lambda **_: [{"group_id": group_id} for group_id in groups],
+        describe_groups=lambda ids: {
+            ids[0]: {
+                "protocol_data": groups[ids[0]].get("assignor"),
+                "members": [{"member_assignment": assigned, "member_id": "m", "client_id": "c"} | groups[ids[0]]],
+            }
+        },
+        list_group_offsets=lambda group_id: {group_id: {KEY: SimpleNamespace(offset=150)}},
+    )
+
+
+LONG = "n" * 1_025
+
+
+@pytest.mark.parametrize(
+    ("group_id", "told"),
+    [(LONG, {}), ("g", {"member_id": LONG}), ("g", {"client_id": LONG}), ("g", {"assignor": LONG})],
+    ids=["group", "member", "client", "assignor"],
+)
+def test_names_that_are_too_long_are_left_out_and_their_groups_named(group_id, told):
+    asked, longest = state(), LONG[1:]
+    rows = ask_groups(SimpleNamespace(admin=group_client({longest: {}, group_id: told}), broker_ids=(1,)), asked)
+    assert [(row.group_id, row.lag_count) for row in rows] == [(longest, 50)]
+    (reason,) = asked.failures.questions.values()
+    assert reason.endswith(f"more rows than a run holds: of {group_id[:40]}")
+
+
+def test_groups_have_no_more_rows_than_a_run_holds(monkeypatch):
+    monkeypatch.setattr("pipeline.sources.live.reading._MOST_CHARACTERS", 350)
+    asked = state()
+    client = group_client({f"g{number}": {} for number in range(5)})
+    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked)
+    assert [row.group_id for row in rows] == ["g0", "g1", "g2"]
+    said = "2 groups were not asked: the others have as many rows as a run holds"
+    assert asked.failures.questions == {"consumer groups": said}
