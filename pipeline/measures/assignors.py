@@ -18,7 +18,7 @@ References:
     UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -60,21 +60,6 @@ def balance_group(
         now=peak_to_mean(owned),
         under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
     )
-
-
-def list_numbers(loads: Mapping[str, Iterable[Partition]], named: Iterable[Partition]) -> dict[str, list[int]]:
-    """Numbers of the partitions that exist, by topic of the partitions `named`: these, and all that have a load.
-
-    Topics without any load are left out.
-
-    >>> list_numbers({"a": [("a", 0), ("a", 7)]}, [("a", 2), ("b", 0)])
-    {'a': [0, 2, 7]}
-    """
-    numbers: dict[str, set[int]] = defaultdict(set)
-    for topic, number in named:
-        if topic in loads:
-            numbers[topic].add(number)
-    return {topic: sorted(found.union(number for _, number in loads[topic])) for topic, found in numbers.items()}
 
 
 def assign_consumers(

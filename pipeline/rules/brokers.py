@@ -7,7 +7,7 @@ References:
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
@@ -51,11 +51,12 @@ def _balance(
     owned: Mapping[str, Sequence[tuple[str, int]]],
     loads: Mapping[str, Mapping[tuple[str, int], int]],
 ) -> RuleMeasure:
-    from pipeline.measures.assignors import balance_group, list_numbers
+    from pipeline.measures.assignors import balance_group
 
     topics = {topic for parts in owned.values() for topic, _ in parts}
     known = {part: size for topic in topics for part, size in loads.get(topic, {}).items()}
-    balance = balance_group(owned, list_numbers(loads, chain.from_iterable(owned.values())), known)
+    numbers = {topic: sorted(number for _, number in loads[topic]) for topic in topics if topic in loads}
+    balance = balance_group(owned, numbers, known)
     under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
     return RuleMeasure(
         window_start_ms=start_ms,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers, list_numbers
+from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
@@ -65,7 +65,7 @@ def _measure_topics(
     growths: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for (topic, number), each in sorted(growth.items()):
         growths[topic].append((str(number), each))
-    numbers = list_numbers(loads, ((row["topic"], row["partition"]) for row in rows))
+    numbers = {topic: sorted(number for _, number in loads[topic]) for topic in lags if topic in loads}
     now = _find_busiest(owned, loads)
     under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in ASSIGNORS}
     reading = Counter(topic for parts in owned.values() for topic in {topic for topic, _ in parts})
