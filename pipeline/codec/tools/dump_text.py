@@ -21,7 +21,7 @@ from pipeline.model.log import BatchHeader, Codec
 _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
 _DUMPING = re.compile(_DUMPED)
 _DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
-_LINE = re.compile(r"^.*$", re.MULTILINE)
+_LINE = re.compile(r"^[^\S\n]*\S.*", re.MULTILINE)  # not one of blanks
 _START = re.compile(r"(?:Log s|S)tarting offset: [0-9]+")
 _RECORD = re.compile(r"\||\s*(?:key|payload):")
 _COMPLAINT = re.compile(
@@ -78,18 +78,25 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
             reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
             reason += "without --print-data-log, --deep-iteration and decoders"
             raise InputError(reason, path=path, position=number)
-        elif line.strip() and not _START.fullmatch(line.strip()):
+        elif not _START.fullmatch(line.strip()):
             raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
     return segment._replace(complaint=complaint, complaint_count=complaint_count)
 
 
 def _iter_quoted(text: str, path: Path | str | None) -> Iterator[tuple[int, str]]:
-    """The lines, with their numbers, from the `Dumping` line to a fence; held one at a time, as empty ones may be many."""
-    lines = enumerate((match[0] for match in _LINE.finditer(text)), start=1)
+    """The lines but empty ones, with their numbers, from the `Dumping` line to a fence."""
+    lines = _iter_lines(text)
     start = next((numbered for numbered in lines if _DUMPING.fullmatch(numbered[1].strip())), None)
     if start is None:
         raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path)
     return takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines)
+
+
+def _iter_lines(text: str) -> Iterator[tuple[int, str]]:
+    number, counted = 1, 0
+    for match in _LINE.finditer(text):
+        number, counted = number + text.count("\n", counted, match.start()), match.start()
+        yield number, match[0]
 
 
 def _parse_batch(words: list[str]) -> BatchHeader:
