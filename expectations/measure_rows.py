@@ -177,7 +177,8 @@ def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
         ) AS read ON read.window_start = balance.window_start AND read.group_id = balance.group_id
                      AND read.topic = balance.topic
         LEFT JOIN (
-            SELECT window_start, topic, max(partition) + 1 AS topic_partition_count FROM {parts} GROUP BY window_start, topic
+            SELECT window_start, topic, count(DISTINCT partition) AS topic_partition_count FROM {parts}
+            GROUP BY window_start, topic
         ) AS topics ON topics.window_start = balance.window_start AND topics.topic = balance.topic
         """
     tables = {"balance": GROUP_BALANCE, "groups": CONSUMER_GROUPS, "parts": PARTITION_HEALTH}

@@ -38,14 +38,15 @@ class GroupBalance:
 
 
 def balance_group(
-    owned: Mapping[str, Sequence[Partition]], partition_counts: Mapping[str, int], loads: Mapping[Partition, int]
+    owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
 ) -> GroupBalance:
     """Balance of a group now and under Kafka's assignors.
 
-    `owned` are partitions by member, `loads` bytes of every partition in the window.
+    `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
+    the window.
 
     >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
-    >>> found = balance_group(owned, {"a": 2, "b": 1}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
+    >>> found = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
     >>> round(found.now, 2), {name: round(value, 2) for name, value in found.under.items()}
     (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
     """
@@ -57,28 +58,28 @@ def balance_group(
     return GroupBalance(
         member_count=len(owned),
         now=peak_to_mean(owned),
-        under={name: peak_to_mean(assign_consumers(name, partition_counts, owned, owned)) for name in ASSIGNORS},
+        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
     )
 
 
 def assign_consumers(
     assignor: str,
-    partition_counts: Mapping[str, int],
+    partitions: Mapping[str, Sequence[int]],
     members: Iterable[str],
     owned: Mapping[str, Sequence[Partition]] | None = None,
 ) -> Assignment:
-    """Partitions by member, by one of `ASSIGNORS`; the last three ask what members own now.
+    """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
 
     Raises:
         ValueError: if there is no such assignor.
 
-    >>> {m: len(p) for m, p in assign_consumers("range", {"a": 4, "b": 4, "c": 4}, ["x", "y", "z"]).items()}
+    >>> {m: len(p) for m, p in assign_consumers("range", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
     {'x': 6, 'y': 3, 'z': 3}
-    >>> {m: len(p) for m, p in assign_consumers("roundrobin", {"a": 4, "b": 4, "c": 4}, ["x", "y", "z"]).items()}
+    >>> {m: len(p) for m, p in assign_consumers("roundrobin", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
     {'x': 4, 'y': 4, 'z': 4}
-    >>> assign_consumers("sticky", {"a": 3}, ["x", "y"], {"y": [("a", 0), ("a", 2)]})
+    >>> assign_consumers("sticky", {"a": range(3)}, ["x", "y"], {"y": [("a", 0), ("a", 2)]})
     {'x': [('a', 1)], 'y': [('a', 0), ('a', 2)]}
-    >>> assign_consumers("sticky", {"t": 3}, ["a", "q", "b"])  # which a HashMap holds in this order
+    >>> assign_consumers("sticky", {"t": range(3)}, ["a", "q", "b"])  # which a HashMap holds in this order
     {'a': [('t', 0)], 'b': [('t', 1)], 'q': [('t', 2)]}
     """
     ids = sorted(set(members))
@@ -87,46 +88,46 @@ def assign_consumers(
     if not ids:
         return {}
     if assignor == "range":
-        return _assign_ranges(partition_counts, ids)
+        return _assign_ranges(partitions, ids)
     if assignor == "roundrobin":
-        return _deal_out(partition_counts, ids)
+        return _deal_out(partitions, ids)
     if assignor == "uniform":
-        return _fill_up(partition_counts, ids, owned or {})
-    assignment = _Sticky(partition_counts, ids, owned or {}).assign()
+        return _fill_up(partitions, ids, owned or {})
+    assignment = _Sticky(partitions, ids, owned or {}).assign()
     if assignor == "cooperative-sticky":
         owner = {partition: member for member, owned_now in (owned or {}).items() for partition in owned_now}
         freed = {m: [part for part in parts if owner.get(part, m) == m] for m, parts in assignment.items()}
-        assignment = _Sticky(partition_counts, ids, freed).assign()
+        assignment = _Sticky(partitions, ids, freed).assign()
     return assignment
 
 
-def _assign_ranges(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assignment:
+def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) -> Assignment:
     assignment: Assignment = {member: [] for member in ids}
-    for topic, count in sorted(partition_counts.items()):
-        each, extra = divmod(count, len(ids))
+    for topic, numbers in sorted(partitions.items()):
+        each, extra = divmod(len(numbers), len(ids))
         first = 0
-        for index, member in enumerate(ids):
+        for index, member in enumerate(ids[: len(numbers)]):  # the others get none
             last = first + each + (index < extra)
-            assignment[member] += [(topic, number) for number in range(first, last)]
+            assignment[member] += [(topic, number) for number in numbers[first:last]]
             first = last
     return assignment
 
 
-def _deal_out(partition_counts: Mapping[str, int], ids: Sequence[str]) -> Assignment:
+def _deal_out(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) -> Assignment:
     assignment: Assignment = {member: [] for member in ids}
     turn = cycle(ids)
-    for partition in _all_partitions(partition_counts):
+    for partition in _all_partitions(partitions):
         assignment[next(turn)].append(partition)
     return assignment
 
 
 def _fill_up(
-    partition_counts: Mapping[str, int], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
+    partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
 ) -> Assignment:
-    partitions = _all_partitions(partition_counts)
-    known, taken = set(partitions), {partition for parts in owned.values() for partition in parts}
-    free = deque(partition for partition in partitions if partition not in taken)
-    each, extra = divmod(len(partitions), len(ids))
+    everything = _all_partitions(partitions)
+    known, taken = set(everything), {partition for parts in owned.values() for partition in parts}
+    free = deque(partition for partition in everything if partition not in taken)
+    each, extra = divmod(len(everything), len(ids))
     assignment: Assignment = {}
     quotas: dict[str, int] = {}
     for index, member in enumerate(hash_map_order(ids)):
@@ -145,17 +146,17 @@ def _fill_up(
     return assignment
 
 
-def _all_partitions(partition_counts: Mapping[str, int]) -> list[Partition]:
-    return [(topic, number) for topic, count in sorted(partition_counts.items()) for number in range(count)]
+def _all_partitions(partitions: Mapping[str, Sequence[int]]) -> list[Partition]:
+    return [(topic, number) for topic, numbers in sorted(partitions.items()) for number in numbers]
 
 
 class _Sticky:
     """`ConstrainedAssignmentBuilder`, by its own names."""
 
     def __init__(
-        self, partition_counts: Mapping[str, int], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
+        self, partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
     ) -> None:
-        self.partitions = _all_partitions(partition_counts)
+        self.partitions = _all_partitions(partitions)
         known = set(self.partitions)
         self.owned = {
             member: sorted({p for p in owned.get(member, ()) if p in known}, key=lambda p: (p[1], p[0]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, is_partition_number
 
 NO_LEADER = -1  # no leader, or none that is known
 
@@ -17,6 +17,7 @@ TOPICS_DESCRIBE = "topics_describe"
 ONLY_REPLICA = "only_replica"
 LIVE_CLUSTER = "live_cluster"
 _EARLIEST_MS = -(2**63)
+MAX_NAME_LENGTH = 1_024  # characters of what consumers choose; Kafka takes 32,767, and all rows of a group hold them
 
 T = TypeVar("T")
 
@@ -255,6 +256,17 @@ class ConsumerGroupMember:
     client_host: str | None
     client_id: str | None
     assignor: str | None = None
+
+    @property
+    def name_lengths(self) -> tuple[int, ...]:
+        """Characters of what consumers and coordinators choose."""
+        names = (self.group_id, self.member_id, self.client_host, self.client_id, self.assignor)
+        return tuple(len(name or "") for name in names)
+
+    @property
+    def can_be(self) -> bool:
+        """No name is too long, and a topic may have the partition."""
+        return max(self.name_lengths) <= MAX_NAME_LENGTH and is_partition_number(self.partition or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,11 @@ from typing import NamedTuple
 
 from pipeline.errors import InputError
 
+MAX_PARTITION_NUMBER = 200_000
+"""Larger than any topic's: a whole cluster has some hundred thousand partitions. Sums by partition are arrays up to the
+largest number, so that one that is made up would take all memory: it is refused wherever it is read.
+"""
+
 
 class TopicPartition(NamedTuple):
     """A topic's partition; sorts by topic, then by number."""
@@ -18,6 +23,11 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def is_partition_number(number: int) -> bool:
+    """Whether a topic may have a partition of this number."""
+    return 0 <= number <= MAX_PARTITION_NUMBER
 
 
 class Codec(IntEnum):

@@ -67,6 +67,7 @@ class ProducerSession:
 
 Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
+MOST_PARTITIONS = 5_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
 MetricsClient = tuple[str, str]  # instance and `client.id`
 
 
@@ -79,8 +80,9 @@ class Recording:
     partitioners: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 1  # runs of each candidate where chance decides
     with_arrivals: bool = True  # records without a key are replayed, too
-    # of each topic's partitions at the window's end, or -1; internal topics are left out
+    # of each topic's partitions at the window's end, or -1; internal topics and `too_large` ones are left out
     leaders: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
+    too_large: Mapping[TopicWindow, int] = field(default_factory=dict)  # as `find_too_large` gives them
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
     # of each window's brokers, by id; "" without one
     racks: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
@@ -108,6 +110,12 @@ class Recording:
         """Leaders by partition, -1 where there is none; empty for a topic that is not known."""
         led = self.leaders.get(where, {})
         return tuple(led.get(partition, -1) for partition in range(max(led, default=-1) + 1))
+
+
+def find_too_large(leaders: Mapping[TopicWindow, Mapping[int, int]]) -> dict[TopicWindow, int]:
+    """Topics of more than `MOST_PARTITIONS`, and of how many."""
+    counts = {where: max(by_partition) + 1 for where, by_partition in leaders.items()}
+    return {where: count for where, count in counts.items() if count > MOST_PARTITIONS}
 
 
 @dataclass(frozen=True, eq=False)

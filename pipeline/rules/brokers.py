@@ -30,9 +30,10 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     described: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in given.rows(CONSUMER_GROUPS, 0):
         described[milliseconds_of(row["window_start"]), row["group_id"]].append(row)
-    loads: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+    loads: dict[int, dict[str, dict[tuple[str, int], int]]] = defaultdict(lambda: defaultdict(dict))
     for row in given.rows(PARTITION_HEALTH, 0) if described else ():
-        loads[milliseconds_of(row["window_start"])][row["topic"], row["partition"]] = row["size_bytes"]
+        of_topic = loads[milliseconds_of(row["window_start"])][row["topic"]]
+        of_topic[row["topic"], row["partition"]] = row["size_bytes"]
     for (start_ms, group_id), rows in sorted(described.items()):
         last = max(row["observed_at"] for row in rows)
         owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -48,16 +49,14 @@ def _balance(
     start_ms: int,
     group_id: str,
     owned: Mapping[str, Sequence[tuple[str, int]]],
-    loads: Mapping[tuple[str, int], int],
+    loads: Mapping[str, Mapping[tuple[str, int], int]],
 ) -> RuleMeasure:
     from pipeline.measures.assignors import balance_group
 
     topics = {topic for parts in owned.values() for topic, _ in parts}
-    counts: dict[str, int] = {}
-    for topic, partition in loads:
-        if topic in topics:
-            counts[topic] = max(counts.get(topic, 0), partition + 1)
-    balance = balance_group(owned, counts, loads)
+    known = {part: size for topic in topics for part, size in loads.get(topic, {}).items()}
+    numbers = {topic: sorted(number for _, number in loads[topic]) for topic in topics if topic in loads}
+    balance = balance_group(owned, numbers, known)
     under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
     return RuleMeasure(
         window_start_ms=start_ms,

@@ -1,6 +1,6 @@
 """Questions of a run to a source, and what the source brought."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.config.storage import NO_STORAGE, Storage
@@ -8,6 +8,7 @@ from pipeline.model.cluster import EarlierState
 from pipeline.model.window import TimeWindow
 
 NAMED = 5  # so many missing items are named, the others counted
+_NAMED_LENGTH = 40  # characters that are shown of a group's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +44,9 @@ def name_some(what: str, names: Sequence[str]) -> str:
     """
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{what} {', '.join(names[:NAMED])}{others}" if names else ""
+
+
+def name_groups(group_ids: Iterable[str]) -> str:
+    """Names consumer groups of which rows are left out; empty where there are none."""
+    shown = sorted({group_id[:_NAMED_LENGTH] for group_id in group_ids})
+    return name_some("names too long, partitions that no topic has, or more rows than a run holds: of", shown)

@@ -1,6 +1,6 @@
 """From descriptions of consumer groups and bytes of partitions to `gold.group_balance`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -62,25 +62,39 @@ def _measure_topics(
     lags: dict[str, list[int | None]] = defaultdict(list)
     for row in rows:
         lags[row["topic"]].append(row["lag_count"])
-    counts = {topic: 1 + max(number for _, number in loads[topic]) for topic in lags if topic in loads}
-    under = {name: assign_consumers(name, counts, owned, owned) for name in ASSIGNORS}
+    growths: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for (topic, number), each in sorted(growth.items()):
+        growths[topic].append((str(number), each))
+    numbers = {topic: sorted(number for _, number in loads[topic]) for topic in lags if topic in loads}
+    now = _find_busiest(owned, loads)
+    under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in ASSIGNORS}
+    reading = Counter(topic for parts in owned.values() for topic in {topic for topic, _ in parts})
     for topic, of_topic in sorted(lags.items()):
         sizes = loads.get(topic, {})
         total = sum(sizes.values())
-
-        def busiest(assignment: Mapping[str, Sequence[Partition]], sizes: Mapping[Partition, int] = sizes) -> float:
-            return max(sum(sizes.get(part, 0) for part in parts) for parts in assignment.values()) / sum(sizes.values())
-
-        reading = sum(any(part[0] == topic for part in parts) for parts in owned.values())
         known = [lag for lag in of_topic if lag is not None]
         yield {
             "topic": topic,
-            "partition_count": counts.get(topic, len(of_topic)),
-            "member_count": reading,
-            "idle_member_count": len(owned) - reading,
+            "partition_count": len(numbers.get(topic, of_topic)),
+            "member_count": reading[topic],
+            "idle_member_count": len(owned) - reading[topic],
             "lag_count": sum(known) if known else None,
-            "lag_growth": [(str(number), each) for (name, number), each in sorted(growth.items()) if name == topic],
-            "busiest_ratio": busiest(owned) if total and owned else None,
-            "busiest_ratio_under": [(name, busiest(shares)) for name, shares in under.items() if total and owned],
+            "lag_growth": growths[topic],
+            "busiest_ratio": now[topic] / total if total and owned else None,
+            "busiest_ratio_under": [(name, most[topic] / total) for name, most in under.items() if total and owned],
             "useful_member_count": -(-total // max(sizes.values())) if total else None,
         }
+
+
+def _find_busiest(
+    assignment: Mapping[str, Sequence[Partition]], loads: Mapping[str, Mapping[Partition, int]]
+) -> Counter[str]:
+    """By topic, the bytes of the member that reads the most of it."""
+    busiest: Counter[str] = Counter()
+    for parts in assignment.values():
+        carried: Counter[str] = Counter()
+        for part in parts:
+            carried[part[0]] += loads.get(part[0], {}).get(part, 0)
+        for topic, size_bytes in carried.items():
+            busiest[topic] = max(busiest[topic], size_bytes)
+    return busiest

@@ -8,11 +8,11 @@ import re
 from typing import NamedTuple
 
 from pipeline.errors import InputError, parser
+from pipeline.model.log import is_partition_number
 from pipeline.model.log_tree import DirectoryKind
 
 MAX_TOPIC_LENGTH = 249
 MAX_DIRECTORY_NAME_LENGTH = 255
-_MAX_PARTITION = 2**31 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _MOVING = re.compile(r"(?P<name>\S+-[0-9]+)\.(?P<unique>[0-9a-f]{32})-(?P<kind>delete|stray|future)")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -66,8 +66,8 @@ def parse_directory_name(name: str) -> DirectoryName:
     topic, dash, number = stem.rpartition("-")
     if not dash or not _NUMBER.fullmatch(number):
         raise InputError(f"directory {name!r}: expected topic-partition, a number after the last dash")
-    if int(number) > _MAX_PARTITION:
-        raise InputError(f"directory {name!r}: partition {number} is beyond a 32-bit number")
+    if not is_partition_number(int(number)):
+        raise InputError(f"directory {name!r}: no topic has a partition {number}")
     reason = check_topic_name(topic)
     if reason:
         raise InputError(f"directory {name!r}: {reason}")

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
 from pipeline.model.cluster import CLUSTER_METADATA, Broker, ClusterHistory, Endpoint, PartitionState, Timeline
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, is_partition_number
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -42,7 +42,7 @@ def fold_cluster_history(
         known_since_ms: Moment from which states are known, where it is not the first record's: a snapshot's.
 
     Returns:
-        The history, and the records left out because their topic, partition or broker is not registered.
+        The history, and the records left out because their topic, partition or broker is not registered or cannot be.
     """
     fold = _Fold()
     now_ms = first_ms = None
@@ -179,7 +179,7 @@ class _Fold:
 
     def _add_partition(self, fields: Mapping[str, Any], at_ms: int) -> bool:
         topic = self._topic_names.get(fields["topic_id"])
-        if topic is None:
+        if topic is None or not is_partition_number(fields["partition_id"]):
             return False
         state = PartitionState(
             topic=topic,

@@ -9,6 +9,7 @@ References:
 """
 
 import re
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from pipeline.model.log import BatchHeader, Codec
 _DUMPED = r"Dumping (?P<path>.+\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))"
 _DUMPING = re.compile(_DUMPED)
 _DUMPING_LINE = re.compile(rf"^{_DUMPED}\r?$".encode(), re.MULTILINE)
+_LINE = re.compile(r"^[^\S\n]*\S.*", re.MULTILINE)  # not one of blanks
 _START = re.compile(r"(?:Log s|S)tarting offset: [0-9]+")
 _RECORD = re.compile(r"\||\s*(?:key|payload):")
 _COMPLAINT = re.compile(
@@ -41,7 +43,8 @@ _CODECS = {codec.name.lower(): int(codec) for codec in Codec}
 class DumpedSegment(NamedTuple):
     batches: list[BatchHeader]  # headers; what the tool does not print (the first timestamp) is -1
     wrong_checksums: list[int]  # indexes in `batches` of those whose checksum the tool found wrong
-    complaints: list[str]  # what the tool found wrong, such as gaps
+    complaint: str = ""  # the first thing that the tool found wrong, such as a gap
+    complaint_count: int = 0  # lines about such things
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
@@ -60,8 +63,8 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
     Raises:
         InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
-    segment = DumpedSegment([], [], [])
-    for number, line in _list_quoted(text, path):
+    segment, complaint, complaint_count = DumpedSegment([], []), "", 0
+    for number, line in _iter_quoted(text, path):
         if line.startswith(("baseOffset: ", "offset: ")):
             try:
                 batch = _parse_batch(line.split())
@@ -69,24 +72,31 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
                 raise InputError("a batch's line that does not parse", path=path, position=number) from None
             segment.wrong_checksums.extend([] if "isvalid: true" in line else [len(segment.batches)])
             segment.batches.append(batch)
-        elif _COMPLAINT.match(line) or (segment.complaints and line.startswith("  ")):
-            segment.complaints.append(line)
+        elif _COMPLAINT.match(line) or (complaint and line.startswith("  ")):
+            complaint, complaint_count = complaint or line, complaint_count + 1
         elif _RECORD.match(line):
             reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
             reason += "without --print-data-log, --deep-iteration and decoders"
             raise InputError(reason, path=path, position=number)
-        elif line.strip() and not _START.fullmatch(line.strip()):
+        elif not _START.fullmatch(line.strip()):
             raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
-    return segment
+    return segment._replace(complaint=complaint, complaint_count=complaint_count)
 
 
-def _list_quoted(text: str, path: Path | str | None) -> list[tuple[int, str]]:
-    """The lines, with their numbers, from the `Dumping` line to a fence."""
-    lines = list(enumerate(text.split("\n"), start=1))
-    start = next((number for number, line in lines if _DUMPING.fullmatch(line.strip())), None)
+def _iter_quoted(text: str, path: Path | str | None) -> Iterator[tuple[int, str]]:
+    """The lines but empty ones, with their numbers, from the `Dumping` line to a fence."""
+    lines = _iter_lines(text)
+    start = next((numbered for numbered in lines if _DUMPING.fullmatch(numbered[1].strip())), None)
     if start is None:
         raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path)
-    return list(takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines[start:]))
+    return takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines)
+
+
+def _iter_lines(text: str) -> Iterator[tuple[int, str]]:
+    number, counted = 1, 0
+    for match in _LINE.finditer(text):
+        number, counted = number + text.count("\n", counted, match.start()), match.start()
+        yield number, match[0]
 
 
 def _parse_batch(words: list[str]) -> BatchHeader:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.codec.tools.integers import int32
+from pipeline.codec.tools.integers import int32, partition_number
 from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 
@@ -78,7 +78,7 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
     fields = match.groupdict()
     status = ", ".join(part for part in (fields["status"], fields.get("but")) if part).removesuffix(".")
     broker_id = None if fields.get("broker") is None else int32(fields["broker"])
-    return ReassignmentStatus(TopicPartition(fields["name"], int32(fields["number"])), status, broker_id)
+    return ReassignmentStatus(TopicPartition(fields["name"], partition_number(fields["number"])), status, broker_id)
 
 
 def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
@@ -119,5 +119,5 @@ def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tup
         replicas = tuple(int32(replica) for replica in one["replicas"])
         if not replicas or len({*replicas}) < len(replicas):
             raise InputError(f"replicas {list(replicas)} of a partition; expected some, each once", path=path)
-        reassignment[str(one["topic"]), int32(one["partition"])] = replicas
+        reassignment[str(one["topic"]), partition_number(one["partition"])] = replicas
     return reassignment

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
-from pipeline.codec.tools.integers import int32, int64
+from pipeline.codec.tools.integers import int32, int64, partition_number
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
 from pipeline.model.log import TopicPartition
@@ -119,7 +119,9 @@ def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPar
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
     if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line", path=path)
-    return {TopicPartition(m["topic"], int32(m["partition"])): int64(m["offset"]) for m in matches if m["offset"]}
+    return {
+        TopicPartition(m["topic"], partition_number(m["partition"])): int64(m["offset"]) for m in matches if m["offset"]
+    }
 
 
 def _name_missing(error: Exception) -> str:
@@ -132,7 +134,7 @@ def _parse_partition(fields: Mapping[str, str], topic_id: str | None) -> Partiti
     return PartitionState(
         topic=fields["Topic"],
         topic_id=topic_id,
-        partition=int32(fields["Partition"]),
+        partition=partition_number(fields["Partition"]),
         leader_id=NO_LEADER if leader == "none" else int32(leader),
         leader_epoch=None,
         replicas=_parse_brokers(fields["Replicas"]),

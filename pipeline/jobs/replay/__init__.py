@@ -8,6 +8,7 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.engine import describe_work
@@ -16,11 +17,13 @@ from pipeline.jobs.replay.load import load_recording, make_readers, replay_store
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
+from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import simulate_runs
 from pipeline.replay.topics import list_topics
 from pipeline.runs import JobReport, RunContext
+from pipeline.sources.questions import name_some
 from pipeline.stages import Staging
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -86,10 +89,16 @@ def run(
         f"{run.config.keys.mode}, replay.arrivals is {str(run.config.replay.arrivals).lower()})"
     )
     notes = (
+        *_describe_too_large(recording.too_large),
         *_describe_verdicts(run.rows(HASH_VERDICTS, windows)),
         *_describe_back_tests(run.rows(BACK_TESTS, windows)),
     )
     return JobReport(table_versions=versions, notes=notes or (nothing,))
+
+
+def _describe_too_large(topics: Mapping[TopicWindow, int]) -> tuple[str, ...]:
+    said = sorted({f"{topic} ({count:,})" for (_, topic, _), count in topics.items()})
+    return (name_some("topics with too many partitions to be replayed:", said),) if said else ()
 
 
 def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanni
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
-from pipeline.replay.recorded import MetricsClient, Recording, TopicWindow
+from pipeline.replay.recorded import MetricsClient, Recording, TopicWindow, find_too_large
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.runs import RunContext
@@ -56,6 +56,7 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
+    too_large = find_too_large(leaders)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
     for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id", "rack")), "broker_id"):
         racks[milliseconds_of(row["window_start"])][row["broker_id"]] = row["rack"] or ""
@@ -71,7 +72,8 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
         partitioners=run.cluster.partitioners,
         seeds=run.config.replay.seeds,
         with_arrivals=run.config.replay.arrivals,
-        leaders=leaders,
+        leaders={where: led for where, led in leaders.items() if where not in too_large},
+        too_large=too_large,
         brokers={start_ms: list(of_window) for start_ms, of_window in racks.items()},
         racks=racks,
         zones=run.cluster.zones,

@@ -16,7 +16,7 @@ from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
+from pipeline.replay.recorded import MOST_PARTITIONS, ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
 
@@ -239,9 +239,15 @@ def plan_simulations(
 
 def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iterator[GroupVariant | None]:
     first_of: dict[object, int] = {}
+    count = sum(len(topic.leaders) for topic in group.topics)
     for number, candidate in enumerate(candidates):
         if not any(candidate.fits(topic.topic) for topic in group.topics):
             yield None
+            continue
+        if count > MOST_PARTITIONS:
+            yield GroupVariant(
+                (), number, f"its producers' topics have {count:,} partitions in all, too many to simulate"
+            )
             continue
         try:
             producers = tuple(

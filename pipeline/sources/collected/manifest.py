@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.errors import InputError
 from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, ReplicaState, Timeline, UnreadState
-from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -86,7 +86,7 @@ class LogProgress(_Stored):
 
     topic: str
     topic_id: str
-    partition: Count
+    partition: int = Field(ge=0, le=MAX_PARTITION_NUMBER)
     next_offset: Count
     base_offset: Count  # of the segment under way
     position: Count  # in that file, of the batch that begins at or after `next_offset`
@@ -138,6 +138,15 @@ class HostState(_Stored):
                 (n or 0) not in range(-1, 1 << 62) for n in offsets
             ):
                 raise ValueError("a replica with a size or an offset that no broker has")
+        return self
+
+    @model_validator(mode="after")
+    def _partitions_can_be(self) -> Self:
+        numbers = {state.partition for timeline in self.partitions for state in timeline.values if state is not None}
+        numbers |= {one.partition for one in self.replicas}
+        numbers |= {one.partition for directory in self.directories for one in directory.partitions}
+        if not all(-1 <= number <= MAX_PARTITION_NUMBER for number in numbers):  # -1: of a segment that lies alone
+            raise ValueError("a partition that no topic has")
         return self
 
     @classmethod

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
+from pipeline.model.log import MAX_PARTITION_NUMBER
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.collected.manifest import Part
 from pipeline.sources.records.pieces import SCHEMAS, Kind
@@ -27,7 +28,7 @@ _AMOUNTS = (
 _ERRORS = (-(1 << 36), 1 << 36)
 _INSTANTS = (0, LATEST_MS)
 _BOUNDS = {
-    "partition": (0, (1 << 31) - 1),
+    "partition": (0, MAX_PARTITION_NUMBER),
     "leader_epoch": (-1, (1 << 31) - 1),
     **dict.fromkeys(("base_offset", "last_offset", "first_offset", "segment_base_offset"), _OFFSETS),
     **dict.fromkeys(("batch_count", "record_count", "size_bytes", "key_count", "position"), _AMOUNTS),

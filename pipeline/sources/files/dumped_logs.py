@@ -161,8 +161,8 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
             return
         try:
             if file is not None:
-                if file.complaints:
-                    text = f"{file.complaints[0].strip()} ({len(file.complaints):,} error lines)"
+                if file.complaint_count:
+                    text = f"{file.complaint.strip()} ({file.complaint_count:,} error lines)"
                     problems.append(
                         Problem(path=part.path, position=line, reason=f"the tool says: {text}", severity="suspect")
                     )

@@ -14,7 +14,7 @@ from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_
 from pipeline.codec.metadata.cluster_metadata import find_subjects, parse_metadata_record
 from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, is_partition_number
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, PartitionDirectory
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.files.log_directories import discover_logs
@@ -51,7 +51,9 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
         return None, tuple(problems)
     history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
     for orphan in orphans:
-        reason = f"{orphan.record.type_name} at offset {orphan.offset} is about nothing registered before it"
+        number = orphan.record.fields.get("partition_id", 0)
+        what = "nothing registered before it" if is_partition_number(number) else f"partition {number}, as no topic has"
+        reason = f"{orphan.record.type_name} at offset {orphan.offset} is about {what}"
         problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
     return replace(history, unread=tuple(unread)), tuple(problems)
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.questions import SourceAvailability
+from pipeline.sources.questions import SourceAvailability, name_groups
 from pipeline.sources.source import ClusterReading, Described, TextSource
 
 
@@ -32,7 +32,9 @@ class ConsumerGroups(TextSource):
                 problems.append(Problem(path=str(path), reason=reason))
                 continue
             members = self.parse(path, parse_consumer_groups, described) or ()
-            described.groups += [(instant_ms, member) for member in members if member.topic is not None]
+            described.groups += [(instant_ms, one) for one in members if one.topic is not None and one.can_be]
+            reason = name_groups(member.group_id for member in members if not member.can_be)
+            problems += [Problem(path=str(path), reason=f"left out: {reason}")] if reason else []
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Availability: nothing is expected; the moments described have arrived."""

@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, is_partition_number
 from pipeline.sources.live.connection import ClusterConnection, count_votes
 from pipeline.sources.live.requests import (
     PAGE_PARTITIONS,
@@ -48,6 +48,7 @@ class Metadata(NamedTuple):
     internal_topics: frozenset[str]
     contested: frozenset[TopicPartition] = frozenset()  # no more than half say the same: they stand without leader
     dissenters: Mapping[str, str] = MappingProxyType({})  # by address, what a broker says otherwise than most
+    impossible: frozenset[TopicPartition] = frozenset()  # left out: no topic has partitions of these numbers
 
     @property
     def absent_brokers(self) -> list[int]:
@@ -105,6 +106,7 @@ def _compare(replies: Mapping[str, Any]) -> Metadata:
         internal_topics=frozenset(count_votes([dict.fromkeys(answer.internal_topics, True) for answer in answers])[0]),
         contested=frozenset(contested),
         dissenters=dissenters,
+        impossible=frozenset().union(*(answer.impossible for answer in answers)),
     )
 
 
@@ -133,7 +135,9 @@ def _read_metadata(reply: Any) -> Metadata:
                 isr=tuple(row.isr_nodes),
             )
             partitions[state.topic_partition] = state
-    return Metadata(brokers, partitions, frozenset(internal))
+    impossible = frozenset(key for key in partitions if not is_partition_number(key.partition))
+    possible = {key: state for key, state in partitions.items() if key not in impossible}
+    return Metadata(brokers, possible, frozenset(internal), impossible=impossible)
 
 
 def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None

@@ -1,7 +1,7 @@
 """Reads a live cluster before its records: its state, its groups, the ranges to fetch."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
-from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember
+from pipeline.model.cluster import MAX_NAME_LENGTH, ClusterHistory, ConsumerGroupMember
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 from pipeline.sources.live.connection import ClusterConnection, connect
@@ -19,15 +19,18 @@ from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, pla
 from pipeline.sources.live.requests import describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
-from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability, name_groups
 
+_MOST_CHARACTERS = 1 << 28  # of groups' rows: as many as a million rows of common names have
+_ROW_CHARACTERS = 150  # as which a row counts besides its names
 GROUPS_S = 300  # for all groups: their coordinators may claim any number, and answer late
 
 
 def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
     """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
 
-    Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`.
+    Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`; so are those of which
+    rows are left out, as clients choose how many groups there are and what they are called.
     """
     client, questions = connection.admin, state.failures.questions
     try:
@@ -36,13 +39,15 @@ def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[Consume
         questions["consumer groups"] = describe_error(error)
         return ()
     rows: list[ConsumerGroupMember] = []
-    group_ids = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
+    room = _MOST_CHARACTERS
+    named = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
+    group_ids = [group_id for group_id in named if len(group_id) <= MAX_NAME_LENGTH]
+    left_out = [group_id for group_id in named if len(group_id) > MAX_NAME_LENGTH]
     until_s = time.monotonic() + GROUPS_S
     for number, group_id in enumerate(group_ids):
-        if time.monotonic() > until_s:
-            questions["consumer groups"] = (
-                f"{len(group_ids) - number:,} groups were not asked: the others took {GROUPS_S} s"
-            )
+        if time.monotonic() > until_s or room <= 0:
+            limit = "have as many rows as a run holds" if room <= 0 else f"took {GROUPS_S} s"
+            questions["consumer groups"] = f"{len(group_ids) - number:,} groups were not asked: the others {limit}"
             break
         try:
             described = client.describe_groups([group_id])[group_id]
@@ -52,8 +57,23 @@ def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[Consume
             continue
         if described.get("error"):  # groups of the newer protocol have a description of their own
             questions[f"members of group {group_id}"] = str(described["error"])
-        rows += _group_rows(group_id, described, committed, state)
+        found = [*_group_rows(group_id, described, committed, state)]
+        taken, room = _take_rows(found, room)
+        rows += taken
+        left_out += [group_id] * (len(taken) < len(found))
+    if left_out:
+        questions["some rows of consumer groups"] = name_groups(left_out)
     return tuple(rows)
+
+
+def _take_rows(found: Iterable[ConsumerGroupMember], room: int) -> tuple[list[ConsumerGroupMember], int]:
+    """Rows whose names can be, as many as there is room for; the characters left of it."""
+    taken = []
+    for row in found:
+        if row.can_be and room > 0:
+            taken.append(row)
+            room -= _ROW_CHARACTERS + sum(row.name_lengths)
+    return taken, room
 
 
 def _group_rows(

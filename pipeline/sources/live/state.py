@@ -22,6 +22,7 @@ from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
+from pipeline.sources.questions import name_some
 
 MOST_NAMED = 100  # questions without answer: a broker may make up any number of consumer groups
 BROKER_CONFIGS = (
@@ -83,6 +84,8 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    if metadata.impossible:
+        failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})

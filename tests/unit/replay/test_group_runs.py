@@ -9,6 +9,7 @@ from pipeline.calibration.caveats import Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate, CandidateBroker
 from pipeline.errors import ConfigError
+from pipeline.replay.recorded import find_too_large
 from pipeline.replay.simulated.arrivals import NO_HASHES, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import plan_simulations
 from pipeline.replay.simulated.runs import (
@@ -224,6 +225,23 @@ def test_runs_are_dealt_whole_however_many_tasks():
     for task_count in (1, 2, 7, 1000):
         dealt = deal(plan.list_runs(), lambda run: units[run.group].record_count, task_count)
         assert [run for task in dealt for run in task] == plan.list_runs()
+
+
+@pytest.mark.parametrize(("count", "reason"), [(2_500, ""), (2_501, "5,001 partitions in all, too many to simulate")])
+def test_topics_of_too_many_partitions_are_not_simulated(count, reason):
+    unit = make_group(make_traffic(), make_traffic(topic="returns"))
+    topics = [
+        dataclasses.replace(topic, leaders=(1,) * size) for topic, size in zip(unit.topics, (2_500, count), strict=True)
+    ]
+    plan = plan_simulations([dataclasses.replace(unit, topics=tuple(topics))], (STICKY,), (1,))
+    assert [bool(variant.producers) for variant in plan.variants[0]] == [not reason] * 2
+    assert all(variant.reason.endswith(reason) for variant in plan.variants[0])
+
+
+def test_a_topic_of_too_many_partitions_is_not_replayed():
+    """One folder of a large number makes a topic large."""
+    leaders = {(0, "small", ""): {0: 1, 4_999: 1}, (0, "large", ""): {0: 1, 5_000: 1}}
+    assert find_too_large(leaders) == {(0, "large", ""): 5_001}
 
 
 def test_what_is_not_known_is_not_simulated():

@@ -127,9 +127,10 @@ def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
 
     loads = [
         {"window_start": T0, "topic": "a", "partition": number, "size_bytes": size}
-        for number, size in enumerate((30, 10, 10, 10))
+        for number, size in ((0, 30), (6, 10), (8, 10), (9, 10))  # of those between there is nothing
     ]
-    groups = [row(0, "x", 0), row(0, "y", 1), *(row(5, "x" if n < 2 else "y", n) for n in range(4)), row(5, None, 3)]
+    last = [row(5, "x" if number < 8 else "y", number) for number in (0, 6, 8, 9)]
+    groups = [row(0, "x", 0), row(0, "y", 6), *last, row(5, None, 9)]
     (measure,) = measured("assignment_skew", {"bronze.consumer_groups": groups, "gold.partition_health": loads})
     assert (measure.subject, measure.topic) == ("group g", "a")
     assert measure.value == pytest.approx(40 / 30)

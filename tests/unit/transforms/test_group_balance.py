@@ -6,6 +6,22 @@ import pytest
 
 from pipeline.transforms.group_balance import measure_groups
 
+
+class Counted(str):
+    """A name that counts how often it is looked up or compared."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __hash__(self):
+        Counted.uses += 1
+        return str.__hash__(self)
+
+    def __eq__(self, other):
+        Counted.uses += 1
+        return str.__eq__(self, other)
+
+
 START = datetime(2026, 11, 23, 1, tzinfo=UTC)
 
 
@@ -37,6 +53,15 @@ def test_a_hot_partition_bounds_what_more_members_give():
     }  # fmt: skip  # fields of a value, several a line
 
 
+def test_partitions_that_do_not_exist_are_dealt_out_to_nobody():
+    """Of 0, 1 and 9 the first member gets two, as of any three partitions."""
+    loads = [{"topic": "a", "partition": number, "size_bytes": 10} for number in (0, 1, 9)]
+    rows = [described(0, "a", number, 0, member) for number, member in ((0, "x"), (1, "x"), (9, "y"))]
+    (row,) = measure_groups(rows, loads, START).to_pylist()
+    assert row["partition_count"] == 3
+    assert dict(row["busiest_ratio_under"])["range"] == pytest.approx(2 / 3)
+
+
 def test_assignors_differ_where_topics_are_many():
     """Range gives the first partition of both topics to x, as it is now; each has all of its topic's bytes."""
     rows = [described(0, topic, number, 0, "xyz"[number]) for topic in "ab" for number in range(2)]
@@ -49,6 +74,23 @@ def test_assignors_differ_where_topics_are_many():
     ]
     assert [row["busiest_ratio"] for row in found] == [0.9, 0.9, 1.0]
     assert [row["useful_member_count"] for row in found] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("members_per_topic", [0, 0.5], ids=["nobody reads", "every other topic has a member"])
+def test_work_grows_as_the_topics_do(members_per_topic):
+    def count_uses(topic_count):
+        topics, members = [Counted(f"t{n}") for n in range(topic_count)], int(topic_count * members_per_topic)
+        owners = [f"m{n % members}" if members else None for n in range(topic_count)]
+        before, now = (
+            [described(minute, topic, 0, 1, owner) for topic, owner in zip(topics, owners, strict=True)]
+            for minute in (-10, 50)
+        )
+        loads = [each for topic in topics for each in loaded(topic, 9)]
+        Counted.uses = 0
+        assert measure_groups([*before, *now], loads, START).num_rows == topic_count
+        return Counted.uses
+
+    assert count_uses(400) < 2.5 * count_uses(200)
 
 
 @pytest.mark.parametrize(

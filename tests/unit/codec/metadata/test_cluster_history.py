@@ -18,9 +18,9 @@ def topic(name="t", topic_id="id"):
     return RecordType.TOPIC, {"name": name, "topic_id": topic_id}
 
 
-def partition(leader=1, topic_id="id"):
+def partition(leader=1, topic_id="id", number=0):
     return RecordType.PARTITION, {
-        "partition_id": 0,
+        "partition_id": number,
         "topic_id": topic_id,
         "replicas": [1, 2],
         "isr": [1, 2],
@@ -181,6 +181,13 @@ def test_records_about_nothing_known_are_named():
     history, orphans = fold((10, partition(), change(leader=2), broker_change(fenced=1)))
     assert [orphan.offset for orphan in orphans] == [0, 1, 2]
     assert history.partitions == {}
+
+
+@pytest.mark.parametrize("number", [-1, 200_001, 2**31 - 2])
+def test_a_partition_that_no_topic_has_is_left_out(number):
+    history, orphans = fold((10, topic(), partition(), partition(number=number)))
+    assert [orphan.record.fields["partition_id"] for orphan in orphans] == [number]
+    assert [*history.partitions] == [T0]
 
 
 ID = bytes(range(16))

@@ -1,5 +1,7 @@
 """Text of `kafka-dump-log`, made by hand in the shapes of Kafka 2.8 to 4.1; real dumps are in the golden lane."""
 
+import tracemalloc
+
 import pytest
 
 from pipeline.codec.tools.dump_text import parse_dumped_segment
@@ -57,8 +59,22 @@ def test_lines_of_records_are_refused_with_the_way_out(line):
 def test_complaints():
     text = f"Dumping a.log\n{BATCH}\nNon-consecutive offsets in a.log\n  8 is followed by 10\n"
     dump = parse_dumped_segment(text)
-    assert dump.complaints == ["Non-consecutive offsets in a.log", "  8 is followed by 10"]
+    assert (dump.complaint, dump.complaint_count) == ("Non-consecutive offsets in a.log", 2)
     assert len(dump.batches) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["\n", "~~~~\n", "Mismatches in :/a.log\n"], ids=["empty", "after a fence", "complaints"]
+)
+def test_many_lines_take_no_memory(line):
+    text = "Dumping a.log\n" + line * 100_000
+    tracemalloc.start()
+    try:
+        parse_dumped_segment(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
 
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind\n"])

@@ -17,6 +17,8 @@ def test_reassignments():
     with pytest.raises(InputError) as raised:
         parse_reassignment_status(text + "Something else\n")
     assert raised.value.position == 6
+    with pytest.raises(InputError):
+        parse_reassignment_status("Reassignment of partition a-200001 is completed.\n")
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,38 @@ def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
 
 
+def number_replicas(manifest):
+    replicas = tuple(replace(one, partition=200_001) for one in manifest.state.replicas)
+    return {"state": manifest.state.model_copy(update={"replicas": replicas})}
+
+
+def number_directories(manifest):
+    directories = [
+        replace(one, partitions=tuple(replace(own, partition=200_001) for own in one.partitions))
+        for one in manifest.state.directories
+    ]
+    return {"state": manifest.state.model_copy(update={"directories": tuple(directories)})}
+
+
+def number_states(manifest):
+    timelines = [
+        Timeline(one.moments_ms, tuple(replace(value, partition=200_001) for value in one.values))
+        for one in manifest.state.partitions
+    ]
+    return {"state": manifest.state.model_copy(update={"partitions": tuple(timelines)})}
+
+
+def number_progress(manifest):
+    return {"progress": tuple(one.model_copy(update={"partition": 200_001}) for one in manifest.progress)}
+
+
+@pytest.mark.parametrize("forge", [number_replicas, number_directories, number_states, number_progress])
+def test_partitions_that_no_topic_has_are_that_host_s_problem(three, forge):
+    rewrite(three, HOST, forge)
+    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert HOST not in {one.name for one in read_landing(three).collected.hosts}
+
+
 @pytest.mark.parametrize(
     "forged", [{"size_bytes": 2**63 - 1}, {"log_end_offset": -(2**63)}, {"high_watermark": 2**63 - 1}]
 )

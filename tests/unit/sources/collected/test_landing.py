@@ -431,6 +431,7 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
         (lengthen, {"row_count": 4_000}, "its texts take more than"),
         (partial(lengthen, groups=8), {"row_count": 4_000}, "its texts take more than"),
         (widen, {}, "other columns than a collector writes"),
+        (put_value("partition", 200_001), {}, "partition is not within 0 to 200000"),
         (put_value("base_offset", -1), {}, "base_offset is not within 0 to"),
         (put_value("last_offset", None), {}, "last_offset is missing in some rows"),
         (put_value("size_bytes", 2**62), {}, "size_bytes is not within -1 to"),

@@ -76,6 +76,24 @@ def test_a_record_that_cannot_be_read_takes_away_what_rests_on_it(tmp_path, valu
         assert (second["takes_replicas"], second["doubt"], second["is_fenced"]) == (True, None, False)
 
 
+def test_a_partition_that_no_topic_has_takes_nothing_away(tmp_path):
+    numbered = (
+        b"\x01\x03\x00"
+        + struct.pack(">i", number)
+        + ID
+        + b"\x02\0\0\0\1" * 2
+        + b"\x01\x01"
+        + struct.pack(">iiib", 1, 0, 0, 0)
+        for number in (0, 2**31 - 2)
+    )
+    folder = write_log(tmp_path, *((0, value) for value in (TOPIC, *numbered)))
+    history, problems = read_cluster_history(discover_logs([folder]))
+    assert [str(key) for key in history.partitions] == ["t-0"]
+    assert history.unread == ()
+    (problem,) = problems
+    assert problem.reason == "PARTITION_RECORD at offset 2 is about partition 2147483646, as no topic has"
+
+
 def LOGS(folder):  # noqa: N802 - a source as a value
     return LogDirectories(kind="log_directories", paths=(folder,))
 

@@ -2,6 +2,7 @@
 
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
+from pipeline.sources.kinds.consumer_groups import ConsumerGroups
 from pipeline.sources.kinds.get_offsets import GetOffsets
 from pipeline.sources.kinds.log_dirs_describe import LogDirsDescribe
 from pipeline.sources.kinds.reassign_verify import ReassignVerify
@@ -68,3 +69,17 @@ def test_what_is_being_moved_and_what_came_to_nothing(tmp_path):
     source.describe(nothing)
     assert nothing.moving == set()
     assert nothing.problems["reassign_verify"][-1].position == 1
+
+
+def test_rows_of_groups_that_cannot_be_are_left_out_and_named(tmp_path):
+    """A consumer chooses its client id, and the one that assigns may hand out partitions that do not exist."""
+    rows = [("g", 0, "m", "c"), ("far", 200_001, "m", "c"), ("g", 1, "n" * 1_025, "c"), ("g" * 1_025, 2, "m", "c")]
+    header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
+    text = "".join(f"{group} t {number} 1 2 1 {member} /h {client}\n" for group, number, member, client in rows)
+    (tmp_path / "consumer-groups-1795251600000.txt").write_text(header + text)
+    described = Described()
+    ConsumerGroups(kind="consumer_groups", paths=(tmp_path,)).describe(described)
+    assert [(at_ms, one.group_id, one.partition) for at_ms, one in described.groups] == [(1795251600000, "g", 0)]
+    (problem,) = described.problems["consumer_groups"]
+    assert problem.reason.startswith("left out: names too long, partitions that no topic has")
+    assert problem.reason.endswith(f": of far, g, {'g' * 40}")

@@ -16,7 +16,7 @@ from pipeline.sources.live.describe import ask_broker_configs, ask_log_directori
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
-from pipeline.sources.live.state import LiveState, _replica_states, _timelines
+from pipeline.sources.live.state import LiveState, _replica_states, _timelines, describe_unanswered, read_live_state
 
 KEY = TopicPartition("t", 0)
 WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
@@ -216,6 +216,21 @@ def test_a_topic_without_a_name_is_none():
     assert [*ask_metadata(SimpleNamespace(ask_metadata=lambda _: told)).partitions] == [TopicPartition("orders", 0)]
 
 
+def test_partitions_that_no_topic_has_are_named_once():
+    partitions = [
+        SimpleNamespace(partition_index=number, leader_id=-1, replica_nodes=[], isr_nodes=[])
+        for number in (-1, 0, *range(200_001, 200_101))
+    ]
+    topics = [SimpleNamespace(is_internal=False, name="t", partitions=partitions)]
+    told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
+    admin = SimpleNamespace(list_partition_reassignments=dict)
+    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, admin=admin, unheard=()))
+    assert now.partitions.keys() == {KEY}
+    (said, _) = [problem.reason for problem in describe_unanswered(now, "c")]
+    assert said.startswith("partitions t--1, t-200001, t-200002,")
+    assert said.endswith("and 96 more are not known: no topic has so many")
+
+
 def test_a_follower_is_not_ahead_of_its_leader():
     key = TopicPartition("orders", 0)
     disk = DescribedReplica(2, "/d", key, 5, -(2**63), is_future=False)
@@ -236,3 +251,44 @@ def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
     asked = state()
     assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
     assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
+
+
+def group_client(groups):
+    """Answers about groups: by id, what is told of the member that owns `t-0`."""
+    assigned = {"assigned_partitions": [{"topic": "t", "partitions": [0]}]}
+    return SimpleNamespace(
+        list_groups=lambda **_: [{"group_id": group_id} for group_id in groups],
+        describe_groups=lambda ids: {
+            ids[0]: {
+                "protocol_data": groups[ids[0]].get("assignor"),
+                "members": [{"member_assignment": assigned, "member_id": "m", "client_id": "c"} | groups[ids[0]]],
+            }
+        },
+        list_group_offsets=lambda group_id: {group_id: {KEY: SimpleNamespace(offset=150)}},
+    )
+
+
+LONG = "n" * 1_025
+
+
+@pytest.mark.parametrize(
+    ("group_id", "told"),
+    [(LONG, {}), ("g", {"member_id": LONG}), ("g", {"client_id": LONG}), ("g", {"assignor": LONG})],
+    ids=["group", "member", "client", "assignor"],
+)
+def test_names_that_are_too_long_are_left_out_and_their_groups_named(group_id, told):
+    asked, longest = state(), LONG[1:]
+    rows = ask_groups(SimpleNamespace(admin=group_client({longest: {}, group_id: told}), broker_ids=(1,)), asked)
+    assert [(row.group_id, row.lag_count) for row in rows] == [(longest, 50)]
+    (reason,) = asked.failures.questions.values()
+    assert reason.endswith(f"more rows than a run holds: of {group_id[:40]}")
+
+
+def test_groups_have_no_more_rows_than_a_run_holds(monkeypatch):
+    monkeypatch.setattr("pipeline.sources.live.reading._MOST_CHARACTERS", 350)
+    asked = state()
+    client = group_client({f"g{number}": {} for number in range(5)})
+    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked)
+    assert [row.group_id for row in rows] == ["g0", "g1", "g2"]
+    said = "2 groups were not asked: the others have as many rows as a run holds"
+    assert asked.failures.questions == {"consumer groups": said}

@@ -23,9 +23,9 @@ def node(broker_id, address, rack=None):
     return SimpleNamespace(node_id=broker_id, host=host, port=int(port), rack=rack)
 
 
-def reply(leader, addresses=ALL, isr=(1, 2)):
+def reply(leader, addresses=ALL, isr=(1, 2), number=0):
     partition = SimpleNamespace(
-        partition_index=0, leader_id=leader, leader_epoch=7, replica_nodes=[1, 2], isr_nodes=isr
+        partition_index=number, leader_id=leader, leader_epoch=7, replica_nodes=[1, 2], isr_nodes=isr
     )
     return SimpleNamespace(
         brokers=[node(number, address) for number, address in enumerate(addresses)],
@@ -84,6 +84,13 @@ def test_most_brokers_decide_who_leads_and_who_says_otherwise_is_named():
     assert metadata.partitions[KEY].leader_id == 0
     assert [broker.endpoints[0][1:] for broker in metadata.brokers.values()] == [("a", 1), ("b", 2), ("c", 3)]
     assert metadata.dissenters == {LIAR: "of broker 0, broker 2, t-0"}
+
+
+def test_a_partition_that_no_topic_has_is_none_though_most_brokers_say_so():
+    said = {address: reply(0, number=200_001) for address in ALL}
+    metadata = ask_metadata(connected(said))
+    assert (metadata.partitions, metadata.impossible) == ({}, {TopicPartition("t", 200_001)})
+    assert ask_metadata(connected(said | {"a:1": reply(0), "c:3": reply(0)})).partitions.keys() == {KEY}
 
 
 def test_a_partition_without_majority_has_no_leader():
