@@ -67,7 +67,7 @@ class ProducerSession:
 
 Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
-MOST_PARTITIONS = 5_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
+MOST_PARTITIONS = 3_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
 MetricsClient = tuple[str, str]  # instance and `client.id`
 
 

@@ -12,7 +12,7 @@ from pipeline.cli.side_by_side import count_at_once, take_steps_apart
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.environment import count_cores, count_steps_at_once
-from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.errors import NothingUsableError, SparkFailedError
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.steps import StepReport
@@ -101,7 +101,7 @@ def test_an_engine_that_does_not_start_is_an_error_of_each_cluster(config, capfd
     ended = [*take_steps_apart(runs, (one_step,), at_once=1)]
     said = "spark.remote: no Spark Connect server answers at 127.0.0.1:1; start it, or mend the address"
     assert [(reports, [(str(error), error.exit_code) for _, error in told]) for _, reports, told in ended] == [
-        (None, [(said, ConfigError.exit_code)])
+        (None, [(said, SparkFailedError.exit_code)])
     ] * len(runs)
     assert "Traceback" not in capfd.readouterr().err
 

@@ -227,11 +227,11 @@ def test_runs_are_dealt_whole_however_many_tasks():
         assert [run for task in dealt for run in task] == plan.list_runs()
 
 
-@pytest.mark.parametrize(("count", "reason"), [(2_500, ""), (2_501, "5,001 partitions in all, too many to simulate")])
+@pytest.mark.parametrize(("count", "reason"), [(1_500, ""), (1_501, "3,001 partitions in all, too many to simulate")])
 def test_topics_of_too_many_partitions_are_not_simulated(count, reason):
     unit = make_group(make_traffic(), make_traffic(topic="returns"))
     topics = [
-        dataclasses.replace(topic, leaders=(1,) * size) for topic, size in zip(unit.topics, (2_500, count), strict=True)
+        dataclasses.replace(topic, leaders=(1,) * size) for topic, size in zip(unit.topics, (1_500, count), strict=True)
     ]
     plan = plan_simulations([dataclasses.replace(unit, topics=tuple(topics))], (STICKY,), (1,))
     assert [bool(variant.producers) for variant in plan.variants[0]] == [not reason] * 2
@@ -240,8 +240,8 @@ def test_topics_of_too_many_partitions_are_not_simulated(count, reason):
 
 def test_a_topic_of_too_many_partitions_is_not_replayed():
     """One folder of a large number makes a topic large."""
-    leaders = {(0, "small", ""): {0: 1, 4_999: 1}, (0, "large", ""): {0: 1, 5_000: 1}}
-    assert find_too_large(leaders) == {(0, "large", ""): 5_001}
+    leaders = {(0, "small", ""): {0: 1, 2_999: 1}, (0, "large", ""): {0: 1, 3_000: 1}}
+    assert find_too_large(leaders) == {(0, "large", ""): 3_001}
 
 
 def test_what_is_not_known_is_not_simulated():
