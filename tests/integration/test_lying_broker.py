@@ -92,7 +92,7 @@ def test_a_broker_is_no_other_and_leads_nothing_of_others(cluster, order, tmp_pa
         counts, wrong = read_cluster(tmp_path, ports, cluster.start_ms)
     assert told
     assert counts == cluster.sound[0], wrong
-    (reason,) = wrong
+    (reason,) = set(wrong) - set(cluster.sound[1])
     assert f"127.0.0.1:{cluster.port} contradicts most brokers about the addresses or leaders of broker 0" in reason
 
 
