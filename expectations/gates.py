@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.key_rows import DIGEST_OF_KEY, list_key_batches, sum_key_records
@@ -60,21 +60,22 @@ def list_ingested(run: RunContext) -> Batches:
     from pipeline.storage.predicates import format_datafusion_text
 
     own = f"run_id = {format_datafusion_text(run.run_id)}"  # of tables without windows
+    windows_with = partial(_windows_with, run, _load_status(run))
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
         "cluster_state_gate": join_replicas(run),
         "brokers_gate": find_brokers(run),
         "quarantine_gate": load_named(QUARANTINE, run.windows, own),
-        "log_counts_gate": sum_logs(run),
+        "log_counts_gate": sum_logs(run, windows_with(RECORD_BATCHES)),
         "leaders_gate": join_leaders(run),
-        "key_traffic_gate": sum_key_records(_windows_with(run, KEY_TRAFFIC)),
-        "arrival_counts_gate": sum_arrivals(run),
+        "key_traffic_gate": sum_key_records(windows_with(KEY_TRAFFIC)),
+        "arrival_counts_gate": sum_arrivals(windows_with(ARRIVALS)),
         "metric_samples_gate": place_samples(run),
         "log_segments_gate": join_directories(run, own),
         "log_ends_gate": find_log_ends(run, own),
-        "log_coverage_gate": cover_traffic(_windows_with(run, RECORD_BATCHES, "log_directories")),
-        **list_key_batches(run, _windows_with(run, KEY_HASHES), _windows_with(run, KEY_MATRICES)),
+        "log_coverage_gate": cover_traffic(windows_with(RECORD_BATCHES, "log_directories")),
+        **list_key_batches(run, windows_with(KEY_HASHES), windows_with(KEY_MATRICES)),
     }
 
 
@@ -126,7 +127,7 @@ def find_brokers(run: RunContext) -> Asked:
     return Asked(sql=sql, windows=tuple(run.windows), tables={"brokers": BROKERS, "state": CLUSTER_STATE}, is_few=True)
 
 
-def sum_logs(run: RunContext) -> Asked:
+def sum_logs(run: RunContext, stored: Sequence[TimeWindow]) -> Asked:
     """What each topic-partition got in a window under each leader: as its traffic has it and as its batches do.
 
     Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
@@ -157,11 +158,7 @@ def sum_logs(run: RunContext) -> Asked:
         GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
         """
     tables = {"traffic": PARTITION_TRAFFIC, "batches": RECORD_BATCHES}
-    return Asked(
-        sql=sql,
-        windows=tuple(sorted({*run.split_by_rows(run.windows)[0], *_windows_with(run, RECORD_BATCHES)})),
-        tables=tables,
-    )
+    return Asked(sql=sql, windows=tuple(sorted({*run.split_by_rows(run.windows)[0], *stored})), tables=tables)
 
 
 def join_leaders(run: RunContext) -> Asked:
@@ -239,7 +236,7 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
     return Asked(sql=sql, windows=tuple(run.windows), tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE})
 
 
-def sum_arrivals(run: RunContext) -> Asked:
+def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
     """Data records of each topic and window as its batches have them and as its arrivals do, where all were read.
 
     Digests are equal if each key has its own records and bytes. They are compared where both sides know all keys.
@@ -273,23 +270,29 @@ def sum_arrivals(run: RunContext) -> Asked:
         HAVING min(is_exact) = 1
         """
     tables = {"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS, "keys": KEY_TRAFFIC}
-    return Asked(sql=sql, windows=tuple(_windows_with(run, ARRIVALS)), tables=tables)
+    return Asked(sql=sql, windows=tuple(read), tables=tables)
 
 
-def _windows_with(run: RunContext, table: Table, source: str = "") -> list[TimeWindow]:
-    """The run's windows whose rows of a table, read from a source or any, this run vouches for.
-
-    Without windows of which a host's parts are in doubt: one table may lack what another has.
-    """
-    from pipeline.config.source import is_record_source  # brings pydantic
+def _load_status(run: RunContext) -> list[dict[str, Any]]:
+    """What became of each source in the run's windows, but for those in doubt: one table may lack what another has."""
     from pipeline.storage.window_status import windows_in_doubt
+
+    doubted = {window.start_ms for window in windows_in_doubt(run.warehouse, run.cluster_name, run.windows)}
+    rows = run.rows(WINDOW_STATUS, run.windows)
+    return [row for row in rows if milliseconds_of(row["window_start"]) not in doubted]
+
+
+def _windows_with(
+    run: RunContext, status: Sequence[Mapping[str, Any]], table: Table, source: str = ""
+) -> list[TimeWindow]:
+    """The run's windows whose rows of a table, read from a source or any, this run vouches for."""
+    from pipeline.config.source import is_record_source  # brings pydantic
 
     starts_ms = {
         milliseconds_of(row["window_start"])
-        for row in run.rows(WINDOW_STATUS, run.windows)
+        for row in status
         if (row["source"] == source if source else is_record_source(row["source"]))
         and not row["source_expired"]
         and dict(row["table_versions"]).get(table.name) is not None
     }
-    doubted = windows_in_doubt(run.warehouse, run.cluster_name, run.windows)
-    return [window for window in run.windows if window.start_ms in starts_ms and window not in doubted]
+    return [window for window in run.windows if window.start_ms in starts_ms]
