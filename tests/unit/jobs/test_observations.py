@@ -180,15 +180,21 @@ def write_samples(run, windows, *, down=True, every_ms=10_000, other=1):
         run.replace(METRIC_SAMPLES, samples, (one,))
 
 
-@pytest.mark.parametrize("down", [True, False])
-def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, spark, down):
-    """The cluster is asked at 9:00 alone, broker 2 back since 4:52; without the gap others merely lead its partitions."""
+def write_seven_minutes(tmp_path, spark, **samples):
+    """A run over windows 0 to 6 with batches and samples; the cluster was asked once, at 9:00."""
     at_ms = START_MS + 9 * MINUTE_MS
     run = plan(tmp_path, 0, 6, at_ms)
     ensure_tables(run.warehouse)
     write_cluster(run, ask(spark, run, at_ms, window(6)), {})
     write_batches(run, run.windows)
-    write_samples(run, run.windows, down=down)
+    write_samples(run, run.windows, **samples)
+    return run
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_metrics_that_stay_away_show_an_outage_that_falls_between_two_observations(tmp_path, spark, down):
+    """The cluster is asked at 9:00 alone, broker 2 back since 4:52; without the gap others merely lead its partitions."""
+    run = write_seven_minutes(tmp_path, spark, down=down)
     measure_rules(run, run.windows)
     rows = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "broker_away" and row["value"]]
     assert minutes(rows, "value") == ({2: 38.0, 3: 60.0, 4: 55.0} if down else {})  # up to the next sample
@@ -249,22 +255,12 @@ def test_plans_know_who_was_away_when_the_cluster_was_asked_next(stored, minute,
 @pytest.mark.parametrize("other", [1, 9])
 def test_brokers_of_which_only_metrics_tell_are_compared_with_none(tmp_path, spark, other):
     """A server of metrics may name thousands."""
-    at_ms = START_MS + 9 * MINUTE_MS
-    run = plan(tmp_path, 0, 6, at_ms)
-    ensure_tables(run.warehouse)
-    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
-    write_batches(run, run.windows)
-    write_samples(run, run.windows, other=other)
+    run = write_seven_minutes(tmp_path, spark, other=other)
     assert len(load_outages(run.warehouse, "lab", run.windows, MINUTE_MS)) == (other == 1)
 
 
 def test_a_window_with_two_points_of_each_metric_is_looked_at_where_one_broker_has_none(tmp_path, spark):
-    at_ms = START_MS + 9 * MINUTE_MS
-    run = plan(tmp_path, 0, 6, at_ms)
-    ensure_tables(run.warehouse)
-    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
-    write_batches(run, run.windows)
-    write_samples(run, run.windows, every_ms=30_000)
+    run = write_seven_minutes(tmp_path, spark, every_ms=30_000)
     (outage,) = load_outages(run.warehouse, "lab", run.windows, MINUTE_MS)
     assert (outage.broker_id, outage.by_samples, outage.since_ms - START_MS) == (2, True, 142_000)
 
@@ -272,12 +268,7 @@ def test_a_window_with_two_points_of_each_metric_is_looked_at_where_one_broker_h
 @pytest.mark.parametrize(("told_ms", "part"), [(None, 22 / 82), (0, 1 / 2)])
 def test_the_metadata_log_outweighs_samples_that_stay_away(tmp_path, spark, told_ms, part):
     """A broker that hands over all it leads, and whose exporter stops, stays in the cluster where the metadata log says so."""
-    at_ms = START_MS + 9 * MINUTE_MS
-    run = plan(tmp_path, 0, 6, at_ms)
-    ensure_tables(run.warehouse)
-    write_cluster(run, ask(spark, run, at_ms, window(6)), {})
-    write_batches(run, run.windows)
-    write_samples(run, run.windows)
+    run = write_seven_minutes(tmp_path, spark)
     told = [row | {"away_ms": told_ms} for row in run.rows(BROKERS, run.windows)]
     run.replace(BROKERS, told, run.windows)
     shares = measure_window(run, window(2))[BROKER_SHARE.name].to_pylist()

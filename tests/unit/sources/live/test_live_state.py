@@ -254,7 +254,7 @@ def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
 
 
 def group_client(groups):
-    """Answers about groups: by id, what is told of the member that owns `t-0`."""
+    """A client whose coordinator describes these groups; each has one member, which owns `t-0`."""
     assigned = {"assigned_partitions": [{"topic": "t", "partitions": [0]}]}
     return SimpleNamespace(
         list_groups=lambda **_: [{"group_id": group_id} for group_id in groups],
