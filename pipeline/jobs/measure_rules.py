@@ -3,15 +3,23 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from pipeline.model.window import TimeWindow
+import polars as pl
+import pyarrow as pa
+
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.outages import load_outages
 from pipeline.storage.predicates import format_datafusion_instant
+from pipeline.storage.values import value_of
+from pipeline.storage.window_status import trusted_windows
 from pipeline.tables import Table
-from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
+from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS, WINDOW_STATUS
 from pipeline.tables.health import RULE_MEASURES
+from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.transforms.appended import sum_appended
+from pipeline.verdicts.sources import SourceStatus, find_skipped
 
 _DELETABLE = """
     SELECT segments.*
@@ -21,6 +29,15 @@ _DELETABLE = """
     WHERE deletable_at <= {end} AND coalesce(segments.last_offset, segments.base_offset) >= logs.first_offset
 """
 """Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
+_LOGS = """
+    SELECT topic, topic_id, partition, log_start_offset, log_end_offset, size_bytes, coalesce(observed_leader_id, leader_id) AS leader_id,
+        CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS at
+    FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start
+    WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
+"""
+_TRAFFIC = "SELECT topic, topic_id, partition, leader_id, size_bytes, count_kind, window_start AS at FROM traffic"
+_APPENDED_WINDOWS = 50
+"""Before those to measure: logs were seen twice in them if a run takes place every 25 windows."""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -49,6 +66,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
     given = RuleInput(
         rows=rows,
         deletable_segments=deletable_segments,
+        appended=lambda: _load_appended(run, windows),
         starts_ms=[window.start_ms for window in windows],
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,
@@ -60,3 +78,28 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         for measure in rule.measure(name, given):
             if settings.of_topic(measure.topic).severity != "off":
                 yield measure
+
+
+def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
+    """Rows of `sum_appended` of moments in some windows, where all windows between were read whole."""
+    reach = (TimeWindow(windows[0].start_ms - _APPENDED_WINDOWS * run.window_ms, windows[-1].end_ms),)
+    logs = _with_moment(run.query(_LOGS, reach, state=CLUSTER_STATE, status=WINDOW_STATUS), "at_ms")
+    traffic = _with_moment(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC), "start_ms")
+    if run.cluster.topics:
+        logs = logs.filter(pl.col("topic").is_in(run.cluster.topics))
+    whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
+    status = [value_of(SourceStatus, row) for row in run.rows(WINDOW_STATUS, reach)]
+    whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
+    whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
+    starts_ms = {window.start_ms for window in windows}
+    return [
+        row
+        for row in sum_appended(logs, traffic, run.window_ms).iter_rows(named=True)
+        if (last_ms := row["at_ms"] - row["at_ms"] % run.window_ms) in starts_ms
+        and whole_ms.issuperset(range(row["since_ms"] - row["since_ms"] % run.window_ms, last_ms + 1, run.window_ms))
+    ]
+
+
+def _with_moment(rows: pa.Table, name: str) -> pl.DataFrame:
+    """Rows with their instant `at` as milliseconds under a name; those without one are left out."""
+    return pl.DataFrame(rows).drop_nulls("at").with_columns(pl.col("at").dt.epoch("ms").alias(name)).drop("at")

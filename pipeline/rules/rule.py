@@ -22,6 +22,7 @@ class RuleInput:
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
+    appended: Callable[[], Sequence[Row]] = tuple  # rows of `sum_appended`, of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 

@@ -1,0 +1,55 @@
+"""What brokers appended between two moments at which their logs were seen, beside what records' times say."""
+
+import polars as pl
+
+_TOPIC = ("topic", "topic_id")
+_PARTITION = (*_TOPIC, "partition")
+_LOG = (*_PARTITION, "leader_id")
+_NAMED = 3
+
+
+def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, window_ms: int) -> pl.DataFrame:
+    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`.
+
+    `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
+    are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
+    got another leader meanwhile has none; one of a new topic began empty.
+
+    Args:
+        logs: Leaders' logs: `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
+        traffic: Rows of `silver.partition_traffic` with `start_ms`.
+        window_ms: Length of a window.
+    """
+    at = pl.col("at_ms")
+    moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")
+    moments = moments.select("at_ms", since_ms=at.shift())
+    moments = moments.filter(at - pl.col("since_ms") >= window_ms // 2)
+    part = pl.min_horizontal("at_ms", pl.col("start_ms") + window_ms) - pl.max_horizontal("since_ms", "start_ms")
+    between = moments.join(traffic, how="cross").with_columns(part.alias("part_ms")).filter(pl.col("part_ms") > 0)
+    timely = between.group_by("since_ms", "at_ms", *_LOG).agg(
+        (pl.col("size_bytes") * pl.col("part_ms") / window_ms).sum().alias("timely_bytes")
+    )
+    seen = logs.unique(["at_ms", *_PARTITION])
+    now = seen.join(moments, on="at_ms")
+    before = seen.select(
+        *_LOG, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
+    )
+    new = now.join(before, on=["since_ms", *_TOPIC], how="anti")
+    both = pl.concat([now.join(before, on=["since_ms", *_LOG]), new], how="diagonal").with_columns(
+        pl.col("first_before", "end_before", "size_before").fill_null(0)
+    )
+    end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
+    grown = size - pl.col("size_before")
+    is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
+    by_offsets = size / pl.max_horizontal(end - first, 1) * (end - pl.col("end_before"))
+    appended = pl.when(is_whole).then(grown).otherwise(by_offsets).alias("appended_bytes")
+    known = both.filter(end >= pl.col("end_before")).select("since_ms", "at_ms", *_LOG, appended)
+    late = (pl.col("appended_bytes") - pl.col("timely_bytes").fill_null(0)).fill_null(0).alias("late_bytes")
+    joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
+    name = pl.concat_str("topic", "partition", separator="-").filter(pl.col("late_bytes") > 0)
+    return (
+        joined.sort("late_bytes", *_PARTITION, descending=True)
+        .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
+        .agg(pl.col("timely_bytes", "late_bytes").sum(), name.head(_NAMED).alias("partitions"))
+        .sort("at_ms", "leader_id")
+    )

@@ -1,0 +1,132 @@
+"""Load that records' times do not show. Oracle: sums by hand over two logs that grow between runs."""
+
+import pytest
+
+from pipeline.jobs.measure_rules import run as measure_rules
+from pipeline.model.window import instant_of, milliseconds_of
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
+from pipeline.tables.gold import BROKER_SHARE
+from pipeline.tables.health import RULE_MEASURES
+from pipeline.tables.silver import PARTITION_TRAFFIC
+from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window, zero_row
+
+SEEN_MS = 30_000
+"""Each minute's run takes place so long after its end."""
+TIMELY = 600
+
+
+def log(minute, broker, size_bytes, *, leader=None, first=0, topic_id="id", source="live_cluster", seen_ms=SEEN_MS):
+    """The row of a log when the run of a minute looked at it; a record is a byte."""
+    leader = broker if leader is None else leader
+    return zero_row(
+        CLUSTER_STATE, window(minute).start_ms, topic="t", topic_id=topic_id, partition=broker, replica_id=broker,
+        observed_at=instant_of(window(minute).end_ms + seen_ms), leader_id=leader, size_bytes=size_bytes,
+        observed_leader_id=leader if source == "live_cluster" else None, state_source=source,
+        log_start_offset=first, log_end_offset=first + size_bytes, configs={},
+    )  # fmt: skip  # columns of a row, several a line
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = plan(tmp_path, 0, 5, window(6).start_ms)
+    ensure_tables(run.warehouse)
+    return run
+
+
+def measured(run, logs, *, missing=(), count_kind="exact"):
+    """Value and text of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
+    both = [(number, broker) for number in range(6) for broker in (0, 1)]
+    rows = {
+        CLUSTER_STATE: logs,
+        PARTITION_TRAFFIC: [
+            zero_row(
+                PARTITION_TRAFFIC, window(number).start_ms, topic="t", topic_id="id", partition=broker,
+                leader_id=broker, size_bytes=TIMELY, count_kind=count_kind,
+            )
+            for number, broker in both
+        ],
+        BROKER_SHARE: [
+            zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=0.5)
+            for number, broker in both
+        ],
+        WINDOW_STATUS: [
+            zero_row(
+                WINDOW_STATUS, window(number).start_ms, window_end=instant_of(window(number).end_ms),
+                source="live_cluster", is_trusted=True, expected_count=2, arrived_count=2 - (number in missing),
+                missing="t-1" if number in missing else None, as_of=instant_of(window(number).end_ms + SEEN_MS),
+                newest_at=instant_of(window(number).end_ms + SEEN_MS),
+            )
+            for number in range(6)
+        ],
+    }  # fmt: skip  # columns of a row, several a line
+    for table, of_table in rows.items():
+        run.replace(table, of_table, [window(number) for number in range(6)])
+    measure_rules(run, [window(number) for number in range(3, 6)])
+    found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "late_load"]
+    by_minute = {
+        ((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]): (
+            round(row["value"], 3),
+            row["detail"],
+        )
+        for row in found
+    }
+    assert len(by_minute) == len(found)
+    return by_minute
+
+
+def grown(late, *, minutes=range(5), **more):
+    """Logs of two brokers: both grow by their timely bytes in each minute, that of broker 1 by `late` besides."""
+    return [
+        log(minute, broker, (minute + 1) * (TIMELY + late * broker), **more) for minute in minutes for broker in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("source", ["live_cluster", "cluster_metadata"])
+def test_a_broker_that_takes_late_records_is_measured_by_them(run, source):
+    found = measured(run, grown(1_200, source=source))
+    # 1,800 of 2,400 bytes where a half is fair: 1.5 times it, and once by times
+    assert {key: value for key, (value, _) in found.items()} == {
+        (3, "0"): 0.0, (3, "1"): 0.5, (4, "0"): 0.0, (4, "1"): 0.5, (5, "0"): 0.0, (5, "1"): 0.5,
+    }  # fmt: skip
+    assert found[4, "1"][1].startswith("took 1.50x its fair share of what was appended from ")
+    assert found[4, "1"][1].endswith(", and 1.00x by records' times; most of the difference is in t-1")
+
+
+def test_timely_load_is_no_late_load(run):
+    assert {value for value, _ in measured(run, grown(0)).values()} == {0.0}
+
+
+def test_what_retention_deletes_leaves_the_measure(run):
+    """The log's start moves, and its size stays: the offsets count, at the bytes that a record takes now."""
+    cut = ({"size_bytes": 600, "log_start_offset": row["log_end_offset"] - 600} for row in grown(1_200)[4:])
+    logs = [*grown(1_200)[:4], *(row | change for row, change in zip(grown(1_200)[4:], cut, strict=True))]
+    assert {value for (_, broker), (value, _) in measured(run, logs).items() if broker == "1"} == {0.5}
+
+
+def test_logs_that_were_cut_or_moved_count_by_times(run):
+    """A follower's copy is as long as its leader's: a new leader took little of it."""
+    moved = [*grown(0, minutes=range(3)), log(3, 0, 2_400), log(3, 1, 99_000, leader=0)]
+    cut = [*moved[:6], log(3, 0, 2_400), log(3, 1, 100)]
+    assert {value for value, _ in measured(run, moved).values()} == {0.0}
+    assert {value for value, _ in measured(run, cut).values()} == {0.0}
+
+
+def test_a_topic_made_meanwhile_began_empty(run):
+    logs = [*grown(0), log(3, 1, 1_200, topic_id="new")]
+    assert {key: value for key, (value, _) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
+
+
+@pytest.mark.parametrize(("more", "minutes"), [({"missing": (3,)}, {5}), ({"count_kind": "sampled"}, set())])
+def test_nothing_is_compared_with_windows_that_were_not_read_whole(run, more, minutes):
+    assert {minute for minute, _ in measured(run, grown(1_200), **more)} == minutes
+
+
+def test_of_two_runs_in_a_window_the_later_one_counts(run):
+    logs = [*grown(1_200, minutes=(0, 1, 2, 4)), *(log(3, n, 2_100 + 4_200 * n, seen_ms=-1_000) for n in (0, 1))]
+    assert {minute for minute, _ in measured(run, logs)} == {3, 5}
+
+
+def test_two_runs_within_seconds_give_no_measure(run):
+    logs = [*grown(1_200, minutes=(0, 1)), *(log(n, 1, 2_100 * n, seen_ms=ms) for n, ms in ((3, -1_000), (4, -55_000)))]
+    assert {minute for minute, _ in measured(run, logs)} == {3}
