@@ -36,8 +36,8 @@ _LOGS = """
     WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
 """
 _TRAFFIC = "SELECT topic, topic_id, partition, leader_id, size_bytes, count_kind, window_start AS at FROM traffic"
-_APPENDED_WINDOWS = 50
-"""Before those to measure: logs were seen twice in them if a run takes place every 25 windows."""
+_LATE_RUNS = 10
+"""Windows by which runs may take place later than theirs."""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -82,21 +82,22 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
 
 def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
     """Rows of `sum_appended` of moments in some windows, where all windows between were read whole."""
-    reach = (TimeWindow(windows[0].start_ms - _APPENDED_WINDOWS * run.window_ms, windows[-1].end_ms),)
+    count = 2 * len(run.windows) + _LATE_RUNS
+    reach = (TimeWindow(windows[0].start_ms - count * run.window_ms, windows[-1].end_ms),)
     logs = _with_moment(run.query(_LOGS, reach, state=CLUSTER_STATE, status=WINDOW_STATUS), "at_ms")
     traffic = _with_moment(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC), "start_ms")
-    if run.cluster.topics:
-        logs = logs.filter(pl.col("topic").is_in(run.cluster.topics))
+    topic = pl.col("topic")
+    is_read = topic.is_in(run.cluster.topics) if run.cluster.topics else ~topic.str.starts_with("__")
+    logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
     whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = [value_of(SourceStatus, row) for row in run.rows(WINDOW_STATUS, reach)]
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
-    starts_ms = {window.start_ms for window in windows}
+    starts_ms = [window.start_ms for window in windows]
     return [
         row
-        for row in sum_appended(logs, traffic, run.window_ms).iter_rows(named=True)
-        if (last_ms := row["at_ms"] - row["at_ms"] % run.window_ms) in starts_ms
-        and whole_ms.issuperset(range(row["since_ms"] - row["since_ms"] % run.window_ms, last_ms + 1, run.window_ms))
+        for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
+        if whole_ms.issuperset(range(row["since_ms"] - row["since_ms"] % run.window_ms, row["at_ms"], run.window_ms))
     ]
 
 

@@ -1,5 +1,7 @@
 """What brokers appended between two moments at which their logs were seen, beside what records' times say."""
 
+from collections.abc import Collection
+
 import polars as pl
 
 _TOPIC = ("topic", "topic_id")
@@ -8,7 +10,7 @@ _LOG = (*_PARTITION, "leader_id")
 _NAMED = 3
 
 
-def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, window_ms: int) -> pl.DataFrame:
+def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
     """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`.
 
     `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
@@ -18,14 +20,17 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, window_ms: int) -> p
     Args:
         logs: Leaders' logs: `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
         traffic: Rows of `silver.partition_traffic` with `start_ms`.
+        starts_ms: Starts of the windows of which the later moments are.
         window_ms: Length of a window.
     """
     at = pl.col("at_ms")
     moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")
-    moments = moments.select("at_ms", since_ms=at.shift())
-    moments = moments.filter(at - pl.col("since_ms") >= window_ms // 2)
-    part = pl.min_horizontal("at_ms", pl.col("start_ms") + window_ms) - pl.max_horizontal("since_ms", "start_ms")
-    between = moments.join(traffic, how="cross").with_columns(part.alias("part_ms")).filter(pl.col("part_ms") > 0)
+    moments = moments.select("at_ms", since_ms=at.shift()).filter(at - pl.col("since_ms") >= window_ms // 2)
+    moments = moments.filter((at - at % window_ms).is_in(starts_ms))
+    end_ms = pl.col("start_ms") + window_ms
+    between = moments.join_where(traffic, pl.col("start_ms") < at, end_ms > pl.col("since_ms")).with_columns(
+        part_ms=pl.min_horizontal(at, end_ms) - pl.max_horizontal("since_ms", "start_ms")
+    )
     timely = between.group_by("since_ms", "at_ms", *_LOG).agg(
         (pl.col("size_bytes") * pl.col("part_ms") / window_ms).sum().alias("timely_bytes")
     )

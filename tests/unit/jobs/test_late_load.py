@@ -16,11 +16,22 @@ SEEN_MS = 30_000
 TIMELY = 600
 
 
-def log(minute, broker, size_bytes, *, leader=None, first=0, topic_id="id", source="live_cluster", seen_ms=SEEN_MS):
+def log(
+    minute,
+    broker,
+    size_bytes,
+    *,
+    topic="t",
+    leader=None,
+    first=0,
+    topic_id="id",
+    source="live_cluster",
+    seen_ms=SEEN_MS,
+):
     """The row of a log when the run of a minute looked at it; a record is a byte."""
     leader = broker if leader is None else leader
     return zero_row(
-        CLUSTER_STATE, window(minute).start_ms, topic="t", topic_id=topic_id, partition=broker, replica_id=broker,
+        CLUSTER_STATE, window(minute).start_ms, topic=topic, topic_id=topic_id, partition=broker, replica_id=broker,
         observed_at=instant_of(window(minute).end_ms + seen_ms), leader_id=leader, size_bytes=size_bytes,
         observed_leader_id=leader if source == "live_cluster" else None, state_source=source,
         log_start_offset=first, log_end_offset=first + size_bytes, configs={},
@@ -115,6 +126,12 @@ def test_logs_that_were_cut_or_moved_count_by_times(run):
 def test_a_topic_made_meanwhile_began_empty(run):
     logs = [*grown(0), log(3, 1, 1_200, topic_id="new")]
     assert {key: value for key, (value, _) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
+
+
+def test_topics_that_are_not_read_do_not_count(run):
+    """A live cluster's state has Kafka's own topics, too."""
+    own = [log(minute, 1, 9_000 * minute, topic="__consumer_offsets") for minute in range(5)]
+    assert {value for value, _ in measured(run, [*grown(0), *own]).values()} == {0.0}
 
 
 @pytest.mark.parametrize(("more", "minutes"), [({"missing": (3,)}, {5}), ({"count_kind": "sampled"}, set())])
