@@ -22,13 +22,15 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * of the key (-1: none). Values are one letter repeated, or the lines of LINES_FILE in turn, cut or repeated. Before
  * the series two other producers of this process send to WARM_UP_TOPIC, flat out one record per request and then the
  * series' first seconds, so that the client is compiled ("-": none do); it says "warm" and waits for START_FILE, which has the start as
- * epoch milliseconds. LATENCIES_FILE gets two longs per record: nanoseconds from the start when send() was called, and
+ * epoch milliseconds. With `transactional.id` it commits after every 200 records. LATENCIES_FILE gets two longs per record: nanoseconds from the start when send() was called, and
  * until its callback (-1: failed).
  */
 public class PlayTraffic {
     private static final int WARM_UP_REQUESTS = 20_000;
     private static final long WARM_UP_FLAT_OUT_NS = 5_000_000_000L;
     private static final long WARM_UP_NS = 3_000_000_000L;
+    private static final int TRANSACTION_RECORDS = 200;
+    private static final String FLAT_OUT = "flat out";
 
     private final byte[][] values;
     private final byte[] series;
@@ -44,11 +46,15 @@ public class PlayTraffic {
         }
         long startMs = Long.parseLong(Files.readString(Path.of(args[4])));
         KafkaProducer<byte[], byte[]> producer = create(args[0], "");
+        boolean isTransactional = settings(args[0]).containsKey("transactional.id");
+        if (isTransactional) {
+            producer.initTransactions();
+        }
         // Otherwise the first send() waits for metadata, and a burst with it.
         producer.partitionsFor(args[1]);
         long late = System.currentTimeMillis() - startMs;
         System.out.println(late > 0 ? "late by " + late + " ms" : "ready");
-        long[][] times = play.play(producer, args[1], startMs, Long.MAX_VALUE);
+        long[][] times = play.play(producer, args[1], startMs, Long.MAX_VALUE, isTransactional);
         write(args[5], times);
         long failed = Arrays.stream(times[1]).filter(each -> each < 0).count();
         System.out.printf("sent acked=%d failed=%d%n", times[1].length - failed, failed);
@@ -62,7 +68,7 @@ public class PlayTraffic {
     }
 
     private void warmUp(String settingsFile, String topic) throws Exception {
-        try (KafkaProducer<byte[], byte[]> producer = create(settingsFile, "-warm-up")) {
+        try (KafkaProducer<byte[], byte[]> producer = create(settingsFile, FLAT_OUT)) {
             long endNs = System.nanoTime() + WARM_UP_FLAT_OUT_NS;
             for (int i = 0; i < WARM_UP_REQUESTS && System.nanoTime() < endNs; i++) {
                 producer.send(new ProducerRecord<>(topic, null, value(i, 512)));
@@ -71,25 +77,34 @@ public class PlayTraffic {
                 }
             }
         }
-        try (KafkaProducer<byte[], byte[]> producer = create(settingsFile, "")) {
+        try (KafkaProducer<byte[], byte[]> producer = create(settingsFile, "first seconds")) {
             producer.partitionsFor(topic);
-            play(producer, topic, System.currentTimeMillis(), WARM_UP_NS);
+            play(producer, topic, System.currentTimeMillis(), WARM_UP_NS, false);
         }
     }
 
-    private static KafkaProducer<byte[], byte[]> create(String settingsFile, String kind) throws Exception {
+    private static Properties settings(String settingsFile) throws Exception {
         Properties settings = new Properties();
         try (FileInputStream in = new FileInputStream(settingsFile)) {
             settings.load(in);
         }
+        return settings;
+    }
+
+    private static KafkaProducer<byte[], byte[]> create(String settingsFile, String kind) throws Exception {
+        Properties settings = settings(settingsFile);
         if (!kind.isEmpty()) {
+            settings.remove("transactional.id");
+        }
+        if (kind.equals(FLAT_OUT)) {
             settings.put("batch.size", "1");
             settings.put("linger.ms", "0");
         }
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    private long[][] play(KafkaProducer<byte[], byte[]> producer, String topic, long startMs, long untilNs)
+    private long[][] play(
+            KafkaProducer<byte[], byte[]> producer, String topic, long startMs, long untilNs, boolean isTransactional)
             throws Exception {
         DataInputStream in = new DataInputStream(new ByteArrayInputStream(series));
         int count = series.length / 16;
@@ -107,6 +122,12 @@ public class PlayTraffic {
                 break;
             }
             sleepUntilNs(startNs + dueNs);
+            if (isTransactional && i % TRANSACTION_RECORDS == 0) {
+                if (i > 0) {
+                    producer.commitTransaction();
+                }
+                producer.beginTransaction();
+            }
             long sentNs = System.nanoTime();
             sent[i] = sentNs - startNs;
             producer.send(new ProducerRecord<>(topic, key, value), (metadata, error) -> {
@@ -114,6 +135,9 @@ public class PlayTraffic {
                     latency[index] = System.nanoTime() - sentNs;
                 }
             });
+        }
+        if (isTransactional) {
+            producer.commitTransaction();
         }
         producer.flush();
         return new long[][] {sent, latency};

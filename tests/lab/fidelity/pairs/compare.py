@@ -121,7 +121,8 @@ def measure_peak(figures: Mapping[str, Any], kind: str) -> float:
     else:
         sizes = [each["record_count"] for each in partitions]  # all of one size
     shares = _share_out(sizes, figures, kind)
-    return len(shares) * max(shares.values()) / 100
+    count = figures.get("broker_count", len(shares)) if kind == "broker" else len(shares)
+    return count * max(shares.values()) / 100
 
 
 def _share_out(sizes: Sequence[int], figures: Mapping[str, Any], kind: str) -> dict[int, float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.lab.facts import read_batches
+from tests.lab.facts import CONTROL_BIT, read_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Se
         latencies: What `PlayTraffic` wrote, one file per producer.
 
     Returns:
-        ``partitions`` (leader, record_count, batch_count, size_bytes each), ``records_per_batch``,
+        ``partitions`` (leader, record_count, batch_count, size_bytes each), ``broker_count``, ``records_per_batch``,
         ``throughput_records_per_s`` from the first send() to the last acknowledgement, latencies over all producers'
         records and, with several, ``loads`` with each one's own; ``minutes`` has those of the records sent in each minute
         of the run, for the first one holds what producers and brokers take to get warm.
@@ -40,15 +40,20 @@ def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Se
     records, batches = (sum(each[name] for each in partitions) for name in ("record_count", "batch_count"))
     if records < sum(map(len, times)):  # more: sent again, where producers are not idempotent
         raise ValueError(f"{topic}: {sum(map(len, times))} records sent, {records} in the logs")
-    figures = {"partitions": partitions, "records_per_batch": round(records / batches, 4)}
+    figures = {
+        "partitions": partitions,
+        "broker_count": len(list((capture / "brokers").iterdir())),  # those that lead nothing, too
+        "records_per_batch": round(records / batches, 4),
+    }
     sent = np.concatenate(times)
     figures |= measure_latencies(sent) | {"minutes": measure_minutes(sent)}
     return figures | ({"loads": [measure_latencies(each) for each in times]} if len(times) > 1 else {})
 
 
 def measure_partition(directory: Path) -> dict[str, int]:
-    """Counts of a partition's log."""
-    batches = [batch for log in sorted(directory.glob("*.log")) for batch in read_batches(log)]
+    """Counts of a partition's log, markers of transactions left out."""
+    logs = sorted(directory.glob("*.log"))
+    batches = [batch for log in logs for batch in read_batches(log) if not batch[1] & CONTROL_BIT]
     return {
         "record_count": sum(count for _, _, _, count in batches),
         "batch_count": len(batches),

@@ -4,13 +4,14 @@ import numpy as np
 
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.pairs.pair import RDKAFKA, Client, Pair
-from tests.lab.fidelity.settings import MIDDLE, NEW, OLD, Delay
+from tests.lab.fidelity.settings import MIDDLE, NEW, NEWEST, OLD, Delay
 
 BROKERS = 5
 SECONDS = 190  # three whole minutes, wherever it begins, of which one is not fitted on at least
 MOST_PER_S = 1_500  # of a pair, all producers together: two cores play two pairs, brokers and proxy at once
 CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 PATTERNS = ("poisson", "bursts", "mixed", "on-off", "daily")
+JAVA = (OLD, MIDDLE, NEW, NEWEST)
 DELAYS = ("none", "fixed", "some of the time", "random", "heavy tail")
 
 
@@ -22,7 +23,14 @@ def draw_round(seed: int, number: int, at_once: int, seconds: int = SECONDS) -> 
 
 
 def _draw_delays(chance: np.random.Generator, seconds: int) -> tuple[Delay, ...]:
-    kind, broker = chance.choice(DELAYS), int(chance.integers(0, 3))
+    """Delays of one broker mostly, or of several, each by a law of its own."""
+    count = int(chance.choice([1, 2, 3, 4, 5], p=[0.6, 0.16, 0.08, 0.08, 0.08]))
+    slow = chance.permutation(3 if count <= 3 else BROKERS)[:count].tolist()
+    return tuple(delay for broker in slow for delay in _draw_delays_of(chance, broker, seconds))
+
+
+def _draw_delays_of(chance: np.random.Generator, broker: int, seconds: int) -> tuple[Delay, ...]:
+    kind = chance.choice(DELAYS)
     delay_ms = round(float(10 ** chance.uniform(0.5, 1.5)), 1)
     if kind == "none":
         return ()
@@ -45,7 +53,7 @@ def _draw_delays(chance: np.random.Generator, seconds: int) -> tuple[Delay, ...]
 def _draw_pair(chance: np.random.Generator, name: str, delays: tuple[Delay, ...], seconds: int) -> Pair:
     producers = int(chance.choice([1, 2, 3, 4], p=[0.55, 0.25, 0.1, 0.1]))
     codec = str(chance.choice(CODECS))
-    before, after = _draw_client(chance, codec, (OLD, MIDDLE, NEW, RDKAFKA)), _draw_client(chance, codec)
+    before, after = _draw_client(chance, codec, (*JAVA, RDKAFKA)), _draw_client(chance, codec)
     rate_per_s = int(chance.integers(200, MOST_PER_S)) // producers
     traffic = tuple(_draw_series(chance, rate_per_s, seconds, is_varied=codec == "none") for _ in range(producers))
     brokers = int(chance.integers(3, BROKERS + 1))
@@ -65,7 +73,7 @@ def _draw_pair(chance: np.random.Generator, name: str, delays: tuple[Delay, ...]
     )
 
 
-def _draw_client(chance: np.random.Generator, codec: str, versions: tuple[str, ...] = (OLD, MIDDLE, NEW)) -> Client:
+def _draw_client(chance: np.random.Generator, codec: str, versions: tuple[str, ...] = JAVA) -> Client:
     version = str(chance.choice(versions))
     config = {} if codec == "none" else {"compression.type": codec}
     if chance.random() < 0.6:
@@ -74,7 +82,9 @@ def _draw_client(chance: np.random.Generator, codec: str, versions: tuple[str, .
         config["batch.size"] = str(int(chance.choice([4096, 8192, 32768, 65536, 262144])))
     if chance.random() < 0.25:
         config |= {"acks": "1", "enable.idempotence": "false"}
-    if version in {MIDDLE, NEW} and chance.random() < 0.2:
+    elif version != RDKAFKA and chance.random() < 0.15:
+        config["transactional.id"] = "drawn"
+    if version in {MIDDLE, NEW, NEWEST} and chance.random() < 0.2:
         config["partitioner.adaptive.partitioning.enable"] = "false"
     return Client(version, config)
 

@@ -251,6 +251,8 @@ def _start(bed: Bed, run: Run, number: int, port: int) -> Process:
     place.mkdir(parents=True)
     named = {"bootstrap.servers": bed.cluster.bootstrap, "client.id": name_client(pair, number)}
     config = {**named, **client.config}
+    if "transactional.id" in config:
+        config["transactional.id"] = f"{topic}-{number}"
     write_properties(place / "client.properties", config)
     pair.traffic[number].make().tofile(place / "series.bin")
     lines = []
