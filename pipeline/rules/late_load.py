@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from pipeline.measures.chance import chance_p_value
 from pipeline.model.number_text import format_between, format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
+from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure
 from pipeline.tables.gold import BROKER_SHARE
 
 
@@ -14,25 +15,41 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     moments: dict[tuple[int, int], dict[int, Row]] = defaultdict(dict)
     for row in given.appended():
         moments[row["since_ms"], row["at_ms"]][row["leader_id"]] = row
-    fair: dict[int, dict[int, float]] = defaultdict(dict)
+    brokers: dict[int, list[Row]] = defaultdict(list)
     for row in given.rows(BROKER_SHARE, 0) if moments else ():
-        fair[milliseconds_of(row["window_start"])][row["broker_id"]] = row["expected_share"] or 0
+        brokers[milliseconds_of(row["window_start"])].append(row)
     for (since_ms, at_ms), rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
         timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items()}
         appended = {broker_id: max(0, row["timely_bytes"] + row["late_bytes"]) for broker_id, row in rows.items()}
         all_timely, all_appended = sum(timely.values()), sum(appended.values())
-        for broker_id, share in fair[start_ms].items():
-            if share and all_timely and all_appended:
-                by_times = timely.get(broker_id, 0) / all_timely / share
-                by_logs = appended.get(broker_id, 0) / all_appended / share
-                detail = (
-                    f"took {format_ratio(by_logs)} its fair share of what was appended from {format_between(since_ms, at_ms)}, "
-                    f"and {format_ratio(by_times)} by records' times"
-                )
-                if by_logs > by_times and broker_id in rows:
-                    detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
-                yield measure_broker(rule, start_ms, broker_id, max(0.0, by_logs - by_times), detail)
+        for row in brokers[start_ms] if all_timely and all_appended else ():
+            broker_id, share, units = (row[name] for name in ("broker_id", "expected_share", "effective_unit_count"))
+            if not share:
+                continue
+            by_times = timely.get(broker_id, 0) / all_timely / share
+            by_logs = appended.get(broker_id, 0) / all_appended / share
+            detail = (
+                f"took {format_ratio(by_logs)} its fair share of what was appended from {format_between(since_ms, at_ms)}, "
+                f"and {format_ratio(by_times)} by records' times"
+            )
+            if by_logs > by_times and broker_id in rows:
+                detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
+            # both are samples; a broker without a batch could have had one
+            chance = (
+                chance_p_value(by_logs, share, units / 2, true_ratio=max(by_times, 1 / units / share))
+                if units
+                else None
+            )
+            yield RuleMeasure(
+                window_start_ms=start_ms,
+                rule=rule,
+                subject=f"broker {broker_id}",
+                value=max(0.0, by_logs - by_times),
+                p_value=chance,
+                is_enough=bool(units),
+                detail=detail,
+            )
 
 
 LATE_LOAD = Rule(
@@ -45,7 +62,7 @@ LATE_LOAD = Rule(
     advice="Find who writes them: a backfill, a mirror, or a client with a wrong clock. With "
     "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
     doc="part of its fair share that a broker took beyond what records' times say: bytes appended between two runs, by sizes and "
-    "end offsets of the logs that it leads. A recording and a sampled cluster have none",
+    "end offsets of the logs that it leads, if chance does not explain it. A recording and a sampled cluster have none",
     format=format_percent,
     needs_all_records=True,
     severity="critical",

@@ -45,8 +45,8 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, missing=(), count_kind="exact"):
-    """Value and text of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
+def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
+    """Value, text and chance of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
     both = [(number, broker) for number in range(6) for broker in (0, 1)]
     rows = {
         CLUSTER_STATE: logs,
@@ -58,7 +58,7 @@ def measured(run, logs, *, missing=(), count_kind="exact"):
             for number, broker in both
         ],
         BROKER_SHARE: [
-            zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=0.5)
+            zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=0.5, effective_unit_count=units)
             for number, broker in both
         ],
         WINDOW_STATUS: [
@@ -79,6 +79,7 @@ def measured(run, logs, *, missing=(), count_kind="exact"):
         ((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]): (
             round(row["value"], 3),
             row["detail"],
+            row["p_value"],
         )
         for row in found
     }
@@ -97,41 +98,47 @@ def grown(late, *, minutes=range(5), **more):
 def test_a_broker_that_takes_late_records_is_measured_by_them(run, source):
     found = measured(run, grown(1_200, source=source))
     # 1,800 of 2,400 bytes where a half is fair: 1.5 times it, and once by times
-    assert {key: value for key, (value, _) in found.items()} == {
+    assert {key: value for key, (value, *_) in found.items()} == {
         (3, "0"): 0.0, (3, "1"): 0.5, (4, "0"): 0.0, (4, "1"): 0.5, (5, "0"): 0.0, (5, "1"): 0.5,
     }  # fmt: skip
     assert found[4, "1"][1].startswith("took 1.50x its fair share of what was appended from ")
     assert found[4, "1"][1].endswith(", and 1.00x by records' times; most of the difference is in t-1")
 
 
+@pytest.mark.parametrize(("units", "is_chance"), [(1_000, False), (12, True)])
+def test_a_difference_of_a_few_batches_may_be_chance(run, units, is_chance):
+    """Runs take place between windows: what was appended is not the same sample as what windows hold."""
+    assert (measured(run, grown(600), units=units)[4, "1"][2] > 0.001) == is_chance
+
+
 def test_timely_load_is_no_late_load(run):
-    assert {value for value, _ in measured(run, grown(0)).values()} == {0.0}
+    assert {value for value, *_ in measured(run, grown(0)).values()} == {0.0}
 
 
 def test_what_retention_deletes_leaves_the_measure(run):
     """The log's start moves, and its size stays: the offsets count, at the bytes that a record takes now."""
     cut = ({"size_bytes": 600, "log_start_offset": row["log_end_offset"] - 600} for row in grown(1_200)[4:])
     logs = [*grown(1_200)[:4], *(row | change for row, change in zip(grown(1_200)[4:], cut, strict=True))]
-    assert {value for (_, broker), (value, _) in measured(run, logs).items() if broker == "1"} == {0.5}
+    assert {value for (_, broker), (value, *_) in measured(run, logs).items() if broker == "1"} == {0.5}
 
 
 def test_logs_that_were_cut_or_moved_count_by_times(run):
     """A follower's copy is as long as its leader's: a new leader took little of it."""
     moved = [*grown(0, minutes=range(3)), log(3, 0, 2_400), log(3, 1, 99_000, leader=0)]
     cut = [*moved[:6], log(3, 0, 2_400), log(3, 1, 100)]
-    assert {value for value, _ in measured(run, moved).values()} == {0.0}
-    assert {value for value, _ in measured(run, cut).values()} == {0.0}
+    assert {value for value, *_ in measured(run, moved).values()} == {0.0}
+    assert {value for value, *_ in measured(run, cut).values()} == {0.0}
 
 
 def test_a_topic_made_meanwhile_began_empty(run):
     logs = [*grown(0), log(3, 1, 1_200, topic_id="new")]
-    assert {key: value for key, (value, _) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
+    assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
 
 
 def test_topics_that_are_not_read_do_not_count(run):
     """A live cluster's state has Kafka's own topics, too."""
     own = [log(minute, 1, 9_000 * minute, topic="__consumer_offsets") for minute in range(5)]
-    assert {value for value, _ in measured(run, [*grown(0), *own]).values()} == {0.0}
+    assert {value for value, *_ in measured(run, [*grown(0), *own]).values()} == {0.0}
 
 
 @pytest.mark.parametrize(("more", "minutes"), [({"missing": (3,)}, {5}), ({"count_kind": "sampled"}, set())])
