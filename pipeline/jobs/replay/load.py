@@ -129,9 +129,8 @@ def _list_arrivals(
     counts = session.agg(pl.col("record_count").sum()).sort(pl.all())
     inside = rows.filter((minute >= start) & (minute < start + run.window_ms))
     minutes = inside.group_by(_TOPIC).agg(minute.n_unique())
-    sums = ({tuple(what): count for *what, count in one.iter_rows()} for one in (counts, minutes, producers))
-    sessions, by_topic, crowded = sums
-    return sessions, by_topic, crowded
+    sessions, by_topic, many = ({tuple(of): n for *of, n in one.iter_rows()} for one in (counts, minutes, producers))
+    return sessions, by_topic, many
 
 
 def _load_samples(
