@@ -68,6 +68,7 @@ class ProducerSession:
 Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
 MOST_PARTITIONS = 3_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
+MOST_SESSIONS = 5_000  # of a window; topics with the most are left out: each takes 20 ms and 140 KB
 MetricsClient = tuple[str, str]  # instance and `client.id`
 
 
@@ -82,7 +83,7 @@ class Recording:
     with_arrivals: bool = True  # records without a key are replayed, too
     # of each topic's partitions at the window's end, or -1; internal topics and `too_large` ones are left out
     leaders: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
-    too_large: Mapping[TopicWindow, int] = field(default_factory=dict)  # as `find_too_large` gives them
+    too_large: Mapping[TopicWindow, int] = field(default_factory=dict)  # how many partitions or producers
     brokers: Mapping[int, Sequence[int]] = field(default_factory=dict)
     # of each window's brokers, by id; "" without one
     racks: Mapping[int, Mapping[int, str]] = field(default_factory=dict)

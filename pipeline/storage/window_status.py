@@ -80,9 +80,10 @@ def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindo
 
 
 def windows_in_doubt(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> frozenset[TimeWindow]:
-    """The windows of which a host's parts are lost or not as it counted: one table may lack what another has."""
-    rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "missing"))
-    return _windows(rows.filter(pc.match_substring(rows["missing"], NOT_AS_HOSTS_SAY)))
+    """The windows of which a host, no metrics server, has lost parts or others than it counted: a table may lack some."""
+    rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "missing", "source"))
+    own = rows.filter(pc.field("source") == "collected")
+    return _windows(own.filter(pc.match_substring(own["missing"], NOT_AS_HOSTS_SAY)))
 
 
 def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:

@@ -98,7 +98,7 @@ def run(
 
 def _describe_too_large(topics: Mapping[TopicWindow, int]) -> tuple[str, ...]:
     said = sorted({f"{topic} ({count:,})" for (_, topic, _), count in topics.items()})
-    return (name_some("topics with too many partitions to be replayed:", said),) if said else ()
+    return (name_some("topics with too many partitions or producers to be replayed:", said),) if said else ()
 
 
 def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanni
 from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
-from pipeline.replay.recorded import MetricsClient, Recording, TopicWindow, find_too_large
+from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
 from pipeline.runs import RunContext
@@ -41,11 +41,9 @@ Row = dict[str, Any]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""
-_STATE_COLUMNS = ("window_start", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
-_LISTED_COLUMNS = (
-    *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start"),
-    "record_count",
-)
+_TOPIC = ("window_start", "topic", "topic_id")
+_STATE_COLUMNS = (*_TOPIC, "partition", "leader_id", "log_start_offset")
+_LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
 _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
     *("outgoing_bytes", "request_latency_avg_ms"),
@@ -56,7 +54,6 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
-    too_large = find_too_large(leaders)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
     for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id", "rack")), "broker_id"):
         racks[milliseconds_of(row["window_start"])][row["broker_id"]] = row["rack"] or ""
@@ -64,7 +61,9 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
     describe_work(f"{run.subject}: list producer sessions and their clients")
-    (sessions, minutes), (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows)))
+    listed, (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows)))
+    sessions, minutes, crowded = listed
+    too_large = find_too_large(leaders) | crowded
     return Recording(
         windows=tuple(windows),
         window_ms=run.window_ms,
@@ -112,24 +111,26 @@ def _load_leaders(
 
 def _list_arrivals(
     run: RunContext, windows: Sequence[TimeWindow]
-) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int]]:
-    """Records of each session, in order of window, producer id and epoch; and minutes of each topic that hold records."""
+) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int], dict[TopicWindow, int]]:
+    """Records of each session, in order; minutes of each topic that hold records; producers of topics that have too many."""
     paths = list_data_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
     batches = [batch for path in paths for batch in iter_file_rows(run.warehouse, path, _LISTED_COLUMNS)]
     if not batches:
-        return {}, {}
+        return {}, {}, {}
     rows = pl.concat([pl.DataFrame(pl.from_arrow(batch)) for batch in batches]).with_columns(
         pl.col("window_start", "minute_start").dt.epoch("ms"), pl.col("topic", "topic_id").cast(pl.String)
     )
     starts, minute, start = [window.start_ms for window in windows], pl.col("minute_start"), pl.col("window_start")
-    rows = rows.filter(start.is_in(starts))
-    counts = (
-        rows.group_by("window_start", "producer_id", "producer_epoch").agg(pl.col("record_count").sum()).sort(pl.all())
-    )
+    rows = rows.filter(start.is_in(starts) & ~pl.col("topic").is_in(INTERNAL_TOPICS))
+    producers = rows.group_by(_TOPIC).agg(pl.struct("producer_id", "producer_epoch").n_unique().alias("count"))
+    producers = producers.sort("count", *_TOPIC).filter(pl.col("count").cum_sum().over("window_start") > MOST_SESSIONS)
+    rows = rows.join(producers, on=_TOPIC, how="anti")
+    session = rows.group_by("window_start", "producer_id", "producer_epoch")
+    counts = session.agg(pl.col("record_count").sum()).sort(pl.all())
     inside = rows.filter((minute >= start) & (minute < start + run.window_ms))
-    minutes = inside.group_by("window_start", "topic", "topic_id").agg(minute.n_unique())
-    sessions = {(at_ms, producer, epoch): count for at_ms, producer, epoch, count in counts.iter_rows()}
-    return sessions, {(at_ms, topic, topic_id): count for at_ms, topic, topic_id, count in minutes.iter_rows()}
+    minutes = inside.group_by(_TOPIC).agg(minute.n_unique())
+    sessions, by_topic, many = ({tuple(of): n for *of, n in one.iter_rows()} for one in (counts, minutes, producers))
+    return sessions, by_topic, many
 
 
 def _load_samples(

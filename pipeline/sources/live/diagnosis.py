@@ -11,6 +11,7 @@ References:
 
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ class _Wire:
             raise _ProbeError("the broker took the request and does not answer") from error
         except ssl.SSLError as error:
             raise _ProbeError(f"the broker ended TLS: {error.reason}: does it want a client certificate?") from error
-        except (OSError, KafkaError):
+        except (OSError, KafkaError, struct.error):  # the last: an answer without a correlation id
             return None
         finally:
             self._stream.settimeout(limit_s)

@@ -70,13 +70,13 @@ class WindowKeyCounter:
         """Counts a chunk, scanned with keys; yields the windows that are complete."""
         mine = self._starts[self._done : self._done + len(scan.headers)]
         is_countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
+        self._done += len(scan.headers)
         for start_ms in np.unique(mine[mine != NO_WINDOW]).tolist():
             if start_ms not in self._windows:
                 self._windows[start_ms] = _Window(KeyCounter(self._limit))
             self._windows[start_ms].add(scan, is_countable & (mine == start_ms))
-        self._done += len(scan.headers)
-        for start_ms in [start_ms for start_ms in self._windows if self._last_batch[start_ms] < self._done]:
-            yield self._windows.pop(start_ms).finish(start_ms)
+            if self._last_batch[start_ms] < self._done:  # at once: a client may choose another window for each batch
+                yield self._windows.pop(start_ms).finish(start_ms)
 
     def finish(self) -> Iterator[WindowKeys]:
         """Yields the windows that are left: the file ended early."""

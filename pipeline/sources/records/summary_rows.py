@@ -112,21 +112,20 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> lis
     """Rows of a segment by window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
-    starts = event_time_ms - event_time_ms % window_ms
-    out = []
-    for start_ms in np.unique(starts[counted]).tolist():
-        chosen = headers.rows[counted & (starts == start_ms)]
-        is_data = ~headers.is_control[counted & (starts == start_ms)]
+    starts, is_control = event_time_ms - event_time_ms % window_ms, headers.is_control
+    places, out = np.flatnonzero(counted)[np.argsort(starts[counted], kind="stable")], []
+    for own in np.split(places, np.flatnonzero(np.diff(starts[places])) + 1) if places.size else ():
+        chosen = headers.rows[own]
         out.append(
             {
                 **_head(log, "window"),
-                "window_start_ms": start_ms,
+                "window_start_ms": int(starts[own[0]]),
                 "leader_epoch": _most(chosen["partition_leader_epoch"]),
                 "first_offset": _least(chosen["base_offset"]),
                 "last_offset": _most(chosen["last_offset"]),
                 "batch_count": len(chosen),
-                "record_count": int(chosen["record_count"][is_data].sum(dtype=np.int64)),
-                "max_timestamp_ms": _most(event_time_ms[counted & (starts == start_ms)]),
+                "record_count": int(chosen["record_count"][~is_control[own]].sum(dtype=np.int64)),
+                "max_timestamp_ms": _most(event_time_ms[own]),
             }
         )
     return out

@@ -115,6 +115,14 @@ def test_a_probe_has_one_deadline_however_the_broker_drips():
     assert "does not answer" in found.reason
 
 
+@pytest.mark.parametrize("frame", [0, 3])
+def test_an_answer_that_is_too_short_for_its_number_is_none(frame):
+    with answering(struct.pack(">i", frame), forever=(b"\0",)) as url:
+        port = urlsplit(url).port
+        found = probe_broker("127.0.0.1", port, ClientSettings(), Secrets(""), timeout_s=2, log_in=False)
+    assert "no Kafka broker" in found.reason
+
+
 @pytest.mark.parametrize("challenge", [b"hello", b"r=x,s=AAAA,i=4096", b"\xff"])
 def test_a_login_s_answer_that_is_none_is_named(challenge):
     def answer(connection, key, correlation):

@@ -16,9 +16,10 @@ from pipeline.storage.window_status import (
     lost_windows,
     trust_windows,
     trusted_windows,
+    windows_in_doubt,
     withdraw_trust,
 )
-from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.bronze import NOT_AS_HOSTS_SAY, WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 
 W = [TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(4)]
@@ -43,13 +44,21 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     assert stored.row_counts == {("log_directories", W[0]): 5}
 
 
-def commit(warehouse, *windows):
+@pytest.mark.parametrize(("source", "doubted"), [("collected", {W[0]}), ("prometheus", frozenset())])
+def test_no_instance_of_a_metrics_server_puts_windows_in_doubt(tmp_path, source, doubted):
+    """By its name, when it is missing: such windows would neither be checked nor replayed."""
+    ensure_tables(tmp_path)
+    commit(tmp_path, W[0], source=source, missing=f"no sample of {NOT_AS_HOSTS_SAY}")
+    assert windows_in_doubt(tmp_path, "c", W) == doubted
+
+
+def commit(warehouse, *windows, **fields):
     status = [
         {
             "cluster": "c", "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
             "window_end": dt.datetime.fromtimestamp(window.end_ms / 1000, dt.UTC), "source": "log_directories",
             "arrived_count": 3, "row_count": 5, "problem_count": 0, "as_of": dt.datetime.fromtimestamp(0, dt.UTC), "source_expired": False,
-            "table_versions": {},
+            "table_versions": {}, **fields,
         }
         for window in windows
     ]  # fmt: skip  # fields of a value, several a line

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.codec.records.key_ids import KeySecret
+from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.errors import ConfigError
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
@@ -21,10 +22,11 @@ from pipeline.partitioners.hashes import HashName
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, load_strategy
-from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, make_hash_columns
+from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, WindowKeyCounter, make_hash_columns
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
 from pipeline.sources.records.scan_settings import ScanSettings, ensure_secret, read_secret
+from pipeline.sources.records.segment_scan import scan_segment
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 from tests.oracles.hashes import hash_key
 
@@ -283,3 +285,12 @@ def test_a_secret_that_is_not_there(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot be made at .*set keys\.secret"):
         ensure_secret(tmp_path / "file" / "secret")
+
+
+def test_a_window_s_keys_are_let_go_before_the_next_window_is_counted(tmp_path):
+    """Each takes memory for all records of a chunk, and a client may choose a window for each batch."""
+    read = segment(tmp_path, *(batch(6 * hour, hour=hour) for hour in range(3)))
+    scanned = scan_segment(read, SETTINGS.as_of_ms)
+    counter = WindowKeyCounter(SETTINGS.choose_windows(scanned), limit=1000)
+    scans = iter_record_scans(Path(read.path), scanned.headers)
+    assert [len(counter._windows) for scan in scans for _ in counter.add(scan)] == [0, 0, 0]
