@@ -4,6 +4,7 @@
 """
 
 import os
+import subprocess
 
 import pytest
 
@@ -72,7 +73,9 @@ def test_a_link_in_place_of_parts_is_not_walked(tmp_path):
     assert StoredFolder(str(tmp_path / "landing")).files("parts") == []
 
 
-def test_folders_in_folders_without_an_end(tmp_path):
+@pytest.fixture
+def endless(tmp_path):
+    """A folder in a folder in a folder: deeper than Python calls, so that pytest could not delete it."""
     depth, name = 0, "d" * 200
     inner = os.open(tmp_path, os.O_RDONLY)
     while depth < 1_100:  # by path names of the kernel it goes no further than 4,096 characters
@@ -81,7 +84,12 @@ def test_folders_in_folders_without_an_end(tmp_path):
         os.close(inner)
         inner, depth = below, depth + 1
     os.close(inner)
-    (tmp_path / "fine.json").write_text("{}")
+    yield tmp_path
+    subprocess.run(["rm", "-r", tmp_path / name], check=True)
+
+
+def test_folders_in_folders_without_an_end(endless):
+    (endless / "fine.json").write_text("{}")
     problems = []
-    assert list(list_files([tmp_path], ["*.json"], problems)) == [tmp_path / "fine.json"]
+    assert list(list_files([endless], ["*.json"], problems)) == [endless / "fine.json"]
     assert [problem.reason for problem in problems] == ["cannot be listed: File name too long"]
