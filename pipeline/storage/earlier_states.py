@@ -1,19 +1,20 @@
 """Cluster states seen by earlier runs, for sources that need the difference between two."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from pipeline.config.storage import Folder
 from pipeline.model.cluster import EarlierState
-from pipeline.model.window import DAY_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.storage.durability import has_table, open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.bronze import CLUSTER_STATE
 
 REACH_MS = 7 * DAY_MS
+SETTLED_MS = HOUR_MS  # how far ahead of the brokers' clocks those of clients may be
 _TERM = ("topic", "topic_id", "partition", "leader_epoch")
 _COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_bytes", "window_start")
 
@@ -40,6 +41,7 @@ def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tu
         EarlierState(
             window_start_ms=milliseconds_of(row["window_start"]),
             observed_at_ms=None if row["first_seen"] is None else milliseconds_of(row["first_seen"]),
+            settled_offset=row["settled_offset"],
             **{name: row[name] for name in _COLUMNS if name != "window_start"},
         )
         for row in rows
@@ -57,9 +59,12 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     if has_observed:
         observed = columns.replace("leader_epoch, leader_id", "observed_leader_epoch, observed_leader_id")
         led += f" UNION ALL SELECT {observed}, {instant} {live} replica_id = observed_leader_id"
+    settled = f"TIMESTAMP '{(start - timedelta(milliseconds=SETTLED_MS)).isoformat()}'"
     newest = (
-        f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, an instant of our own
+        f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, instants of our own
+        f"max(CASE WHEN observed_at <= {settled} THEN log_end_offset END) OVER (PARTITION BY topic, topic_id, partition) AS settled_offset, "
         f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place FROM ({led})"
     )
     query = QueryBuilder().register("stored", stored)
-    return pa.table(query.execute(f"SELECT {columns}, first_seen FROM ({newest}) WHERE place = 1").read_all())  # noqa: S608 - likewise
+    chosen = f"SELECT {columns}, first_seen, settled_offset FROM ({newest}) WHERE place = 1"  # noqa: S608 - likewise
+    return pa.table(query.execute(chosen).read_all())

@@ -2,7 +2,7 @@
 
 The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
 timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
-more than the lateness allowed. A batch belongs to the range that holds its base offset; the first range of a partition
+more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch belongs to the range that holds its base offset; the first range of a partition
 also takes the batch its start is within. Where the configuration asks for a part of the records only, reruns read the
 same part.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -60,16 +60,25 @@ def plan_fetches(
     *,
     lateness_ms: int,
     as_of_ms: int,
+    settled: Mapping[TopicPartition, int] | None = None,
+    is_sample: bool = False,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
     """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
 
     The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
+
+    `settled`: where logs ended long before the span: a record there that bears a far later time is no start.
+    `is_sample`: times decide where a range ends, whatever a topic takes.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
     starts = admin.ask_offsets(connection, leaders, span.start_ms, state.failures)
     late_ms = span.end_ms + lateness_ms
-    ends = admin.ask_offsets(connection, leaders, late_ms, state.failures) if late_ms < as_of_ms else {}
+    ended = leaders if late_ms < as_of_ms else {}
+    if ended and not is_sample:
+        config = state.history.state_at(as_of_ms).topic_config
+        ended = {key: of for key, of in ended.items() if _ends_by_time(config(key.topic), lateness_ms)}
+    ends = admin.ask_offsets(connection, ended, late_ms, state.failures) if ended else {}
     led = Counter(leaders.values())
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
@@ -79,7 +88,11 @@ def plan_fetches(
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
-        shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
+        is_told_wrong = starts[key].timestamp_ms > late_ms and log_start <= (settled or {}).get(key, -1) <= high
+        if is_told_wrong:
+            start = max(start, (settled or {})[key])
+        else:
+            shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
         if end > start:
             whole = FetchRead(
                 topic=key.topic,
@@ -112,6 +125,12 @@ def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list
         elif read.end_offset > end:
             joined.append(replace(read, start_offset=max(read.start_offset, end), taken_until=end))
     return joined
+
+
+def _ends_by_time(config: Mapping[str, str], lateness_ms: int) -> bool:
+    """Whether a topic takes no record that is further ahead than the lateness: else one ends no range."""
+    ahead = config.get("message.timestamp.after.max.ms", "")
+    return config.get("message.timestamp.type") == "LogAppendTime" or (ahead.isdecimal() and int(ahead) <= lateness_ms)
 
 
 def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, late_ms: int) -> tuple[int, int]:

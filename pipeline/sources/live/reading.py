@@ -195,11 +195,25 @@ def _with_plan(
         rate = source.sampling.time
         slices = (spanning(windows),) if rate == 1 else choose_slices(windows, rate, cluster=question.name)
     lateness_ms = milliseconds_of(source.lateness) if source.sampling.time == 1 else 0
+    settled = {
+        key: past.settled_offset
+        for past in question.earlier
+        if (key := TopicPartition(past.topic, past.partition)) in fetched
+        and past.settled_offset is not None
+        and past.topic_id == (state.partitions[key].topic_id or "")
+    }
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for piece in slices:
         fetches, missing = plan_fetches(
-            connection, state, sorted(fetched), piece, lateness_ms=lateness_ms, as_of_ms=question.as_of_ms
+            connection,
+            state,
+            sorted(fetched),
+            piece,
+            lateness_ms=lateness_ms,
+            as_of_ms=question.as_of_ms,
+            settled=settled,
+            is_sample=source.sampling.time != 1,
         )
         reads = join_reads(reads, fetches)
         shortfalls += missing

@@ -17,7 +17,7 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
-from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TIME_CONFIGS, TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -90,7 +90,7 @@ def read_live_state(
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
     names = sorted({key.topic for key in partitions})
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    configs = describe.ask_topic_configs(connection, answering, names, TOPIC_CONFIGS, failures)
+    configs = describe.ask_topic_configs(connection, answering, names, (*TOPIC_CONFIGS, *TIME_CONFIGS), failures)
     return LiveState(
         history=_history(metadata, partitions, configs, at_ms, earlier),
         partitions=partitions,

@@ -15,7 +15,8 @@ from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.range_scan import scan_range
 from pipeline.sources.live.state import read_live_state
 from tests.integration.live.runs import live_source, read_of, span_of, wait_until
-from tests.lab.live_traffic import RECORDS, TOPICS, send
+from tests.lab.live_traffic import MINUTE_MS, RECORDS, TOPICS, send
+from tests.lab.process import PATIENCE_S
 
 FIELDS = [name for name in HEADER_ROW.names if name != "position"]
 
@@ -85,3 +86,21 @@ def test_a_throttled_reading_is_whole(cluster):
     for found in readings:
         assert found.lost == ()
         assert int(found.scanned.headers.record_count.sum()) == RECORDS["orders"] // 6
+
+
+def test_a_record_stamped_ahead_ends_no_range_where_a_topic_takes_it(cluster):
+    """In a run that is later than the lateness; a topic that takes no such record is not read to its end."""
+    near = {"message.timestamp.after.max.ms": str(MINUTE_MS)}
+    for topic, configs in (("ahead", {}), ("near", near)):
+        cluster.create_topic(topic, "0", **configs)
+    now_ms = time.time_ns() // 1_000_000
+    span = TimeWindow(now_ms - 10 * MINUTE_MS, now_ms - 9 * MINUTE_MS)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for topic in ("ahead", "near"):
+        for stamp in (span.end_ms + MINUTE_MS + 1, *range(span.start_ms, span.start_ms + 50)):
+            producer.produce(topic, b"v", partition=0, timestamp=stamp)
+            producer.flush(PATIENCE_S)
+    with connect(live_source(cluster)) as connection:
+        state = read_live_state(connection, topics=["ahead", "near"])
+        reads, _ = plan_fetches(connection, state, state.in_scope, span, lateness_ms=MINUTE_MS, as_of_ms=now_ms)
+    assert {(read.topic, read.start_offset, read.end_offset) for read in reads} == {("ahead", 0, 51), ("near", 0, 51)}

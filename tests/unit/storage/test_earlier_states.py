@@ -95,3 +95,18 @@ def test_a_warehouse_of_before_the_instant_was_noted(tmp_path):
     ensure_tables(tmp_path, [CLUSTER_STATE])
     assert load_rows(tmp_path, CLUSTER_STATE)["observed_at"].to_pylist() == [None]
     assert load_earlier_states(tmp_path, "c", span(1)) == (found,)
+
+
+def test_where_a_log_ended_an_hour_before_the_span(tmp_path):
+    """Of all that was observed by then, whoever led; what was observed later may hold records of the span."""
+    ensure_tables(tmp_path)
+    rows = [
+        row(0, 0, 5, end=10, observed=1),
+        row(1, 0, 5, end=20, observed=2),
+        row(2, 1, 6, end=30, observed=3),
+        row(3, 1, 6, end=40, observed=4),
+    ]
+    windows = [span(hour) for hour in range(4)]
+    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    settled = {hour: {e.settled_offset for e in load_earlier_states(tmp_path, "c", span(hour))} for hour in (1, 3, 4)}
+    assert settled == {1: {None}, 3: {20}, 4: {30}}

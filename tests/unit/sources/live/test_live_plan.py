@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.model.cluster import ClusterHistory, Timeline
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.sources.live import admin, plan
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.fetch_read import FetchRead
@@ -159,6 +160,59 @@ def test_a_leader_that_claims_endless_logs_has_few_ranges_whatever_it_leads(monk
     reads, _ = plan.plan_fetches(None, state, keys, SPAN, lateness_ms=0, as_of_ms=SPAN.end_ms)
     led = Counter(read.leader_id for read in reads)
     assert led == {0: plan.MOST_RANGES, 1: 50}
+
+
+def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
+    """The range of a partition of 100 records in a run ten hours later; the first record beyond the lateness is at 60."""
+    history = ClusterHistory(state_source="live_cluster", topic_configs={"t": Timeline.always(config or {})})
+    state = SimpleNamespace(
+        partitions={KEY: SimpleNamespace(leader_id=1, topic_id="")},
+        high_watermarks={KEY: OffsetAt(100, -1)},
+        log_starts={KEY: OffsetAt(log_start, -1)},
+        leader_sizes={},
+        failures=Failures(),
+        history=history,
+    )
+    told = {SPAN.start_ms: start, LATE_MS: OffsetAt(60, LATE_MS + 5)}
+    monkeypatch.setattr(admin, "ask_offsets", lambda _, leaders, at_ms, __: dict.fromkeys(leaders, told[at_ms]))
+    as_of_ms, lateness_ms = SPAN.end_ms + 10 * HOUR_MS, LATE_MS - SPAN.end_ms
+    reads, short = plan.plan_fetches(None, state, [KEY], SPAN, lateness_ms=lateness_ms, as_of_ms=as_of_ms, **more)
+    return [(read.start_offset, read.end_offset) for read in reads], len(short)
+
+
+@pytest.mark.parametrize(
+    ("config", "is_sample", "end"),
+    [
+        (
+            {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)},
+            False,
+            60,
+        ),
+        ({"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
+        ({"message.timestamp.type": "LogAppendTime"}, False, 60),
+        ({}, False, 100),  # Kafka before 3.6, or configs that may not be read
+        ({}, True, 60),  # a sample goes by times
+    ],
+)
+def test_a_record_that_a_client_stamped_ahead_ends_no_range(monkeypatch, config, is_sample, end):
+    start = OffsetAt(10, SPAN.start_ms + 500)
+    assert plan_one(monkeypatch, start=start, config=config, is_sample=is_sample) == ([(10, end)], 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "settled", "log_start", "wanted"),
+    [
+        (OffsetAt(0, LATE_MS + 10**12), 40, 0, ([(40, 100)], 0)),  # a record of the year 2001 or so
+        (OffsetAt(0, LATE_MS + 10**12), None, 0, ([(0, 100)], 0)),
+        (OffsetAt(5, LATE_MS + 10**12), 40, 5, ([(40, 100)], 0)),  # nor did retention take anything of the span
+        (OffsetAt(5, LATE_MS + 10**12), 3, 5, ([(5, 100)], 1)),
+        (OffsetAt(0, LATE_MS + 10**12), 101, 0, ([(0, 100)], 0)),  # the log was cut since, or its leader lied
+        (OffsetAt(10, SPAN.start_ms + 500), 40, 0, ([(10, 100)], 0)),  # a record of the span is its start
+    ],
+)
+def test_a_record_far_ahead_at_a_logs_start_has_no_whole_log_read(monkeypatch, start, settled, log_start, wanted):
+    known = {} if settled is None else {KEY: settled}
+    assert plan_one(monkeypatch, start=start, log_start=log_start, settled=known) == wanted
 
 
 def test_a_broker_tells_offsets_of_its_own_partitions_only():
