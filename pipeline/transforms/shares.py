@@ -9,8 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.broker_share import measure_broker_columns
-from pipeline.measures.partition_health import measure_partition_columns
+from pipeline.measures.broker_share import measure_broker_columns, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import ARROW_TYPES

@@ -7,8 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.bootstrap import derive_window_seed
-from pipeline.measures.topic_health import TopicCounts, TopicMeasures, measure_topic
+from pipeline.measures.topic_health import TopicCounts, TopicMeasures, derive_window_seed, measure_topic
 from pipeline.model.window import milliseconds_of
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import TOPIC_HEALTH
