@@ -32,10 +32,9 @@ from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.rack_awareness import sum_rack_aware_bytes
 from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
-from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic
+from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic, sum_rack_aware_bytes
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
