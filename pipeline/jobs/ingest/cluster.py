@@ -24,8 +24,13 @@ from pipeline.sources.files.cluster_rows import (
     retention_ms,
     with_leaders,
 )
-from pipeline.sources.files.file_rows import group_row, iter_consumer_group_rows, iter_quarantine_rows
-from pipeline.sources.files.listed_segments import LISTED_SCHEMA, list_segments
+from pipeline.sources.files.file_rows import (
+    LISTED_SCHEMA,
+    group_row,
+    iter_consumer_group_rows,
+    iter_quarantine_rows,
+    list_segments,
+)
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import map_tasks, read_parts
