@@ -10,8 +10,7 @@ from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.measures.slow_brokers import is_slow
-from pipeline.model.promise import WHOLE
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import WHOLE, Recommendation
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 

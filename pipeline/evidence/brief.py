@@ -16,7 +16,7 @@ from pipeline.model.number_text import (
     format_ratio,
     format_span,
 )
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Recommendation
 from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 
 _REASON_LENGTH = 600

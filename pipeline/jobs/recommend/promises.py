@@ -9,8 +9,7 @@ from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
 from pipeline.jobs.recommend.answers import ALL_CLIENTS
 from pipeline.model.incident import ENDED, IncidentChange
-from pipeline.model.promise import Promise, PromiseScore, score_actions
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
