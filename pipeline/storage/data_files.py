@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from operator import xor
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from pipeline.config.storage import Folder
 from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
-from pipeline.storage.at_once import write_at_once
 from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
 from pipeline.storage.file_writer import (
@@ -46,6 +46,7 @@ from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 _REFUSED = {MISMATCH: TableMismatchError, NOT_WRITTEN: StorageError}
 ADDED_ROWS = "num_added_rows"
@@ -253,3 +254,25 @@ def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
     bounds = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
     low, high = (None if value is None else milliseconds_of(value) for value in bounds)
     return low, high
+
+
+def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
+    """Runs functions that write tables, each in a thread of its own.
+
+    Each of them waits in turn for Spark, for delta-rs and for this process; together they fill the cores. Spark serves
+    their jobs in the order they come. All of them end before this does, also where one fails.
+
+    Args:
+        writes: Each gives the versions of the tables it wrote; no two write the same one.
+
+    Returns:
+        All versions, in the order of the functions.
+
+    >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
+    {'a': 1, 'b': 2}
+    """
+    if not writes:
+        return {}
+    with ThreadPoolExecutor(len(writes)) as pool:
+        written = [pool.submit(write) for write in writes]
+    return {table: version for tables in written for table, version in tables.result().items()}

@@ -41,7 +41,7 @@ from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.summary_rows import OF_PAST_WINDOWS
 from pipeline.stages import Staging, map_groups
-from pipeline.storage.at_once import write_at_once
+from pipeline.storage.data_files import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.staging import open_staging_folder
