@@ -89,15 +89,6 @@ def _explain_shares(
     }
 
 
-def stood_parts(away_ms: Mapping[int, int | None], window_ms: int) -> dict[int, float]:
-    """Part of a window in which each broker was in the cluster; all of it where nobody knows how long it was away.
-
-    >>> stood_parts({1: 0, 2: 15_000, 3: 60_000, 4: None}, 60_000)
-    {1: 1.0, 2: 0.75, 3: 0.0, 4: 1.0}
-    """
-    return {broker_id: 1 - min(window_ms, away or 0) / window_ms for broker_id, away in away_ms.items()}
-
-
 def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: NDArray[np.int64]) -> Floats:
     parts = np.where((np.array(stood) <= 0) & (size_bytes > 0), 1.0, np.maximum(stood, 0.0))
     if not parts.any():

@@ -66,17 +66,9 @@ def advise_partition_count(
         why.append(f"some of {consumer_count} consumers read more partitions than others")
     if not why or count == partition_count:
         return _NOTHING
-    moved = f"; {1 - kept_keys_ratio(partition_count, count):.0%} of the keys would move" if is_keyed else ""
+    kept = min(partition_count, count) / math.lcm(partition_count, count)  # `hash mod P` is `hash mod P'` for so many
+    moved = f"; {1 - kept:.0%} of the keys would move" if is_keyed else ""
     return CountAdvice(count, f"{', '.join(why)}: {count} would{moved}")
-
-
-def kept_keys_ratio(partition_count: int, new_count: int) -> float:
-    """Part of the keys that stay where they are when `hash mod P` becomes `hash mod P'`: `min / lcm`.
-
-    >>> kept_keys_ratio(12, 24), kept_keys_ratio(12, 16), round(kept_keys_ratio(12, 13) * 13, 6)
-    (0.5, 0.25, 1.0)
-    """
-    return min(partition_count, new_count) / math.lcm(partition_count, new_count)
 
 
 NORMAL_UP_TO = 50  # partitions from which on the normal tail is too light

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from pipeline.measures.zone_loads import ZoneLoads
+from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import HOUR_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import ZONE_TRAFFIC

@@ -38,7 +38,7 @@ from pipeline.storage.delta import merge_frame
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
-from pipeline.transforms.segments import join_segments
+from pipeline.transforms.traffic import join_segments
 
 _NOT_FOR_TASKS: dict[str, Any] = {"tree": LogTree(), "groups": (), "groups_now": (), "live": None, "collected": None}
 """Of a reading what no task needs."""
