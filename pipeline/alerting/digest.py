@@ -39,7 +39,9 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
-    digest_id, start_ms = _digest_id(cluster, ordered), ordered[0].window_start_ms
+    start_ms, keys = ordered[0].window_start_ms, "\0".join((cluster, *sorted(change.key for change in ordered)))
+    digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    digest_id = f"D-{base64.b32encode(digest).decode('ascii')}"
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
     query = incidents_query(cluster, start_ms)
     file, left = _csv(ordered)
@@ -79,12 +81,6 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
 
 def _over_limit(change: IncidentChange) -> float:
     return 0.0 if change.value is None else times_worse(change.rule, change.value, change.limit_value)
-
-
-def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
-    keys = "\0".join((cluster, *sorted(change.key for change in changes)))
-    digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
-    return f"D-{base64.b32encode(digest).decode('ascii')}"
 
 
 def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailSection:

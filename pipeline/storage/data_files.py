@@ -10,6 +10,7 @@ References:
 
 from __future__ import annotations
 
+import calendar
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from pipeline.config.storage import Folder
 from pipeline.errors import StorageError, TableMismatchError
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
 from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
@@ -46,7 +47,6 @@ from pipeline.tables.arrow_types import format_sql_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
 
 _REFUSED = {MISMATCH: TableMismatchError, NOT_WRITTEN: StorageError}
 ADDED_ROWS = "num_added_rows"
@@ -241,8 +241,10 @@ def list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[s
         partition = file.get("partition") or {}
         if "cluster" in table.partitioned_by and partition.get("cluster") != scope.cluster:
             continue
-        if "window_date" in partition and not scope.meets_date(partition["window_date"]):
-            continue
+        if "window_date" in partition:
+            day_ms = calendar.timegm(partition["window_date"].timetuple()) * 1000
+            if not scope.meets(day_ms, day_ms + DAY_MS - 1):
+                continue
         low, high = _span(file)
         if low is None or high is None or scope.meets(low, high):
             touched.append(file)

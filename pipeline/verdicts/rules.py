@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pipeline.config.rules import RuleSettings
     from pipeline.verdicts.sources import SkippedWindow
 
-
 _MOST_EVENTS = 12
 
 
@@ -141,7 +140,10 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
         return "\n".join([f"cluster {cluster}: health is not known, data is missing", *sources, *events])
     # no byte came in its window, and nothing is known to be missing
     if shares and all((verdict.verdict == "not_enough_traffic" and verdict.value is None) for verdict in shares):
-        return "\n".join([f"cluster {cluster}: {_describe_empty(shares, window_ms)}", *sources, *events])
+        starts_ms = sorted({verdict.window_start_ms for verdict in shares})
+        windows = "this window" if len(starts_ms) == 1 else f"these {len(starts_ms)} windows"
+        text = f"no records in {windows}; the next one ends at {format_instant(starts_ms[-1] + 2 * window_ms)}"
+        return "\n".join([f"cluster {cluster}: {text}", *sources, *events])
     text, above = _describe_shares(verdicts, shares, gate)
     if sources:
         text = f"not every source is complete; judged by the others: {text}"
@@ -160,12 +162,6 @@ def _describe_shares(
         return f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})", above
     text = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
     return text, above
-
-
-def _describe_empty(shares: Iterable[Verdict], window_ms: int) -> str:
-    starts_ms = sorted({verdict.window_start_ms for verdict in shares})
-    windows = "this window" if len(starts_ms) == 1 else f"these {len(starts_ms)} windows"
-    return f"no records in {windows}; the next one ends at {format_instant(starts_ms[-1] + 2 * window_ms)}"
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:

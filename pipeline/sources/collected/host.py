@@ -21,18 +21,14 @@ from pipeline.tables.silver import RECORD_BATCHES
 
 PartitionId = tuple[str, str, int]
 _ADVICE = "delete it, and the next run does without its host"
-
-
 _MOST_ROWS = 1 << 24
 """Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
 _BATCH_ROWS = 1 << 16
 _OFFSETS = (0, 1 << 62)
-_AMOUNTS = (
-    -1,
-    1 << 36,
-)  # of a part; a wrapper of the legacy format that is broken does not say how many records it has
+# of a part; a wrapper of the legacy format that is broken does not say how many records it has
+_AMOUNTS = (-1, 1 << 36)
 _ERRORS = (-(1 << 36), 1 << 36)
 _INSTANTS = (0, LATEST_MS)
 _BOUNDS = {
@@ -47,13 +43,8 @@ _BOUNDS = {
 """Least and largest value of columns that sums, windows and the order of offsets are made of."""
 _HEAD = ("row_kind", "topic", "topic_id", "partition")
 _OF_WINDOW = (
-    *_HEAD,
-    "window_start_ms",
-    "first_offset",
-    "last_offset",
-    "batch_count",
-    "record_count",
-    "max_timestamp_ms",
+    *(*_HEAD, "window_start_ms", "first_offset", "last_offset"),
+    *("batch_count", "record_count", "max_timestamp_ms"),
 )
 _OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
 _UNIT = ("topic", "topic_id", "partition", "window_start_ms")
@@ -70,8 +61,6 @@ _FILLED = {
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host's folder and its committed parts."""
-
     folder: StoredFolder
     manifest: Manifest
 
@@ -93,30 +82,28 @@ def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem])
     hosts = []
     for name in landing.folders():
         try:
-            host = _read_host(landing, name)
+            host = _read_host(landing, name, span)
             if host is not None:
-                _check_parts(host, span)
                 hosts.append(host)
         except InputError as error:
             problems.append(Problem.of_error(escape_hidden(f"{landing.location.rstrip('/')}/{name}"), error))
     return hosts
 
 
-def _read_host(landing: StoredFolder, name: str) -> Host | None:
+def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | None:
     if not name.isprintable():
         raise InputError("a name with characters that are hidden or not UTF-8: the host is left out")
     if landing.leads_out(name):
         raise InputError("a link that leads out of the landing folder: the host is left out")
     folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
     manifest = read_manifest(folder)
-    return None if manifest is None else Host(folder, manifest)
-
-
-def _check_parts(host: Host, span: TimeWindow) -> None:
-    sizes = {path: size for path, _, size in host.folder.files("parts")}
+    if manifest is None:
+        return None
+    host, sizes = Host(folder, manifest), {path: size for path, _, size in folder.files("parts")}
     lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
     if lost:
         raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+    return host
 
 
 def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
@@ -170,7 +157,11 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
         raise InputError("it has other columns than a collector writes")
     texts = [field.name for field in schema if field.type in {pa.string(), pa.binary()}]
     file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
-    _check_row_count(file.metadata.num_rows, part)
+    row_count, is_exact = file.metadata.num_rows, kind is not Kind.ARRIVALS  # of those the manifest counts the records
+    if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
+        raise InputError(
+            f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
+        )
     names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
     rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:
@@ -201,15 +192,6 @@ def _count_text_bytes(column: pa.Array) -> int:
         return 0
     lengths = pc.binary_length(column.dictionary.cast(pa.binary())).cast(pa.int64())
     return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
-
-
-def _check_row_count(row_count: int, part: Part) -> None:
-    """Refuses a part with more rows than a collector commits, or than its manifest says."""
-    is_exact = part.kind != Kind.ARRIVALS.value  # whose count in the manifest is of records
-    if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
-        raise InputError(
-            f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
-        )
 
 
 def _check_values(rows: pa.Table, kind: Kind) -> None:
