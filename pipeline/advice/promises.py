@@ -38,7 +38,6 @@ class WatchedAdvice:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it is carried out."""
         return (self.progress.ratio or 0.0) >= WHOLE
 
     @property

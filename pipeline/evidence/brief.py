@@ -39,7 +39,6 @@ class Brief:
 
 
 def describe_brief(evidence: IncidentEvidence) -> Brief:
-    """Describes one change of an incident in brief."""
     change = evidence.change
     if isinstance(evidence, BrokerShareEvidence):
         brief = _describe_share(evidence)

@@ -21,8 +21,6 @@ from pipeline.model.log import BatchHeader, Record, TimestampType
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
-
-
 _ENTRY = struct.Struct(">qiIbb")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")

@@ -43,7 +43,6 @@ class ReassignmentStatus(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """The reassignment is not over."""
         return self.status == _IN_PROGRESS
 
     @property

@@ -53,9 +53,8 @@ def run(
     """
     if not windows:
         return JobReport()
-    ensure_tables(
-        run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX)
-    )  # an older warehouse lacks columns of them
+    # an older warehouse lacks columns of them
+    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
         gate = run.cluster.gate.of_topic(row["excess_topic"])
