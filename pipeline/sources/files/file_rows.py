@@ -1,25 +1,13 @@
-"""Consumer groups, problems and listed segment files as rows of bronze tables."""
+"""Consumer groups and problems as rows of bronze tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import pyarrow as pa
-
 from pipeline.model.cluster import ConsumerGroupMember
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, instant_of
-
-LISTED_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("found_at", "log_directory", "topic", "topic_id", "path")),
-        *((name, pa.int64()) for name in ("broker_id", "partition", "base_offset", "size_bytes", "kept_ms")),
-        ("is_active", pa.bool_()),
-    ]
-)
-"""A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted."""
 
 
 def iter_consumer_group_rows(
@@ -75,26 +63,3 @@ def iter_quarantine_rows(
                     "severity": problem.severity,
                     "first_bytes_hex": problem.first_bytes.hex(),
                 }
-
-
-def list_segments(
-    retention_ms: Mapping[str, int], relative: Callable[[str], str], directory: LogDirectory
-) -> Iterator[pa.Table]:
-    """Kernel: the segment files of a log directory's live replicas; `retention_ms` is by topic."""
-    rows = [
-        {
-            "found_at": segment.path,
-            "broker_id": -1 if directory.broker_id is None else directory.broker_id,
-            "log_directory": relative(directory.path),
-            "topic": partition.topic,
-            "topic_id": partition.topic_id or "",
-            "partition": partition.partition,
-            "base_offset": segment.base_offset or 0,
-            "path": relative(segment.path),
-            "size_bytes": segment.size_bytes,
-            "is_active": segment.is_active,
-            "kept_ms": None if segment.is_active else retention_ms.get(partition.topic),
-        }
-        for _, partition, segment in LogTree(directories=(directory,)).iter_segments(kind=DirectoryKind.LIVE)
-    ]
-    yield pa.Table.from_pylist(rows, LISTED_SCHEMA)
