@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 63_880
-LEAST_LOGIC_PERCENT = 40.6
+MOST_LINES = 63_640
+LEAST_LOGIC_PERCENT = 40.9
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

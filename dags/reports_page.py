@@ -97,7 +97,6 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def reports_folder() -> Path:
-    """Returns the configured folder of reports."""
     from pipeline.config_file import load_config
 
     return load_config().report_path("any", 0).parent

@@ -55,7 +55,6 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
         return action
 
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
-        """Runs it."""
         self._configured._data_context = self._data_context  # noqa: SLF001 - as a Checkpoint does
         try:
             return dict(self._configured.run(checkpoint_result, action_context) or {})

@@ -38,9 +38,8 @@ class Asked:
     windows: tuple[TimeWindow, ...] = ()  # whose rows it is about
     tables: Mapping[str, Table] = field(default_factory=dict)  # by the names in it
     is_few: bool = False  # its rows are few whatever the traffic; of others only those come that may break a check
-    add: Callable[[pa.Table], pa.Table] | None = field(
-        default=None, compare=False
-    )  # columns that only the driver knows
+    # columns that only the driver knows
+    add: Callable[[pa.Table], pa.Table] | None = field(default=None, compare=False)
 
 
 Versions = Mapping[str, int]

@@ -64,8 +64,8 @@ def add_rules(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words, see `pipeline.verdicts.health_text`."""
-    from pipeline.verdicts.health_text import describe_verdicts
+    """The verdict in words, see `pipeline.verdicts.rules`."""
+    from pipeline.verdicts.rules import describe_verdicts
 
     return describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)
 

@@ -22,19 +22,16 @@ _UNIQUE = "expect_compound_columns_to_be_unique"
 
 
 def list_suites() -> list[str]:
-    """Names of all suites."""
     return sorted(path.stem for path in SUITES.glob("*.json"))
 
 
 @cache
 def read_suite(name: str) -> dict[str, Any]:
-    """A suite file as it stands."""
     document: dict[str, Any] = json.loads((SUITES / f"{name}.json").read_text(encoding="utf-8"))
     return document
 
 
 def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[str]:
-    """Those columns that a suite names."""
     words = set(re.findall(r"\w+", json.dumps([suite["expectations"], suite["meta"].get("shown")])))
     return [name for name in columns if name in words]
 

@@ -46,7 +46,6 @@ def note_sail(spark: SparkSession) -> None:
 
 
 def is_sail(spark: SparkSession) -> bool:
-    """Whether a session is Sail's."""
     return id(spark) in _sail_sessions
 
 

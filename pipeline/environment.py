@@ -81,7 +81,6 @@ def private_temporary_folder() -> Path:
 
 
 def count_cores() -> int:
-    """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -96,18 +95,7 @@ def delta_jars() -> tuple[str, ...]:
     return tuple(part for part in (variable("DELTA_JARS") or "").replace(":", ",").split(",") if part)
 
 
-def java_home() -> str | None:
-    """`JAVA_HOME`, where set."""
-    return variable("JAVA_HOME")
-
-
 def cache_directory() -> Path:
     """Folder for what can be rebuilt: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
     configured = variable("PARTITION_HEALTH_CACHE")
     return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
-
-
-def airflow_home() -> Path | None:
-    """`AIRFLOW_HOME`, where set."""
-    configured = variable("AIRFLOW_HOME")
-    return Path(configured) if configured else None

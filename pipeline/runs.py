@@ -61,7 +61,6 @@ class RunContext:
 
     @property
     def window_ms(self) -> int:
-        """Length of a window, milliseconds."""
         return milliseconds_of(self.config.window)
 
     @property

@@ -98,7 +98,6 @@ class Staging:
     subject: str = ""  # whose they are, for people: cluster and windows
 
     def of_nothing(self, schema: pa.Schema) -> Parts:
-        """Parts without rows."""
         return Parts(self.spark, self.folder, schema, (), 0)
 
     def run_tasks(
@@ -218,7 +217,6 @@ def pack_value(value: object) -> bytes:
 
 
 def unpack_value(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
-    """What `pack_value` packed."""
     return pickle.loads(zlib.decompress(packed))  # noqa: S301 - made by our own tasks
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.measures.broker_share import measure_broker_columns
-from pipeline.measures.partition_health import measure_partition_columns
+from pipeline.measures.broker_share import measure_broker_columns, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 
 if TYPE_CHECKING:

@@ -10,16 +10,14 @@ from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.measures.slow_brokers import is_slow
-from pipeline.model.promise import WHOLE
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import WHOLE, Recommendation
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, int]  # topic and partition
-_SURE = (
-    0.8  # confidence from which an inferred strategy counts as the current one; 0.9 is the most for the built-in one
-)
+# confidence from which an inferred strategy counts as the current one; 0.9 is the most for the built-in one
+_SURE = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +138,9 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
     version = versions.get(_session(row))
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
-        told = _is_as_new(version, candidate.client.split()[-1])
-        answers.append(compared.get("is_as_in_use") if told is None else told)
+        number, wanted = read_kafka_version(version or ""), candidate.client.split()[-1]
+        is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
+        answers.append(is_new)
     if candidate.partitioner is not None:
         is_sure = row["strategy"] is not None and row["confidence"] >= _SURE
         answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
@@ -156,16 +155,6 @@ def _has_by_default(version: str | None, candidate: Candidate) -> bool | None:
     use = next((use for use in STRATEGIES[name].uses if use.is_default), None) if name.startswith("java-") else None
     number = read_kafka_version(version or "")
     return use.covers(number) if use is not None and number else None
-
-
-def _is_as_new(version: str | None, since: str) -> bool | None:
-    """Whether a client's version is at least another; None where it is not told.
-
-    >>> [_is_as_new(version, "3.3") for version in ("3.9.1-ccs", "3.2.3", None, "unknown")]
-    [True, False, None, None]
-    """
-    number = read_kafka_version(version or "")
-    return parse_version(number) >= parse_version(since) if number else None
 
 
 def _shows_setting(row: Row, name: str, value: str | None) -> bool | None:

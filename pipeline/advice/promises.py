@@ -13,8 +13,7 @@ from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_c
 from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_clock, format_name, format_percent
-from pipeline.model.promise import WHOLE, Promise, PromiseKey
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import WHOLE, Promise, PromiseKey, Recommendation
 
 WATCHED_WINDOWS = 24  # after which a promise that nobody was sent is judged no more: by then much else has changed
 BAR_SHARE = 0.015  # a share may be off by what a back-test allows
@@ -39,7 +38,6 @@ class WatchedAdvice:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it is carried out."""
         return (self.progress.ratio or 0.0) >= WHOLE
 
     @property

@@ -27,8 +27,7 @@ from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import PlacedPartition, PlacementBroker
-from pipeline.model.promise import PromiseScore
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import PromiseScore, Recommendation
 
 MOST_SHOWN = 8
 MOST_ALIKE = 2

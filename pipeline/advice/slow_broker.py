@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.number_text import format_clock, format_ms, format_percent, format_ratio
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Recommendation
 
 CHECK_BROKER = "check_broker"
 _STAGES = {

@@ -7,13 +7,15 @@ from enum import StrEnum
 
 from pipeline.advice.following import Ends
 from pipeline.errors import NothingUsableError
-from pipeline.measures.zone_loads import ZoneBytes, ZoneLoads, sum_between_zones
 from pipeline.measures.zone_plans import (
+    ZoneBytes,
+    ZoneLoads,
     diff_placements,
     even_rack_aware,
     lead_near_producers,
     rate_brokers,
     spread_replicas,
+    sum_between_zones,
 )
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker

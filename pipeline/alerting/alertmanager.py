@@ -64,8 +64,6 @@ def _match(expression: str, values: tuple[str, ...]) -> list[bool] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """An active silence."""
-
     until_ms: int
     created_by: str
     comment: str
@@ -73,7 +71,6 @@ class Silence:
     further_labels: Mapping[str, str]  # that the configuration gives alerts of this Alertmanager
 
     def describe(self) -> str:
-        """Describes the silence on one line."""
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
         return format_name(said, _REASON_LIMIT)
 

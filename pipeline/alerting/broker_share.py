@@ -8,8 +8,7 @@ from pipeline.charts.broker_share import render_broker_shares, shown_brokers
 from pipeline.evidence.causes import explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence
 from pipeline.model.number_text import format_between, format_clock, format_name, format_percent, format_ratio
-from pipeline.model.promise import Promise
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, Recommendation
 
 MOST_ACTIONS = 5
 _VERBS = {

@@ -132,19 +132,11 @@ def address_of(smtp: Smtp) -> str:
     return f"smtp://{smtp.host}:{smtp.port}"
 
 
-def file_name_of(payload: bytes, message_id: str) -> str:
-    r"""Name of a message's file: its window, then its id; the same for the same message.
-
-    >>> file_name_of(b"X-Partition-Health-Window: 2026-11-21T09:06:00Z\r\n\r\n", "K-1-new.demo@x")
-    '2026-11-21T09-06-00Z_K-1-new_demo.eml'
-    """
+def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
+    """Writes a file named by the message's window, then its id, such as `2026-11-21T09-06-00Z_K-1-new_demo.eml`."""
     window = str(message_from_bytes(payload, policy=SMTP).get(WINDOW_HEADER, ""))
     name = "_".join(format_slug(part, 80) for part in message_id.partition("@")[0].split("."))
-    return f"{format_slug(window)}_{name}.eml" if window else f"{name}.eml"
-
-
-def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
-    target = folder / file_name_of(payload, message_id)
+    target = folder / (f"{format_slug(window)}_{name}.eml" if window else f"{name}.eml")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(target, payload)

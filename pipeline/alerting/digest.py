@@ -1,11 +1,13 @@
-"""One mail for many changes of one window: nobody reads a hundred mails at 3 a.m."""
+"""One mail for many changes of one window, and one a day about all clusters: nobody reads a hundred mails at 3 a.m."""
 
 import base64
 import csv
 import hashlib
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pipeline.alerting.content import (
     DIGEST,
@@ -17,7 +19,7 @@ from pipeline.alerting.content import (
     MailTable,
     number_columns,
 )
-from pipeline.alerting.queries import incidents_query
+from pipeline.alerting.incident_mail import incidents_query
 from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name
@@ -27,6 +29,9 @@ MOST_ROWS = 25
 MOST_FILE_CHARS = 1_000_000  # mail servers refuse mails of ten megabytes
 _FORMULA = re.compile(r"(^|;)(?=\W*?[=+\-@])")  # what a spreadsheet takes for one; some part lines at semicolons
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
+ALL_CLUSTERS = "all-clusters"
+"""In place of a cluster's name, in the outbox and the Message-ID."""
+_MOST_NAMED = 3
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
@@ -34,7 +39,9 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
-    digest_id, start_ms = _digest_id(cluster, ordered), ordered[0].window_start_ms
+    start_ms, keys = ordered[0].window_start_ms, "\0".join((cluster, *sorted(change.key for change in ordered)))
+    digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    digest_id = f"D-{base64.b32encode(digest).decode('ascii')}"
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
     query = incidents_query(cluster, start_ms)
     file, left = _csv(ordered)
@@ -76,12 +83,6 @@ def _over_limit(change: IncidentChange) -> float:
     return 0.0 if change.value is None else times_worse(change.rule, change.value, change.limit_value)
 
 
-def _digest_id(cluster: str, changes: Sequence[IncidentChange]) -> str:
-    keys = "\0".join((cluster, *sorted(change.key for change in changes)))
-    digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
-    return f"D-{base64.b32encode(digest).decode('ascii')}"
-
-
 def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailSection:
     rows = tuple(
         (
@@ -115,3 +116,66 @@ def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
         row = (change.incident_id, change.state, change.rule, subject, format_clock(change.since_ms))
         writer.writerow((*row, change.value, change.peak_value, change.limit_value))
     return text.getvalue(), 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDay:
+    """A cluster's last 24 hours."""
+
+    cluster: str
+    window_count: int  # windows that began in them
+    judged_count: int  # of these
+    newest_ms: int | None  # start of the newest judged window, however old
+    open_incidents: tuple[str, ...] = ()  # `broker 1 (broker share)`, oldest first
+
+    @property
+    def state(self) -> str:
+        """`not judged`, `incidents`, or `well`; what is not known counts first."""
+        return "not judged" if not self.judged_count else "incidents" if self.open_incidents else "well"
+
+
+_STATES = ("not judged", "incidents", "well")
+
+
+def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
+    """The mail about the 24 hours before an instant: clusters that need somebody first."""
+    counts = Counter(day.state for day in days)
+    counted = ", ".join(f"{format_count(counts[state])} {state}" for state in _STATES if counts[state])
+    ordered = sorted(days, key=lambda day: (_STATES.index(day.state), -len(day.open_incidents), day.cluster))
+    count, until = f"{format_count(len(days))} clusters", format_clock(end_ms)
+    short = (MailColumn("cluster"), MailColumn("state", is_short=True))
+    table = MailTable(
+        columns=(*short, *number_columns("judged"), MailColumn("newest", is_short=True), MailColumn("open incidents")),
+        rows=tuple(_row(day) for day in ordered),
+        marked=frozenset(at for at, day in enumerate(ordered) if day.state != "well"),
+        note="judged: windows of these 24 hours; newest: start of the newest judged window.",
+    )
+    sections = (MailSection(title="All clusters", table=table),)
+    digest_id = f"D-{format_clock(end_ms)[:10]}"
+    headline = f"{count}: {counted}"
+    return Content(
+        cluster=ALL_CLUSTERS,
+        key=f"{digest_id}-day",
+        tells=(),
+        incident_id=digest_id,
+        state=DIGEST,
+        window_start_ms=end_ms,
+        tone="calm" if counts["well"] == len(days) else "alarm",
+        badge="DAY",
+        subject_line=f"[DAY] {headline} in the 24 hours to {until}",
+        brief=Brief(headline=headline, facts=(("Until", until),)),
+        sections=sections,
+        footer=("One mail a day: mail.daily in the configuration. All times are UTC.",),
+    )
+
+
+def _row(day: ClusterDay) -> tuple[str, ...]:
+    named = [format_name(text, 40) for text in day.open_incidents[:_MOST_NAMED]]
+    left = len(day.open_incidents) - len(named)
+    return (
+        format_name(day.cluster, 40),
+        day.state,
+        f"{day.judged_count} of {day.window_count}",
+        "never" if day.newest_ms is None else format_clock(day.newest_ms),
+        ", ".join([*named, *([f"{left} more"] if left else [])]),
+    )

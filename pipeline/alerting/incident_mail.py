@@ -1,13 +1,13 @@
-"""Mails about one change of an incident: what all of them share, and those about a rule or a source."""
+"""Mails about one change of an incident: what all of them share, those about a rule or a source, and the SQL that shows their rows."""
 
 from collections.abc import Iterable
 
 from pipeline.alerting.content import Attachment, Content, Figure, MailSection
-from pipeline.alerting.queries import source_status_query, verdicts_query
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio
 from pipeline.rules import RULES, format_measure
+from pipeline.storage.predicates import sql_instant, sql_text
 
 BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED", "withdrawn": "WITHDRAWN"}
 _SOURCE_BADGES = {
@@ -119,4 +119,35 @@ def describe_source(evidence: IncidentEvidence) -> Content:
         subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks}",
         figures=() if missing is None else (Figure(label=label, value=format_percent(missing)),),
         sections=(query,) if change.is_open else (),
+    )
+
+
+def verdicts_query(evidence: IncidentEvidence) -> str:
+    """Verdicts on a subject since its incident began."""
+    change = evidence.change
+    return (
+        "SELECT window_start, value, limit_value, verdict, reason FROM gold.verdicts\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)} AND rule = {sql_text(change.rule)}\n"
+        f"  AND subject = {sql_text(change.subject)} AND window_start >= {sql_instant(change.since_ms)}\n"
+        "ORDER BY window_start;"
+    )
+
+
+def source_status_query(evidence: IncidentEvidence) -> str:
+    """Query for the status of the sources since an incident began."""
+    return (
+        "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
+        "FROM bronze.window_status\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)} AND window_start >= {sql_instant(evidence.change.since_ms)}\n"
+        "ORDER BY window_start, source;"
+    )
+
+
+def incidents_query(cluster: str, window_start_ms: int) -> str:
+    """Changes of incidents in a window."""
+    return (
+        "SELECT incident_id, state, rule, subject, since, value, limit_value\n"
+        "FROM gold.incidents\n"
+        f"WHERE cluster = {sql_text(cluster)} AND window_start = {sql_instant(window_start_ms)}\n"
+        "ORDER BY state, value DESC;"
     )

@@ -46,7 +46,6 @@ class Mute(Section):
         )
 
     def describe(self) -> str:
-        """The mute on one line."""
         return f"muted until {write_instant(self.until)}{f': {self.reason}' if self.reason else ''}"
 
 

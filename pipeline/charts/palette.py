@@ -6,7 +6,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK = "#0f172a"
@@ -66,9 +65,3 @@ def save_figure(figure: Figure, file_format: str = "png") -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format=file_format, metadata=_METADATA[file_format])
     return buffer.getvalue()
-
-
-def add_legend(axes: Axes, **style: Any) -> None:  # noqa: ANN401 - matplotlib's own keywords
-    """Names all lines in a row above the axes."""
-    handles, names = axes.get_legend_handles_labels()
-    axes.legend(handles, names, loc="lower left", ncols=max(len(names), 1), **style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.charts.palette import ALARM, CALM, GRID, INK, LINES, MUTED, STYLE, add_legend, make_figure, save_figure
+from pipeline.charts.palette import ALARM, CALM, GRID, INK, LINES, MUTED, STYLE, make_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,5 +109,6 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
     axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
     above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
     axes.annotate(title, (0, 1), **above, fontsize=8.5, color=INK)
-    above = {"bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2}
-    add_legend(axes, **above, handlelength=0.8, handletextpad=0.4, columnspacing=1.1)
+    handles, names = axes.get_legend_handles_labels()  # all in a row above the axes
+    place: dict[str, Any] = {"loc": "lower left", "ncols": max(len(names), 1), "bbox_to_anchor": (-0.01, 1.0)}
+    axes.legend(handles, names, **place, borderaxespad=0.2, handlelength=0.8, handletextpad=0.4, columnspacing=1.1)

@@ -19,8 +19,6 @@ from pipeline.model.number_text import escape_hidden
 PROGRAM = "partition-health"
 USAGE_EXIT_CODE = 2
 _SIGPIPE_EXIT_CODE = 141
-
-
 COMMANDS = {
     "init": "writes the configuration of a running cluster and runs one window",
     "run": "the whole pipeline without Airflow: ingest, gates, health, mails",

@@ -21,7 +21,7 @@ from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
-from pipeline.environment import airflow_home, cache_directory, delta_jars
+from pipeline.environment import cache_directory, delta_jars, variable
 from pipeline.errors import ConfigError, DeliveryError, StorageError
 from pipeline.model.finding import Finding
 from pipeline.sources.capabilities import list_given
@@ -208,15 +208,15 @@ def _folder(name: str, folder: Path) -> Finding:
 
 
 def _airflow() -> Finding:
-    home, version = airflow_home(), _airflow_version()
+    home, version = variable("AIRFLOW_HOME"), _airflow_version()
     if version is None:
         found = f"not installed; the DAGs need it: pip install '{DISTRIBUTION}[airflow]'"
         return Finding(name="Airflow", is_ok=True, found=found)
-    if home is None:
+    if not home:
         return Finding(
             name="Airflow", is_ok=True, found=f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
         )
-    folder = _folder("Airflow", home)
+    folder = _folder("Airflow", Path(home))
     return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
 
 

@@ -218,7 +218,6 @@ def format_comparison(choices: Sequence[Choice]) -> str:
 
 
 def format_strategies(*, as_json: bool) -> str:
-    """Every strategy, its settings and versions, its source."""
     if as_json:
         return json.dumps([_describe(strategy) for strategy in STRATEGIES.values()], indent=1) + "\n"
     rows = []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipeline.cli.text_table import show_table, text_width
 from pipeline.model.trust import Trust
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
@@ -13,11 +16,6 @@ from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, S
 
 if TYPE_CHECKING:
     from pipeline.runs import RunContext
-
-import itertools
-import textwrap
-
-from pipeline.cli.text_table import show_table, text_width
 
 Row = dict[str, Any]
 
@@ -56,8 +54,7 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
         run.rows(SCENARIO_COMPARISON, run.windows),
         key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
     )
-    # bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of
-    # records
+    # bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of records.
     # Compression and batch headers make the two differ: shares of the one are no answer to shares of the other.
     bytes_of: dict[tuple[Any, ...], str] = {}
     for (*key, _), rows in brokers.items():

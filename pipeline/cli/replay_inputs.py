@@ -98,7 +98,10 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
         times = f"{format_instant(first_ms)} to {format_instant(last_ms)}"
         raise ConfigError(f"the records' timestamps go from {times}: say which time to replay with --window")
     else:
-        window_ms = choose_length(first_ms, last_ms)
+        # the shortest window, in whole minutes and starting at a multiple of its length, that holds both instants
+        window_ms = max(1, (last_ms - first_ms) // MINUTE_MS) * MINUTE_MS
+        while first_ms // window_ms != last_ms // window_ms:
+            window_ms += MINUTE_MS
         span = TimeWindow(first_ms, last_ms + 1)
     return ReplayInputs(
         paths=tuple(args.paths),
@@ -144,18 +147,6 @@ def _list_times(segment: SegmentSummary) -> list[int]:
     stamps = np.concatenate([scan.min_timestamp_ms, scan.max_timestamp_ms])[np.tile(scan.usable, 2)].astype(np.int64)
     known = stamps[(stamps >= 0) & (stamps <= LATEST_MS)]
     return [int(known.min()), int(known.max())] if len(known) else []
-
-
-def choose_length(first_ms: int, last_ms: int) -> int:
-    """The shortest window, in whole minutes and starting at a multiple of its length, that holds both instants.
-
-    >>> choose_length(61_000, 179_000), choose_length(59_000, 61_000)
-    (180000, 120000)
-    """
-    minutes = max(1, (last_ms - first_ms) // MINUTE_MS)
-    while first_ms // (minutes * MINUTE_MS) != last_ms // (minutes * MINUTE_MS):
-        minutes += 1
-    return minutes * MINUTE_MS
 
 
 def choose_shared_length(span: TimeWindow) -> int:

@@ -85,7 +85,6 @@ class _Workers:
 
     @property
     def are_free(self) -> bool:
-        """Whether another cluster may begin."""
         return len(self._busy) < self._most
 
     def begin(self, run: RunContext) -> None:

@@ -79,7 +79,6 @@ _WIDTH = 100
 
 
 def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
-    """The built-in scenarios with their variants."""
     lines = []
     for scenario in scenarios:
         lines.append(f"{scenario.name}: {scenario.summary}")
@@ -193,16 +192,9 @@ def _format_losses(summary: VariantSummary) -> list[str]:
 def _format_run_figure(index: int, value: float | None) -> str:
     if value is None:
         return _NONE
-    return f"{value:.1f}" if index == 0 else format_latency(value)
-
-
-def format_latency(value: float) -> str:
-    """Milliseconds with as many places as they are worth.
-
-    >>> [format_latency(value) for value in (0.1234, 12.345, 1234.5)]
-    ['0.12', '12.3', '1234']
-    """
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if index == 0 or 10 <= value < 100:
+        return f"{value:.1f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"  # milliseconds with as many places as they are worth
 
 
 def _format_known(value: float | None, spec: str = ",.0f") -> str:

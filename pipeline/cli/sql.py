@@ -83,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
             register_tables(spark, config.warehouse, tables)
         restrict_session(spark)
         sys.stdout.write(answer(spark, args.statement, as_json=args.json))
-    if config.sums_only and (text := describe_dropped(args.statement)):
-        print(text, file=sys.stderr)
+    dropped = [one.name for one in (*SUMMED_UP, *EXPIRING) if config.sums_only and one.name in args.statement.lower()]
+    if dropped:
+        print(f"{', '.join(dropped)}: rows of the newest windows only (sums_only)", file=sys.stderr)
     return 0
 
 
@@ -131,16 +132,6 @@ def asks_for_rows(statement: str) -> bool:
     (True, False)
     """
     return _QUERY.match(statement) is not None and _OF_FILES.search(statement) is None
-
-
-def describe_dropped(statement: str) -> str:
-    """A line about the tables a statement names that `sums_only` drops rows of; empty where it names none.
-
-    >>> describe_dropped("SELECT * FROM silver.arrivals"), describe_dropped("SELECT * FROM gold.incidents")
-    ('silver.arrivals: rows of the newest windows only (sums_only)', '')
-    """
-    named = [table.name for table in (*SUMMED_UP, *EXPIRING) if table.name in statement.lower()]
-    return f"{', '.join(named)}: rows of the newest windows only (sums_only)" if named else ""
 
 
 def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:

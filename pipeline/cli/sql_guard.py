@@ -20,45 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUERIES = frozenset(
-    [
-        "Aggregate",
-        "Distinct",
-        "Except",
-        "Filter",
-        "GlobalLimit",
-        "Intersect",
-        "LimitAll",
-        "LocalLimit",
-        "LocalRelation",
-        "Offset",
-        "OneRowRelation",
-        "Project",
-        "RepartitionByExpression",
-        "Sort",
-        "SubqueryAlias",
-        "Union",
-        "UnresolvedHaving",
-        "UnresolvedHint",
-        "UnresolvedInlineTable",
-        "UnresolvedRelation",
-        "UnresolvedWith",
-        "WithWindowDefinition",
-    ]
+    (
+        *("Aggregate", "Distinct", "Except", "Filter", "GlobalLimit", "Intersect", "LimitAll", "LocalLimit"),
+        *("LocalRelation", "Offset", "OneRowRelation", "Project", "RepartitionByExpression", "Sort", "SubqueryAlias"),
+        *("Union", "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation"),
+        *("UnresolvedWith", "WithWindowDefinition"),
+    )
 )
 _LISTINGS = frozenset(
-    [
-        "DescribeFunction",
-        "DescribeNamespace",
-        "DescribeRelation",
-        "DescribeRelationCommand",
-        "ShowColumns",
-        "ShowFunctions",
-        "ShowNamespaces",
-        "ShowNamespacesCommand",
-        "ShowTables",
-        "ShowTablesCommand",
-        "ShowViews",
-    ]
+    (
+        *("DescribeFunction", "DescribeNamespace", "DescribeRelation", "DescribeRelationCommand", "ShowColumns"),
+        *("ShowFunctions", "ShowNamespaces", "ShowNamespacesCommand", "ShowTables", "ShowTablesCommand", "ShowViews"),
+    )
 )
 _ABOUT = {"DescribeQueryCommand": "plan", "ExplainCommand": "logicalPlan"}
 """Statements about another one, by where they keep it: that is planned, and has to be a query as well."""

@@ -28,9 +28,8 @@ def read_statements(names: Sequence[str]) -> Iterator[str]:
 def show_answer(text: str) -> None:
     """Prints an answer; one longer than the terminal through `$PAGER`, else `less`."""
     if sys.stdin.isatty() and sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
-        provide_secrets(
-            {"LESS": "FRX"}
-        )  # less ends by itself where all fits, keeps colours, and leaves the answer there
+        # less ends by itself where all fits, keeps colours, and leaves the answer there
+        provide_secrets({"LESS": "FRX"})
         pydoc.pager(text)
     else:
         sys.stdout.write(text)

@@ -31,7 +31,10 @@ def run(args: argparse.Namespace) -> int:
     if args.sources:
         sys.stdout.write(_format_sources(as_json=args.json))
         return 0
-    tables = TABLES if args.name is None else (find_table(args.name),)
+    # with or without the layer
+    tables = [one for one in TABLES if args.name in (None, one.name, one.name.partition(".")[2])]
+    if not tables:
+        raise ConfigError(unknown_table(args.name))
     if args.json:
         sys.stdout.write(json.dumps({"tables": [_document(table) for table in tables]}, indent=1) + "\n")
     elif args.name is None:
@@ -47,14 +50,6 @@ def run(args: argparse.Namespace) -> int:
         head = textwrap.fill(f"{table.name}: one row per {table.grain}{layout}. * = key.", text_width(110))
         sys.stdout.write(f"{head}\n\n{show_table(['column', 'type', 'unit', '', 'meaning'], rows)}")
     return 0
-
-
-def find_table(name: str) -> Table:
-    """The declared table of that name, with or without its layer; `ConfigError` names the most similar ones."""
-    for table in TABLES:
-        if name in (table.name, table.name.partition(".")[2]):
-            return table
-    raise ConfigError(unknown_table(name))
 
 
 def unknown_table(name: str) -> str:

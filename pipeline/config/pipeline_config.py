@@ -134,7 +134,6 @@ class Spark(Section):
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it runs on this machine."""
         return self.remote is None and (self.engine == "sail" or self.master.startswith("local["))
 
 

@@ -64,7 +64,6 @@ class Candidate(Section):
         return {**racks, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
 
     def fits(self, topic: str) -> bool:
-        """Whether the candidate is about a topic."""
         return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
 

@@ -67,6 +67,4 @@ def schedule_end_date(config: PipelineConfig) -> datetime | None:
     Windows of a recording are backfilled; runs of today's windows would find nothing but old data.
     """
     ends = [cluster.as_of for cluster in config.clusters.values()]
-    if None in ends:
-        return None
-    return max(end for end in ends if end is not None) + config.window + config.grace
+    return None if None in ends else max(filter(None, ends)) + config.window + config.grace

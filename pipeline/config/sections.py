@@ -139,7 +139,6 @@ def cluster_slug(cluster: str) -> str:
 
 
 def report_name(cluster: str, window: str) -> str:
-    """Returns the file name of a report."""
     return f"{cluster_slug(cluster)}-{window}.html"
 
 

@@ -59,5 +59,4 @@ def known_kinds() -> dict[str, type[SourceSettings]]:
 
 
 def is_record_source(kind: str) -> bool:
-    """Whether records come from sources of a kind."""
     return kind in (kinds := known_kinds()) and kinds[kind].bears_records

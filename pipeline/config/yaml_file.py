@@ -63,8 +63,6 @@ _Loader.yaml_constructors = {None: _Loader.construct_collection}
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A YAML file."""
-
     name: str
     value: Any  # mappings, lists, texts as written, and None
     root: yaml.Node | None  # as composed; None where the file is empty

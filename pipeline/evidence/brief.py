@@ -16,7 +16,7 @@ from pipeline.model.number_text import (
     format_ratio,
     format_span,
 )
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Recommendation
 from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 
 _REASON_LENGTH = 600
@@ -39,7 +39,6 @@ class Brief:
 
 
 def describe_brief(evidence: IncidentEvidence) -> Brief:
-    """Describes one change of an incident in brief."""
     change = evidence.change
     if isinstance(evidence, BrokerShareEvidence):
         brief = _describe_share(evidence)

@@ -13,8 +13,7 @@ from pipeline.evidence.incident import (
     rank_topics,
 )
 from pipeline.model.incident import IncidentChange
-from pipeline.model.promise import Promise
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, Recommendation
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
-from pipeline.model.promise import Promise
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 

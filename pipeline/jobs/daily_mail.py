@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from pipeline.alerting.daily import ALL_CLUSTERS, ClusterDay, describe_day
+from pipeline.alerting.digest import ALL_CLUSTERS, ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.model.incident import ENDED
 from pipeline.model.window import DAY_MS, milliseconds_of

@@ -43,9 +43,8 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:
         ratios[load.window_start_ms][load.broker_id] = load.share_ratio
-    judged = [
-        load for load in loads if load.window_start_ms not in skipped
-    ]  # others count neither as above nor as well
+    # others count neither as above nor as well
+    judged = [load for load in loads if load.window_start_ms not in skipped]
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
         *judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),

@@ -82,11 +82,11 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
     starts_ms = {window.start_ms for window in windows}
     starts_ms |= {change.window_start_ms for change in stored if change.window_start_ms >= first_ms}
+    # an alert goes on with the incident that its own was merged into: that one has the same labels
+    ended = [one for one in changes if not (one.is_open or one.merged_into or _has_no_verdict(one))]
     versions = {
         INCIDENTS.name: run.replace(INCIDENTS, rows, [run.window_at(start_ms) for start_ms in sorted(starts_ms)]),
-        ALERT_OUTBOX.name: queue_messages(
-            run, news, (*history, *verdicts), ended=[change for change in changes if _ends_alert(change)]
-        ),
+        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts), ended=ended),
         VERDICTS.name: run.replace(VERDICTS, judged, windows),
     }
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
@@ -143,11 +143,6 @@ def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequenc
         elif run.notify is None and change.window_start_ms < oldest_ms:
             silenced[change.key] = "its window ended longer ago than mail.tell_within"
     return silenced
-
-
-def _ends_alert(change: IncidentChange) -> bool:
-    """Whether an alert ends with it; that of an incident it was merged into has the same labels, and goes on."""
-    return not change.is_open and change.merged_into is None and not _has_no_verdict(change)
 
 
 def _has_no_verdict(change: IncidentChange) -> bool:

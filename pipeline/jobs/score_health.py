@@ -10,10 +10,9 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.measures.broker_share import stood_parts
 from pipeline.measures.dispersion import slot_ms
 from pipeline.measures.outages import sum_known_ms
-from pipeline.measures.zone_loads import ZoneLoads
+from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, RunContext, TableRows
@@ -30,12 +29,18 @@ from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
-from pipeline.transforms.hot_keys import rank_hot_keys, sum_partition_keys, sum_topic_keys, weigh_keys
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.rack_awareness import sum_rack_aware_bytes
-from pipeline.transforms.shares import measure_broker_shares, measure_partition_health, sum_loads, with_keys
+from pipeline.transforms.shares import (
+    measure_broker_shares,
+    measure_partition_health,
+    rank_hot_keys,
+    sum_loads,
+    sum_topic_keys,
+    weigh_keys,
+    with_keys,
+)
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
-from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic
+from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic, sum_rack_aware_bytes
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
@@ -116,7 +121,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     plain = sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
     weighed = weigh_keys(key_traffic, plain)
     topic_keys = sum_topic_keys(weighed)
-    loads = with_keys(plain, sum_partition_keys(key_traffic, weighed, topic_keys))
+    loads = with_keys(plain, key_traffic, weighed, topic_keys)
     partitions = measure_partition_health(loads, start)
     broker_ids = brokers["broker_id"].to_list()
     away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
@@ -126,7 +131,9 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         for outage in load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
         if away_ms.get(outage.broker_id) is None
     ]
-    stood = stood_parts(away_ms | sum_known_ms(outages, window.start_ms, window.end_ms), run.window_ms)
+    away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
+    # all of the window where nobody knows how long a broker was away
+    stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
     capacities = run.cluster.capacity
     shares = measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there

@@ -90,7 +90,10 @@ def assign_consumers(
     if assignor == "range":
         return _assign_ranges(partitions, ids)
     if assignor == "roundrobin":
-        return _deal_out(partitions, ids)
+        dealt, turn = {member: list[Partition]() for member in ids}, cycle(ids)
+        for partition in _all_partitions(partitions):
+            dealt[next(turn)].append(partition)
+        return dealt
     if assignor == "uniform":
         return _fill_up(partitions, ids, owned or {})
     assignment = _Sticky(partitions, ids, owned or {}).assign()
@@ -110,14 +113,6 @@ def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) 
             last = first + each + (index < extra)
             assignment[member] += [(topic, number) for number in numbers[first:last]]
             first = last
-    return assignment
-
-
-def _deal_out(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) -> Assignment:
-    assignment: Assignment = {member: [] for member in ids}
-    turn = cycle(ids)
-    for partition in _all_partitions(partitions):
-        assignment[next(turn)].append(partition)
     return assignment
 
 

@@ -1,4 +1,4 @@
-"""One window's rows of `gold.broker_share`, from its partition loads."""
+"""One window's rows of `gold.broker_share` and `gold.partition_health`, from its partition loads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.measures.causes import Causes, split_causes
+from pipeline.measures.causes import Causes, fair_loads, split_causes, split_excess
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
 from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios, place_slots
 from pipeline.measures.window_loads import WindowLoads, expected_shares, sum_by
@@ -89,15 +89,6 @@ def _explain_shares(
     }
 
 
-def stood_parts(away_ms: Mapping[int, int | None], window_ms: int) -> dict[int, float]:
-    """Part of a window in which each broker was in the cluster; all of it where nobody knows how long it was away.
-
-    >>> stood_parts({1: 0, 2: 15_000, 3: 60_000, 4: None}, 60_000)
-    {1: 1.0, 2: 0.75, 3: 0.0, 4: 1.0}
-    """
-    return {broker_id: 1 - min(window_ms, away or 0) / window_ms for broker_id, away in away_ms.items()}
-
-
 def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: NDArray[np.int64]) -> Floats:
     parts = np.where((np.array(stood) <= 0) & (size_bytes > 0), 1.0, np.maximum(stood, 0.0))
     if not parts.any():
@@ -123,3 +114,83 @@ def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
     light: Floats = np.divide(causes.light_keys, fair, out=np.zeros(len(fair)), where=fair > 0)
     lowered: Floats = np.where(is_luck, ratio - light, ratio)
     return lowered
+
+
+def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
+    """Each partition compared with its topic's mean, in one window; loads of several leaders of a partition are summed.
+
+    From loads with partitions without traffic. Returns the table's columns without cluster, window and run, shape
+    (partitions,), by topic, id and partition; NaN where a value is not known.
+    """
+    whole = sum_leaders(loads)
+    topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
+    of_topic = _measure_topics(whole, sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, ratio = sizes / of_topic["total"][topic], sizes / of_topic["mean"][topic]
+    excess = split_excess(whole, fair_loads(whole))
+    return {
+        "topic": [whole.topics[place][0] for place in topic.tolist()],
+        "topic_id": [whole.topics[place][1] for place in topic.tolist()],
+        "partition": whole.partition,
+        "leader_id": whole.leader_id,
+        "size_bytes": whole.size_bytes,
+        "record_count": whole.record_count,
+        "batch_count": whole.batch_count,
+        "topic_share": share,
+        "ratio_to_mean": ratio,
+        "topic_partition_count": of_topic["count"].astype(np.int64)[topic],
+        "topic_peak_to_mean": of_topic["peak"][topic],
+        "topic_cv": of_topic["cv"][topic],
+        "topic_effective_partitions": of_topic["effective"][topic],
+        "topic_chance_cv": of_topic["chance_cv"][topic],
+        "excess_bytes": np.rint(sizes - of_topic["mean"][topic]).astype(np.int64),
+        "heavy_keys_bytes": excess.heavy_keys,
+        "hash_luck_bytes": excess.hash_luck,
+        "remainder_bytes": excess.remainder,
+    }
+
+
+def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Measures that a topic's partitions share, by topic; NaN where it had no traffic."""
+    topics, topic = len(whole.topics), whole.topic
+    count = np.bincount(topic, minlength=topics).astype(np.float64)
+    total = np.bincount(topic, sizes, topics)
+    mean = total / np.maximum(count, 1)
+    peak = np.zeros(topics)
+    np.maximum.at(peak, topic, sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cv = np.sqrt(np.bincount(topic, (sizes - mean[topic]) ** 2, topics) / count) / mean
+        units = total**2 / np.bincount(topic, whole.batch_bytes_squared, topics)
+        chance_cv = np.sqrt((count - 1) / units)
+        measured = {
+            "peak": peak / mean,
+            "cv": cv,
+            "effective": count / (1 + cv**2),
+            "chance_cv": np.where(np.isfinite(chance_cv), chance_cv, np.nan),
+        }
+    silent = total <= 0
+    blanked = {name: np.where(silent, np.nan, values) for name, values in measured.items()}
+    return {"count": count, "total": total, "mean": mean, **blanked}
+
+
+def sum_leaders(loads: WindowLoads) -> WindowLoads:
+    """One load per topic-partition, of the broker that leads it at the window's end (-1: none); all count as led."""
+    places = loads.topic_partition
+    count = int(places[-1]) + 1 if len(places) else 0
+    first = np.searchsorted(places, np.arange(count))
+    leader = np.full(count, -1, np.int64)
+    leader[places[loads.is_leader]] = loads.leader_id[loads.is_leader]
+    return WindowLoads(
+        topics=loads.topics,
+        topic=loads.topic[first],
+        partition=loads.partition[first],
+        leader_id=leader,
+        size_bytes=sum_by(places, loads.size_bytes, count),
+        record_count=sum_by(places, loads.record_count, count),
+        batch_count=sum_by(places, loads.batch_count, count),
+        batch_bytes_squared=np.bincount(places, loads.batch_bytes_squared, count).astype(np.float64),
+        is_leader=np.ones(count, np.bool_),
+        heavy_ratio=loads.heavy_ratio[first],
+        light_ratio=loads.light_ratio[first],
+        light_unit_count=loads.light_unit_count,
+    )

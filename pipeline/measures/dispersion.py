@@ -82,21 +82,13 @@ def _inflation_between(slots: SlotLoads, length: int) -> float:
     share, unit = size[:, busy] / total[:, None], squared / total**2  # 1 / n
     changes = (np.diff(share, axis=0) ** 2 / expected[busy]).sum(axis=1) / (unit[1:] + unit[:-1])
     degrees = int(busy.sum()) - 1
-    estimate = float(np.quantile(changes, _PART)) / _chi_square_quantile(degrees)
+    part = 2 / (9 * degrees)  # the quantile of chi square by Wilson and Hilferty: 1.32 for one degree, exact 1.32
+    quantile = degrees * (1 - part + NormalDist().inv_cdf(_PART) * math.sqrt(part)) ** 3
+    estimate = float(np.quantile(changes, _PART)) / quantile
     doubt = _DOUBT / math.sqrt((len(total) - 1) * degrees / 2)  # neighbouring differences share a slot
     if is_short:
         return max(1.0, estimate) * (1 + doubt)
     return estimate if estimate > 1 + doubt else 1.0
-
-
-def _chi_square_quantile(degrees: int) -> float:
-    """Of the quartile that is taken, by Wilson and Hilferty.
-
-    >>> [round(_chi_square_quantile(degrees), 2) for degrees in (1, 2, 11)]  # exact: 1.32, 2.77, 13.7
-    [1.32, 2.76, 13.69]
-    """
-    part = 2 / (9 * degrees)
-    return degrees * (1 - part + NormalDist().inv_cdf(_PART) * math.sqrt(part)) ** 3
 
 
 def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:

@@ -147,7 +147,6 @@ def find_outages(
 
 
 def _longer(asked: Outage, sampled: Outage) -> Outage:
-    """An outage that answers and samples tell of."""
     last_ms = max(asked.last_ms, sampled.last_ms)
     signs = [one.back_ms for one in (asked, sampled) if one.back_ms is not None and one.back_ms > last_ms]
     return replace(

@@ -44,7 +44,6 @@ class ReassignmentPlan:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes copied between brokers."""
         return sum(move.moved_bytes for move in self.moves)
 
     @property

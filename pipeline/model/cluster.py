@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
@@ -230,12 +230,6 @@ class ClusterHistory:
                 term = LeaderTerm(state.topic_id, state.leader_epoch, state.leader_id, since)
                 terms.setdefault((state.topic_id, state.leader_epoch), term)
         return tuple(terms.values())
-
-    def iter_leader_terms(self) -> Iterator[tuple[TopicPartition, LeaderTerm]]:
-        """Every partition's leaders, in order of topic-partition and time."""
-        for topic_partition in sorted(self.partitions):
-            for term in self.leader_terms(topic_partition):
-                yield topic_partition, term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,5 +105,4 @@ class AlertMessage:
 
     @property
     def is_silenced(self) -> bool:
-        """Whether a silence held it back."""
         return self.given_up_at_ms is not None and (self.last_error or "").startswith(SILENCED)

@@ -119,7 +119,6 @@ class LogTree:
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Known broker ids, ascending."""
         return tuple(sorted({d.broker_id for d in self.directories if d.broker_id is not None}))
 
     def iter_partitions(

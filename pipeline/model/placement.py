@@ -14,9 +14,8 @@ class PlacedPartition:
     in_sync: tuple[int, ...]  # replicas that may be elected; all of them where the source does not say
     load_bytes: int  # bytes appended in the window: what its leader carries
     size_bytes: int  # bytes of one replica on disk: what moving it copies
-    is_pinned: bool = (
-        False  # plans leave it where it is: its load follows the broker, so nobody knows what moving it brings
-    )
+    # plans leave it where it is: its load follows the broker, so nobody knows what moving it brings
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,6 @@ from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequentKey:
-    """A key and how many records have it."""
-
     key: bytes
     record_count: int
 

@@ -51,8 +51,6 @@ _LEADING = {
     (HashName.JAVA_STRING, Mask.MAGNITUDE_OR_ZERO): ("scala-default", "scala-default"),
 }
 """The name people know a family by and the strategy that represents it; others go by their first strategy."""
-
-
 _RANKS = {name: rank for rank, (name, _) in enumerate(_LEADING.values())}
 
 

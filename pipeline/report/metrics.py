@@ -163,8 +163,6 @@ FAMILIES = (
         },
     ),
 )  # fmt: skip  # a table: a metric a line
-
-
 _ANSWER_BYTES = 1 << 16
 _JOB = "partition_health"
 _END_OF_TIME_MS = 4_102_444_800_000  # the year 2100

@@ -78,7 +78,6 @@ class LineChart:
 
 
 def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms: int) -> TimeStrip:
-    """The strip over a span of time."""
     axis = Scale(span.start_ms, span.end_ms)
     windows = tuple(_window(row, axis, window_ms) for row in verdicts.rows)
     drawn_kinds = {stretch.kind for stretch in windows}

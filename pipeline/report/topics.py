@@ -13,8 +13,6 @@ from pipeline.report.table_chart import NAME_LENGTH, UNKNOWN, ChartColumn, Point
 
 _STEPS = 8
 _SHOWN_TOPICS = 15
-
-
 TOPIC = Words("topic", "topic", partial(format_name, limit=NAME_LENGTH))
 
 

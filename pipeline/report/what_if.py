@@ -151,8 +151,6 @@ REPLAY = TableChart(
     ),
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
 )
-
-
 BACK_TESTS = TableChart(
     name="back_tests",
     sql=queries.BACK_TESTS,

@@ -10,8 +10,10 @@ References:
 
 from __future__ import annotations
 
+import calendar
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from operator import xor
 from typing import TYPE_CHECKING, Any
@@ -22,9 +24,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from pipeline.config.storage import Folder
 from pipeline.errors import StorageError, TableMismatchError
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
-from pipeline.storage.at_once import write_at_once
 from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
 from pipeline.storage.file_writer import (
@@ -240,8 +241,10 @@ def list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[s
         partition = file.get("partition") or {}
         if "cluster" in table.partitioned_by and partition.get("cluster") != scope.cluster:
             continue
-        if "window_date" in partition and not scope.meets_date(partition["window_date"]):
-            continue
+        if "window_date" in partition:
+            day_ms = calendar.timegm(partition["window_date"].timetuple()) * 1000
+            if not scope.meets(day_ms, day_ms + DAY_MS - 1):
+                continue
         low, high = _span(file)
         if low is None or high is None or scope.meets(low, high):
             touched.append(file)
@@ -253,3 +256,25 @@ def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
     bounds = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
     low, high = (None if value is None else milliseconds_of(value) for value in bounds)
     return low, high
+
+
+def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
+    """Runs functions that write tables, each in a thread of its own.
+
+    Each of them waits in turn for Spark, for delta-rs and for this process; together they fill the cores. Spark serves
+    their jobs in the order they come. All of them end before this does, also where one fails.
+
+    Args:
+        writes: Each gives the versions of the tables it wrote; no two write the same one.
+
+    Returns:
+        All versions, in the order of the functions.
+
+    >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
+    {'a': 1, 'b': 2}
+    """
+    if not writes:
+        return {}
+    with ThreadPoolExecutor(len(writes)) as pool:
+        written = [pool.submit(write) for write in writes]
+    return {table: version for tables in written for table, version in tables.result().items()}

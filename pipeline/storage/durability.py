@@ -30,14 +30,10 @@ _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
 _MOST_KEPT = 64  # more than one warehouse has tables
-
-
 _TREE = re.compile(r"\x1b\[\d*m↳?")  # delta-rs draws the causes of an error as a coloured tree
 
 
 class _LogState(NamedTuple):
-    """Identity of a state of a table's log."""
-
     last: Path  # its newest commit
     marks: tuple[int, ...]  # inode, time of change and size of that file, and how many files there are
 

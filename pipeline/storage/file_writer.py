@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import datetime as dt
 import json
 import uuid
 from collections import defaultdict
@@ -19,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from pipeline.config.storage import Folder, open_in_arrow
-from pipeline.model.window import DAY_MS, TimeWindow, stretches_of
+from pipeline.model.window import TimeWindow, stretches_of
 from pipeline.storage.contents import digest_rows
 from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.row_groups import count_group_rows
@@ -48,7 +46,6 @@ class Scope:
 
     @classmethod
     def of(cls, cluster: str, windows: Iterable[TimeWindow]) -> Scope:
-        """Those of some windows."""
         return cls(cluster, stretches_of(windows))
 
     def holds(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
@@ -63,11 +60,6 @@ class Scope:
     def meets(self, low_ms: int, high_ms: int) -> bool:
         """Whether one of its windows may begin within an interval, both ends included."""
         return any(span.start_ms <= high_ms and low_ms < span.end_ms for span in self.spans)
-
-    def meets_date(self, date: dt.date) -> bool:
-        """Whether one of its windows may begin on a UTC date."""
-        start_ms = calendar.timegm(date.timetuple()) * 1000
-        return self.meets(start_ms, start_ms + DAY_MS - 1)
 
     def covers(self, low_ms: int, high_ms: int) -> bool:
         """Whether every window that begins within an interval is one of it."""

@@ -23,7 +23,6 @@ _KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Arrow types of a declared table's columns."""
     return pa.schema(
         [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from pipeline.environment import cache_directory, java_home
+from pipeline.environment import cache_directory, variable
 from pipeline.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
@@ -96,8 +96,7 @@ def write_java_shim(java: Java, cache: Path) -> Path:
 
 
 def _candidates(places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    configured = java_home()
-    if configured:
+    if configured := variable("JAVA_HOME"):
         yield Path(configured), "JAVA_HOME"
     on_path = shutil.which("java")
     if on_path:

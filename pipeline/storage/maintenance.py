@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
-from pipeline.errors import ConfigError
 from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import commit, load_rows
@@ -40,35 +39,24 @@ class Upkeep:
 
 
 def maintain_tables(
-    warehouse: Folder,
-    *,
-    as_of_ms: int,
-    retention_hours: int = SAFE_RETENTION_HOURS,
-    tables: Iterable[Table] = TABLES,
-    passing: Collection[Table] = (),
+    warehouse: Folder, *, as_of_ms: int, tables: Iterable[Table] = TABLES, passing: Collection[Table] = ()
 ) -> tuple[Upkeep, ...]:
-    """Joins small files of closed dates and deletes files older than the retention that no version needs.
+    """Joins small files of closed dates and deletes files older than 168 h, by the file system's clock, that no version needs.
 
     Tables without a date are joined whole: they are small.
 
     `as_of_ms`: dates before this instant's UTC date are closed.
-    `retention_hours`: how long replaced files are kept, by the file system's clock; at least 168.
     `tables`: the declarations; those not on disk are left out.
     `passing`: tables whose replaced files are kept a day only.
 
     Raises:
-        ConfigError: if the retention is not safe.
         StorageConflictError: if other writers came first every time it was tried.
     """
-    if retention_hours < SAFE_RETENTION_HOURS:
-        raise ConfigError(
-            f"a retention of {retention_hours} h is not safe: readers and running commits need replaced files for "
-            f"{SAFE_RETENTION_HOURS} h"
-        )
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
     present = [table for table in tables if has_table(table_path(warehouse, table))]
     return tuple(
-        _maintain(warehouse, table, today, PASSING_HOURS if table in passing else retention_hours) for table in present
+        _maintain(warehouse, table, today, PASSING_HOURS if table in passing else SAFE_RETENTION_HOURS)
+        for table in present
     )
 
 

@@ -20,8 +20,6 @@ _SPANS = """
         min(max_timestamp) AS first_at, max(max_timestamp) AS last_at
     FROM batches WHERE {where} AND leader_epoch >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier
     GROUP BY topic, topic_id, partition, leader_epoch, leader_id"""
-
-
 _SAMPLED = """
     SELECT DISTINCT instance, observed_at FROM samples WHERE {where} AND name LIKE 'kafka_server_%'"""
 

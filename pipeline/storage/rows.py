@@ -211,7 +211,6 @@ def merge_rows(
 
 
 def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:
-    """Of each row whether its key is stored."""
     found = pa.table(QueryBuilder().register("stored", on_disk).execute(f"SELECT {', '.join(table.key)} FROM stored"))  # noqa: S608 - our own words
     keys = {tuple(row.values()) for row in found.to_pylist()}
     return pa.array([tuple(row.values()) in keys for row in rows.select(list(table.key)).to_pylist()], pa.bool_())

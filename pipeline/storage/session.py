@@ -144,7 +144,6 @@ def running_session(spark_config: Spark, *, app_name: str = "partition-health") 
 
 
 def is_running() -> bool:
-    """Returns whether a session runs in this process."""
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - the only way to ask
 
 
@@ -174,12 +173,9 @@ def describe_jobs(what: str) -> None:
 
 
 def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S) -> None:
-    """Stops Spark and its JVM."""
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way to end its JVM
-    with (
-        contextlib.suppress(Py4JError, ConnectionError),
-        warnings.catch_warnings(action="ignore"),
-    ):  # a JVM that is gone
+    # a JVM that is gone
+    with contextlib.suppress(Py4JError, ConnectionError), warnings.catch_warnings(action="ignore"):
         spark.stop()
     if gateway is None:
         return
@@ -244,7 +240,6 @@ class SparkErrors:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Raises the error of one line."""
         is_answer = isinstance(error, PySparkException | Py4JJavaError)
         is_ours = not isinstance(error, Exception) or isinstance(error, PipelineError)
         if not is_ours and is_lost(0 if is_answer else _JVM_ENDS_S):  # pyspark raises errors of sockets, and assertions

@@ -86,13 +86,11 @@ def _holds(folder: Path, lock: IO[str]) -> bool:
     return False
 
 
-def _is_of_a_run(folder: Path) -> bool:
-    """Whether a run made it: the root may be a link to a folder that holds others' files."""
-    return re.fullmatch("[0-9a-f]{32}", folder.name) is not None and not folder.is_symlink()
-
-
 def _delete_unlocked(root: Path) -> None:
-    for folder in filter(_is_of_a_run, root.iterdir()):
+    for folder in root.iterdir():
+        # whether a run made it: the root may be a link to a folder that holds others' files
+        if re.fullmatch("[0-9a-f]{32}", folder.name) is None or folder.is_symlink():
+            continue
         try:
             lock = (folder / _LOCK).open("r+")
         except OSError:  # another run deletes it, or has not made its lock yet

@@ -35,8 +35,6 @@ class StoredAvailability(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWindows:
-    """Stored rows of some windows."""
-
     windows: frozenset[TimeWindow] = frozenset()
     # `row_count` of `bronze.window_status`, by source and window
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
@@ -61,9 +59,8 @@ def lost_windows(
         return ()  # the first run of all
     window_ms = before.end_ms - before.start_ms
     starts_ms = range(before.start_ms - most_count * window_ms, before.start_ms, window_ms)
-    reach = TimeWindow(
-        max(0, starts_ms.start) // DAY_MS * DAY_MS, before.end_ms
-    )  # whole dates: older ones are partitions
+    # whole dates: older ones are partitions
+    reach = TimeWindow(max(0, starts_ms.start) // DAY_MS * DAY_MS, before.end_ms)
     committed = committed_windows(warehouse, cluster, (reach,))
     dates = [str(one["window_date"]) for one in open_table(path).partitions() if one["cluster"] == cluster]
     is_older = min(dates, default="9") < format_instant(reach.start_ms)[:10]

@@ -1,10 +1,6 @@
 """Arrow types of Spark SQL's types."""
 
-from collections.abc import Collection
-
 import pyarrow as pa
-
-from pipeline.tables.table import Table
 
 ARROW_TYPES = {
     "string": pa.string(),
@@ -23,11 +19,6 @@ ARROW_TYPES = {
 }
 """By the type of a declared column."""
 _SQL_TYPES = {arrow: sql for sql, arrow in ARROW_TYPES.items()}
-
-
-def arrow_columns(table: Table, *, without: Collection[str]) -> pa.Schema:
-    """Arrow types of a declared table's columns, less some."""
-    return pa.schema([(c.name, ARROW_TYPES[c.type]) for c in table.columns if c.name not in without])
 
 
 def format_sql_schema(schema: pa.Schema) -> str:

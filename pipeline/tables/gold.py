@@ -114,8 +114,6 @@ VERDICTS = Table(
 )
 
 GOLD = (BROKER_SHARE, PARTITION_HEALTH, LATENCY, VERDICTS)
-
-
 ZONE_TRAFFIC = Table(
     name="gold.zone_traffic",
     grain="topic x kind x zones x window; no rows where no broker has a rack",

@@ -65,8 +65,6 @@ SCENARIO_COMPARISON = Table(
         RUN_ID,
     ),
 )
-
-
 BACK_TESTS = Table(
     name="gold.back_tests",
     grain="topic x window",
@@ -111,8 +109,6 @@ BACK_TESTS = Table(
         RUN_ID,
     ),
 )
-
-
 REPLAY_RESULTS = Table(
     name="gold.replay_results",
     grain="candidate x topic-partition x window",

@@ -34,8 +34,6 @@ ARRIVALS = Table(
         RUN_ID,
     ),
 )
-
-
 RECORD_BATCHES = Table(
     name="silver.record_batches",
     grain="record batch, one copy of it",

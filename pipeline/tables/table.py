@@ -4,8 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 ColumnType = Literal["string", "bigint", "int", "double", "boolean", "timestamp", "date", "binary", "map<string,string>", "map<string,bigint>", "map<string,double>", "array<int>", "array<bigint>"]
-
-
 _UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_s": "1/s"}
 """Of a column, by the suffix of its name."""
 

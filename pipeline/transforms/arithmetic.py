@@ -53,5 +53,4 @@ def join_squares(upper: pl.Expr, lower: pl.Expr) -> pl.Expr:
 
 
 def instant(milliseconds: pl.Expr) -> pl.Expr:
-    """Turns UTC milliseconds into an instant."""
     return (milliseconds * 1000).cast(pl.Datetime("us", "UTC"))

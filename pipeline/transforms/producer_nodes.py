@@ -63,12 +63,8 @@ _CLIENT_VALUES = {
 _SUMMED = ("produce_total",)
 _OF_TOPICS = ("record_total", "error_total", "retry_total")  # OpenTelemetry's agent has them by topic
 _OF_NODE_TOO = [
-    "throttle_time_avg_ms",
-    "queue_time_avg_ms",
-    "queue_time_max_ms",
-    "requests_in_flight",
-    "error_rate_per_s",
-    "retry_rate_per_s",
+    *("throttle_time_avg_ms", "queue_time_avg_ms", "queue_time_max_ms"),
+    *("requests_in_flight", "error_rate_per_s", "retry_rate_per_s"),
 ]
 """Columns of the client, else of the broker's connection."""
 

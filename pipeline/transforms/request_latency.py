@@ -54,7 +54,10 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
         known = dict(zip(_SUBJECT, own.select(_SUBJECT).row(0), strict=True))
         client = known["source"], known["instance"], known["client_id"]
         instants = scrapes[client[:2]], starts.get(client, np.empty(0))
-        for life in _split_lives(own):
+        # parted where the counter fell: another process
+        known_only = own.filter(pl.col("request_total").is_not_null())
+        number = (pl.col("request_total").diff() < 0).fill_null(value=False).cum_sum()
+        for life in known_only.with_columns(number.alias("life")).partition_by("life", maintain_order=True):
             rows += [known | span for span in _list_spans(life, instants)]
     return pl.DataFrame(rows, {**dict.fromkeys(_CLIENT, pl.String), "broker_id": pl.Int64, **_SPAN}, orient="row")
 
@@ -66,13 +69,6 @@ _SPAN = {
     "byte_count": pl.Float64,
     "latency_ms": pl.Float64,
 }
-
-
-def _split_lives(own: pl.DataFrame) -> list[pl.DataFrame]:
-    """A connection's samples, parted where its counter fell: another process."""
-    known = own.filter(pl.col("request_total").is_not_null())
-    number = (pl.col("request_total").diff() < 0).fill_null(value=False).cum_sum()
-    return known.with_columns(number.alias("life")).partition_by("life", maintain_order=True)
 
 
 def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:

@@ -1,4 +1,8 @@
-"""The measures of windows over their loads: rows of `gold.broker_share` and `gold.partition_health`."""
+"""The measures of windows over their loads: rows of `gold.broker_share` and `gold.partition_health`; what loads are keyed by.
+
+A key is *heavy* where it holds more than 1/P of its topic's bytes, P the topic's partitions: wherever a hash puts it, that
+partition is above the mean.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,16 +13,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.broker_share import measure_broker_columns
-from pipeline.measures.partition_health import measure_partition_columns
+from pipeline.measures.broker_share import measure_broker_columns, measure_partition_columns
 from pipeline.measures.window_loads import WindowLoads
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.transforms.arithmetic import divide, sum_squares
 
 _PARTITION = ("window_start", "topic", "topic_id", "partition")
 _PLACE = (*_PARTITION, "leader_id")
 _LOADS = ("size_bytes", "record_count", "batch_count", "batch_bytes_squared")
+_TOPIC = ("window_start", "topic", "topic_id")
+HOT_KEYS_KEPT = 10
+_SHOWN_DIGITS = 8
+_LEAST_RATIO = 1e-4
 
 
 def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFrame:
@@ -31,11 +39,6 @@ def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFram
     led = cluster_state.filter("is_leader").select(*_PLACE, *nothing, "is_leader")
     sums = pl.concat([carried, led]).group_by(_PLACE)
     return sums.agg(*(pl.col(name).sum() for name in _LOADS), pl.col("is_leader").any())
-
-
-def with_keys(loads: pl.DataFrame, partition_keys: pl.DataFrame) -> pl.DataFrame:
-    """Adds what `sum_partition_keys` says of each load's partition; NULL where that is not known."""
-    return loads.join(partition_keys, on=_PARTITION, how="left")
 
 
 def measure_broker_shares(
@@ -103,3 +106,79 @@ def _table_of(measured: Mapping[str, Any], table: Table, start: datetime) -> pa.
     }
     starts = pa.repeat(pa.scalar(start, ARROW_TYPES["timestamp"]), len(next(iter(columns.values()))))
     return pa.table({"window_start": starts, **columns})
+
+
+def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
+    """Every key's bytes in its topic, beside the topic's: one row per window, topic and key.
+
+    From `silver.key_traffic`, and `shares.sum_loads` for the number of partitions.
+    """
+    partitions = loads.group_by(_TOPIC).agg(pl.col("partition").n_unique().cast(pl.Int64).alias("partition_count"))
+    totals = key_traffic.group_by(_TOPIC).agg(pl.col("size_bytes").sum().alias("topic_bytes"))
+    heaviest = pl.col("partition").sort_by("size_bytes", "partition", descending=[False, True]).last()
+    keys = (
+        key_traffic.filter(pl.col("kind") == "key")
+        .group_by(*_TOPIC, "key_id")
+        .agg(pl.col("size_bytes").sum(), pl.col("record_count").sum(), heaviest)
+    )
+    is_heavy = pl.col("size_bytes") * pl.col("partition_count") > pl.col("topic_bytes")
+    return keys.join(totals.join(partitions, on=_TOPIC), on=_TOPIC).with_columns(
+        is_heavy.alias("is_heavy"), (pl.col("size_bytes") / pl.col("topic_bytes")).alias("topic_ratio")
+    )
+
+
+def sum_topic_keys(weighed: pl.DataFrame) -> pl.DataFrame:
+    """Keys of each topic: how many, how many count, the heaviest; one row per window and topic."""
+    ratio, size = pl.col("topic_ratio"), pl.col("size_bytes")
+    heaviest = ratio.filter(ratio > _LEAST_RATIO).sort(descending=True).head(HOT_KEYS_KEPT)
+    return weighed.group_by(_TOPIC).agg(
+        pl.len().cast(pl.Int64).alias("key_count"),
+        pl.col("is_heavy").cast(pl.Int64).sum().alias("heavy_key_count"),
+        _count_units(size.filter(size > 0)).alias("effective_key_count"),
+        _count_units(size.filter(~pl.col("is_heavy"))).alias("light_unit_count"),
+        ratio.max().alias("top_key_ratio"),
+        heaviest.cum_sum().last().fill_null(0.0).alias("top_10_keys_ratio"),
+    )
+
+
+def _count_units(weights: pl.Expr) -> pl.Expr:
+    """Effective number of keys, `(sum w)^2 / sum w^2`."""
+    total = weights.sum().cast(pl.Float64)
+    return divide(total * total, sum_squares(weights))
+
+
+def with_keys(
+    loads: pl.DataFrame, key_traffic: pl.DataFrame, weighed: pl.DataFrame, topic_keys: pl.DataFrame
+) -> pl.DataFrame:
+    """Adds the parts of each load's partition that heavy and light keys hold; NULL where that is not known."""
+    heavy = weighed.filter("is_heavy").select(*_TOPIC, "key_id", "is_heavy")
+    size, is_key = pl.col("size_bytes"), pl.col("kind") == "key"
+    sums = (
+        key_traffic.join(heavy, on=[*_TOPIC, "key_id"], how="left")
+        .group_by(*_TOPIC, "partition")
+        .agg(
+            size.sum().alias("all_bytes"),
+            size.filter(is_key & pl.col("is_heavy").is_not_null()).sum().alias("heavy_bytes"),
+            size.filter(is_key).sum().alias("keyed_bytes"),
+        )
+    )
+    light_bytes = pl.col("keyed_bytes") - pl.col("heavy_bytes")
+    partitions = sums.join(topic_keys.select(*_TOPIC, "light_unit_count"), on=_TOPIC, how="left").select(
+        *_TOPIC,
+        "partition",
+        divide(pl.col("heavy_bytes"), pl.col("all_bytes")).alias("heavy_ratio"),
+        divide(light_bytes, pl.col("all_bytes")).alias("light_ratio"),
+        "light_unit_count",
+    )
+    return loads.join(partitions, on=_PARTITION, how="left")
+
+
+def rank_hot_keys(weighed: pl.DataFrame) -> pl.DataFrame:
+    """The heaviest keys of each topic: rows of `gold.hot_keys` without cluster."""
+    ranked = weighed.filter(pl.col("size_bytes") > 0).sort("size_bytes", "key_id", descending=[True, False])
+    rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_TOPIC)
+    return (
+        ranked.with_columns(rank.alias("rank"), pl.col("key_id").str.head(_SHOWN_DIGITS).alias("key"))
+        .filter(pl.col("rank") <= HOT_KEYS_KEPT)
+        .select(*_TOPIC, "rank", "key", "partition", "record_count", "size_bytes", "topic_ratio", "is_heavy")
+    )

@@ -7,8 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.measures.bootstrap import derive_window_seed
-from pipeline.measures.topic_health import TopicCounts, TopicMeasures, measure_topic
+from pipeline.measures.topic_health import TopicCounts, TopicMeasures, derive_window_seed, measure_topic
 from pipeline.model.window import milliseconds_of
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import TOPIC_HEALTH
@@ -98,17 +97,8 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     counted; those of brokers `away` at the window's end are out of it whatever was observed before. Replicas of compacted topics differ in size by nature: each broker cleans its own.
     """
     least = pc.map_lookup(cluster_state["configs"], pa.scalar(_MIN_ISR), "first")
-    plain = (
-        *_TOPIC,
-        "partition",
-        "replica_id",
-        "is_in_sync",
-        "is_leader",
-        "is_preferred_leader",
-        "leader_id",
-        "size_bytes",
-    )
-    states = cluster_state.select(plain).append_column("least", least)
+    plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
+    states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
     policy = pc.fill_null(pc.map_lookup(cluster_state["configs"], pa.scalar(_POLICY), "first"), "")
     states = states.append_column("is_compacted", pc.match_substring(policy, "compact"))

@@ -1,4 +1,4 @@
-"""From record batches to `silver.partition_traffic`: what each partition got in each window, by leader.
+"""From what tasks read to `silver.partition_traffic`, `bronze.log_segments` and `silver.arrivals`.
 
 Last bits do not depend on the order of the rows, which differs with the number of cores, files and windows in a run:
 whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
@@ -6,10 +6,14 @@ whole numbers are summed exactly, and rounded once. So equal input gives equal t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+
+from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
+from pipeline.model.window import LATEST_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,6 +21,21 @@ if TYPE_CHECKING:
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
 _HELPERS = ("data_bytes", "squared")
+_FACTS = (
+    *("first_offset", "last_offset", "batch_count", "record_count", "control_batch_count", "missing_offset_count"),
+    *("producer_id_count", "crc_error_count", "magic", "codecs", "min_timestamp_ms", "max_timestamp_ms"),
+)
+_INSTANTS = ("window_start", "minute_start")
+ARRIVAL_SCHEMA = pa.schema(
+    [
+        *((name, pa.timestamp("us", tz="UTC")) for name in _INSTANTS),
+        *(field for field in ROW_SCHEMA if not field.name.endswith("_start_ms")),
+        ("count_kind", pa.string()),
+        ("sampling_rate", pa.float64()),
+    ]
+)
+"""Rows of `silver.arrivals` without cluster."""
+ORDER = (*GROUP, "first_ms")  # how chunks are sorted before they are joined
 
 
 def sum_traffic(
@@ -84,3 +103,62 @@ def square_sum(values: Column) -> Column:
     upper = F.sum(F.shiftright(squares, _HALF_BITS)).cast(_EXACT)
     lower = F.sum(squares.bitwiseAND(F.lit(_HALF - 1))).cast(_EXACT)
     return upper * F.lit(_HALF).cast("decimal(11,0)") + lower
+
+
+def join_segments(listed: DataFrame, summaries: DataFrame) -> DataFrame:
+    """Rows of `bronze.log_segments` without cluster.
+
+    `listed`: rows of `LISTED_SCHEMA`.
+    `summaries`: rows of `SUMMARY_SCHEMA`; of a file collected in stretches the row with most batches counts.
+    """
+    is_segment = F.col("row_kind") == "segment"
+    rank = F.when(is_segment, F.coalesce("batch_count", F.lit(0)))
+    known = (
+        summaries.where("row_kind IN ('segment', 'problem')")
+        .groupBy(F.col("path").alias("found_at"))
+        .agg(F.max_by(F.struct(*_FACTS), rank).alias("facts"), F.count_if(~is_segment).alias("problem_count"))
+    )
+    newest_ms = _known_ms(F.col("facts.max_timestamp_ms"))
+    return (
+        listed.join(known, "found_at", "left")
+        .withColumns({name: F.col(f"facts.{name}") for name in _FACTS if not name.endswith("_ms")})
+        .withColumns(
+            {
+                "is_scanned": F.col("facts").isNotNull(),
+                "problem_count": F.coalesce("problem_count", F.lit(0)),
+                "min_timestamp": F.timestamp_millis(_known_ms(F.col("facts.min_timestamp_ms"))),
+                "max_timestamp": F.timestamp_millis(newest_ms),
+                "deletable_at": F.timestamp_millis(_known_ms(newest_ms + F.col("kept_ms"))),
+            }
+        )
+        .drop("found_at", "facts", "kept_ms")
+    )
+
+
+def _known_ms(instant_ms: Column) -> Column:
+    """A timestamp that a client wrote; NULL outside the calendar."""
+    return F.when(instant_ms.between(0, LATEST_MS), instant_ms)
+
+
+def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:
+    """Puts the arrivals of each producer session, topic and minute, chunks of `CHUNK_SCHEMA`, in one order.
+
+    `is_named`: keys have numbers of their ids; `sampling_rate`: part of each window that was read.
+    """
+    ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in ORDER])
+    rows = join_sorted(ordered.to_batches(), is_named=is_named, sampling_rate=sampling_rate)
+    return pa.Table.from_batches(rows, ARRIVAL_SCHEMA)
+
+
+def join_sorted(
+    chunks: Iterable[pa.RecordBatch], *, is_named: bool, sampling_rate: float = 1.0
+) -> Iterator[pa.RecordBatch]:
+    """The same for chunks that come in order, some at a time; yields rows of `ARRIVAL_SCHEMA`."""
+    for rows in join_chunks(chunks, is_named=is_named):
+        columns = {name: rows[name] for name in rows.schema.names}
+        for name in _INSTANTS:
+            columns[name] = rows[f"{name}_ms"].cast(pa.timestamp("ms", tz="UTC"))
+        columns["count_kind"] = pa.repeat("exact" if sampling_rate == 1 else "sampled", len(rows))
+        columns["sampling_rate"] = pa.repeat(float(sampling_rate), len(rows))
+        arrays = [columns[field.name].cast(field.type) for field in ARRIVAL_SCHEMA]
+        yield pa.RecordBatch.from_arrays(arrays, schema=ARRIVAL_SCHEMA)

@@ -1,6 +1,6 @@
 """Data Docs of a cluster whose every suite found something, with names that would act if anything let them."""
 
-from expectations.data_docs import write_data_docs
+from expectations.actions import write_data_docs
 from tests.gates.examples import ADDED, FAILING, PASSING, refused, traffic
 from tests.gates.rows import add_extremes, gate_run, rows_of, run_suite
 

@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from expectations.data_docs import write_data_docs
+from expectations.actions import write_data_docs
 from expectations.rows import ExpectRowsToHold
 from expectations.suite_files import SUITES
 from tests.gates.data_docs import HOSTILE, check_suites, write_pages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.alerting.queries import verdicts_query
+from pipeline.alerting.incident_mail import verdicts_query
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage.catalog import register_tables
 from pipeline.storage.frames import rows_of

@@ -37,11 +37,6 @@ class MetaProperties(NamedTuple):
     directory_id: str | None
 
 
-def has_crlf(data: bytes) -> bool:
-    """Whether a text file has Windows line ends."""
-    return b"\r\n" in data
-
-
 @parser
 def parse_offset_checkpoint(data: bytes, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
     """Offset by topic-partition in a `*-offset-checkpoint` file: `topic partition offset` a line.

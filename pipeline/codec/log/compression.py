@@ -85,10 +85,6 @@ def _copy(data: Buffer, output: memoryview) -> int:
     return len(data)
 
 
-def _gunzip_into(data: Buffer, output: memoryview) -> int:
-    return int(cramjam.gzip.decompress_into(data, output))
-
-
 def _unzstd_into(data: Buffer, output: memoryview) -> int:
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     with decompressor.stream_reader(data, read_across_frames=True) as reader:
@@ -163,7 +159,7 @@ def _unlz4_block_into(block: Buffer, room: memoryview, *, stored: bool, rest_byt
 
 _DECOMPRESSORS: dict[int, Callable[[Buffer, memoryview], int]] = {
     Codec.NONE: _copy,
-    Codec.GZIP: _gunzip_into,
+    Codec.GZIP: lambda data, output: int(cramjam.gzip.decompress_into(data, output)),
     Codec.SNAPPY: _unsnappy_into,
     Codec.LZ4: _unlz4_into,
     Codec.ZSTD: _unzstd_into,

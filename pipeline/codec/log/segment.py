@@ -147,6 +147,8 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         batch_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big")
         return _read_chunk(file, start, end, file_bytes, batch_bytes, check_crc=check_crc)
     rows["position"] += start
+    file.seek(start + after)
+    rest = iter(lambda: file.read(_ZERO_BLOCK_BYTES), b"")
     return _Chunk(
         data=data,
         start=start,
@@ -155,13 +157,8 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         stop=stop,
         stop_bytes=os.pread(file.fileno(), wording.FIRST_BYTES, start + after),
         file_bytes=file_bytes,
-        is_zero_tail=stop is Stop.ZERO_LENGTH and _is_zero_from(file, start + after),
+        is_zero_tail=stop is Stop.ZERO_LENGTH and not any(map(any, rest)),
     )
-
-
-def _is_zero_from(file: FileIO, position: int) -> bool:
-    file.seek(position)
-    return not any(any(block) for block in iter(lambda: file.read(_ZERO_BLOCK_BYTES), b""))
 
 
 def _open_wrappers(chunk: _Chunk) -> None:

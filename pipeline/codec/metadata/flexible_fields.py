@@ -16,15 +16,6 @@ T = TypeVar("T")
 _MAX_UNSIGNED_VARINT_BYTES = 5
 
 
-def format_uuid(data: bytes) -> str:
-    """Sixteen bytes as Kafka prints a uuid: base64, URL alphabet, no padding.
-
-    >>> format_uuid(bytes(15) + bytes([1]))
-    'AAAAAAAAAAAAAAAAAAAAAQ'
-    """
-    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
-
-
 def _integer(size: int, *, signed: bool = True) -> Callable[[FieldReader], int]:
     """A reader of so many bytes, the highest first."""
     return lambda reader: int.from_bytes(reader.read_bytes(size), "big", signed=signed)
@@ -62,8 +53,8 @@ class FieldReader:
         return self.read_bytes(1) != b"\0"
 
     def read_uuid(self) -> str:
-        """Sixteen bytes, formatted."""
-        return format_uuid(self.read_bytes(16))
+        """Sixteen bytes as Kafka prints a uuid: base64, URL alphabet, no padding."""
+        return base64.urlsafe_b64encode(self.read_bytes(16)).decode("ascii").rstrip("=")
 
     def read_unsigned_varint(self) -> int:
         """Seven bits a byte, lowest first, at most five bytes."""

@@ -165,8 +165,6 @@ class ExpositionReader:
 
 
 class _Page:
-    """The samples and notes of one page."""
-
     def __init__(self, reader: ExpositionReader, *, is_open_metrics: bool) -> None:
         self._reader = reader
         self._seen: set[int] = set()

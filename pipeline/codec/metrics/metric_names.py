@@ -70,7 +70,6 @@ class BadLines:
         self._others = 0
 
     def append(self, line: BadLine) -> None:
-        """Keeps a line, or counts it."""
         if len(self._kept) < MOST_BAD_LINES:
             self._kept.append(line)
         else:

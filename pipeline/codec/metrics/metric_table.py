@@ -26,16 +26,14 @@ class Metric(NamedTuple):
 
     family: str
     attribute: str
-    meaning: (
-        str  # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
-    )
+    # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
+    meaning: str
     kind: str  # counter, gauge, or text (a label holds it)
     unit: str
     is_coarse: bool = False  # one value a window suffices
 
     @property
     def name(self) -> str:
-        """The canonical name."""
         return f"{self.family}_{self.attribute}" if self.attribute else self.family
 
 
@@ -110,9 +108,8 @@ def _client_forms() -> Iterator[Form]:
             name = attribute.replace("-", "_")
             metric = Metric(f"kafka_producer_{group}", name, f"{bean} {attribute}", kind, unit)
             for exporter, prefix in CLIENT_EXPORTERS.items():
-                is_agent = exporter.startswith(
-                    "OpenTelemetry"
-                )  # its names do not tell whether they are of a connection
+                # its names do not tell whether they are of a connection
+                is_agent = exporter.startswith("OpenTelemetry")
                 if is_agent and group == "app_info":
                     continue
                 prefix = prefix.format(group=group, short=group.removesuffix("_metrics"))  # noqa: PLW2901

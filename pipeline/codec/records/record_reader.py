@@ -21,9 +21,8 @@ from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.errors import InputError
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
-MOST_BATCH_RECORDS = (
-    4 << 20
-)  # of a chunk that is decoded at once, too: 200 MB; a producer's buffer holds as many at most
+# of a chunk that is decoded at once, too: 200 MB; a producer's buffer holds as many at most
+MOST_BATCH_RECORDS = 4 << 20
 MOST_RECORDS = 64 << 20  # of `CHUNK_BYTES` in the file, a fifth of a byte each: 5 s
 MOST_OUTPUT_BYTES = 4 << 30  # likewise, decompressed
 MOST_KEY_BYTES = 512 << 20  # of a chunk: they stay in memory

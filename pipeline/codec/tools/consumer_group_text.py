@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from pipeline.codec.tools.integers import int32, int64
+from pipeline.codec.tools.tool_text import int32, int64
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import ConsumerGroupMember
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.codec.tools.integers import int32, int64
+from pipeline.codec.tools.tool_text import int32, int64
 from pipeline.errors import InputError, parser
 from pipeline.model.log import BatchHeader, Codec
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.codec.tools.integers import int32, partition_number
+from pipeline.codec.tools.tool_text import int32, partition_number
 from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 
@@ -43,7 +43,6 @@ class ReassignmentStatus(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """The reassignment is not over."""
         return self.status == _IN_PROGRESS
 
     @property

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
-from pipeline.codec.tools.integers import int32, int64, partition_number
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, is_partition_number
 
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
@@ -177,3 +176,33 @@ def _check_size(size: object) -> int:
     if not is_log_size(size_bytes := int64(size)):
         raise ValueError
     return size_bytes
+
+
+def int64(value: object) -> int:
+    """A signed integer of 64 bits, of offsets, sizes and times; an error for anything else.
+
+    >>> int64("5"), int64(-1)
+    (5, -1)
+    """
+    return _bounded(value, 64)
+
+
+def int32(value: object) -> int:
+    """A signed integer of 32 bits, of brokers and epochs; an error for anything else."""
+    return _bounded(value, 32)
+
+
+def partition_number(value: object) -> int:
+    """The number of a partition that a topic may have; an error for anything else."""
+    if not is_partition_number(number := int32(value)):
+        raise ValueError
+    return number
+
+
+def _bounded(value: object, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError
+    number = int(value)
+    if not -1 << bits - 1 <= number < 1 << bits - 1:
+        raise ValueError
+    return number

@@ -22,13 +22,7 @@ from pipeline.engine import count_task_slots
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.windows import (
-    commit_windows,
-    describe_kept,
-    find_newest_window,
-    fresh_windows,
-    list_expired_windows,
-)
+from pipeline.jobs.ingest.windows import commit_windows, find_newest_window, fresh_windows, list_expired_windows
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext, TableRows
@@ -41,18 +35,17 @@ from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.summary_rows import OF_PAST_WINDOWS
 from pipeline.stages import Staging, map_groups
-from pipeline.storage.at_once import write_at_once
+from pipeline.storage.data_files import write_at_once
 from pipeline.storage.earlier_states import load_earlier_states
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
-from pipeline.tables.arrow_types import arrow_columns
+from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES, WINDOW_STATUS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
-from pipeline.transforms.arrivals import join_arrivals
 from pipeline.transforms.keys import (
     answer_keys,
     count_contradictions,
@@ -64,7 +57,7 @@ from pipeline.transforms.keys import (
 )
 from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
-from pipeline.transforms.traffic import sum_traffic
+from pipeline.transforms.traffic import join_arrivals, sum_traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -72,7 +65,13 @@ if TYPE_CHECKING:
 Expired = dict[str, set[TimeWindow]]
 GROUP_RECORDS = 1_000_000
 """Arrivals of a group that one task puts in order, some 200 MB."""
-_NODE_COLUMNS = arrow_columns(PRODUCER_NODES, without=("cluster", "window_date", "run_id"))
+_NODE_COLUMNS = pa.schema(
+    [
+        (c.name, ARROW_TYPES[c.type])
+        for c in PRODUCER_NODES.columns
+        if c.name not in {"cluster", "window_date", "run_id"}
+    ]
+)
 
 
 def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
@@ -210,7 +209,8 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         newest=find_newest_window(run),
         storage=run.config.storage,
     )
-    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=_read_clock)
+    clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
+    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         causes = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
@@ -231,9 +231,9 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         versions = write_at_once(work) | merge_problems(run, given)
         versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
     late = [one.path for one in given.problems.get(reading.record_source, ()) if one.reason == OF_PAST_WINDOWS]
-    notes = (*describe_kept(expired), *([name_some(f"{OF_PAST_WINDOWS}:", late)] if late else []))
-    return JobReport(table_versions=versions, notes=notes)
-
-
-def _read_clock() -> int:
-    return time.time_ns() // 1_000_000
+    notes = [
+        f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"
+        for source, windows in expired.items()
+        if windows
+    ]
+    return JobReport(table_versions=versions, notes=(*notes, *filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late)])))

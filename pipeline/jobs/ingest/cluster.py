@@ -1,6 +1,6 @@
 """Consumer groups and what was wrong, through delta-rs; brokers, partitions' states and segment files by tasks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.jobs.ingest.windows import fresh_windows
-from pipeline.model.log_tree import LogTree
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext, TableRows
@@ -25,7 +25,6 @@ from pipeline.sources.files.cluster_rows import (
     with_leaders,
 )
 from pipeline.sources.files.file_rows import group_row, iter_consumer_group_rows, iter_quarantine_rows
-from pipeline.sources.files.listed_segments import LISTED_SCHEMA, list_segments
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import map_tasks, read_parts
@@ -33,11 +32,19 @@ from pipeline.storage.delta import merge_frame
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
-from pipeline.transforms.segments import join_segments
+from pipeline.transforms.traffic import join_segments
 
 _NOT_FOR_TASKS: dict[str, Any] = {"tree": LogTree(), "groups": (), "groups_now": (), "live": None, "collected": None}
 """Of a reading what no task needs."""
 _EPOCH_IS_KNOWN = (pc.field("row_kind") == "window") & (pc.field("leader_epoch") >= 0)
+LISTED_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("found_at", "log_directory", "topic", "topic_id", "path")),
+        *((name, pa.int64()) for name in ("broker_id", "partition", "base_offset", "size_bytes", "kept_ms")),
+        ("is_active", pa.bool_()),
+    ]
+)
+"""A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted."""
 
 
 class _Described(NamedTuple):
@@ -148,3 +155,26 @@ def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
     rows, of = run.table_of(QUARANTINE, first_seen), (run.cluster_name, run.run_id)
     return {QUARANTINE.name: merge_rows(rows, run.warehouse, QUARANTINE, insert_only=True, of=of)}
+
+
+def list_segments(
+    retention_ms: Mapping[str, int], relative: Callable[[str], str], directory: LogDirectory
+) -> Iterator[pa.Table]:
+    """Kernel: the segment files of a log directory's live replicas; `retention_ms` is by topic."""
+    rows = [
+        {
+            "found_at": segment.path,
+            "broker_id": -1 if directory.broker_id is None else directory.broker_id,
+            "log_directory": relative(directory.path),
+            "topic": partition.topic,
+            "topic_id": partition.topic_id or "",
+            "partition": partition.partition,
+            "base_offset": segment.base_offset or 0,
+            "path": relative(segment.path),
+            "size_bytes": segment.size_bytes,
+            "is_active": segment.is_active,
+            "kept_ms": None if segment.is_active else retention_ms.get(partition.topic),
+        }
+        for _, partition, segment in LogTree(directories=(directory,)).iter_segments(kind=DirectoryKind.LIVE)
+    ]
+    yield pa.Table.from_pylist(rows, LISTED_SCHEMA)

@@ -155,7 +155,6 @@ def _read_pieces(task: ReadTask) -> Pieces:
 
 
 def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dict[str, Parts]:
-    """Summarises all samples, each instance by itself."""
     settings = SampleSettings(
         span=run.span,
         window_ms=run.window_ms,

@@ -116,12 +116,3 @@ def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAva
         named.append(f"{len(missing) - NAMED} more")
     expected = available.arrived_count if available.expected_count is None else available.expected_count
     return replace(available, expected_count=expected + len(missing), missing=", ".join(named))
-
-
-def describe_kept(expired: dict[str, set[TimeWindow]]) -> tuple[str, ...]:
-    """Describes the windows a run kept."""
-    return tuple(
-        f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"
-        for source, windows in expired.items()
-        if windows
-    )

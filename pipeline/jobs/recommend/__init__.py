@@ -23,8 +23,7 @@ from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
-from pipeline.model.promise import Promise, PromiseScore
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules.disks import disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
@@ -54,9 +53,8 @@ def run(
     """
     if not windows:
         return JobReport()
-    ensure_tables(
-        run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX)
-    )  # an older warehouse lacks columns of them
+    # an older warehouse lacks columns of them
+    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))
     hot: dict[int, list[Row]] = defaultdict(list)
     for row in run.rows(BROKER_SHARE, windows):
         gate = run.cluster.gate.of_topic(row["excess_topic"])

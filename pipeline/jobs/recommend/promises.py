@@ -9,8 +9,7 @@ from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
 from pipeline.jobs.recommend.answers import ALL_CLIENTS
 from pipeline.model.incident import ENDED, IncidentChange
-from pipeline.model.promise import Promise, PromiseScore, score_actions
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
@@ -49,7 +48,12 @@ class PromiseLedger:
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.is_known_in(window)}
+        # what people knew by the window's end, not what has left so far: a window judged again is judged as it was
+        told = {
+            (one.window_start_ms, one.subject)
+            for one in self._mailed
+            if one.left_ms <= window.end_ms and (one.ended_ms is None or start_ms <= one.ended_ms)
+        }
         mailed = {
             name_promise(one)
             for one in self._advice
@@ -113,13 +117,6 @@ class MailedAdvice:
     subject: str
     left_ms: int  # when the message left
     ended_ms: int | None  # window that ended the incident
-
-    def is_known_in(self, window: TimeWindow) -> bool:
-        """Whether people knew it before the window's end, and the incident goes on in it, or ends in it.
-
-        By the window's end, not by what has left so far: a window judged again is judged as it was.
-        """
-        return self.left_ms <= window.end_ms and (self.ended_ms is None or window.start_ms <= self.ended_ms)
 
 
 def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:

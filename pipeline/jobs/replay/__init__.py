@@ -8,23 +8,27 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipeline.engine import describe_work
-from pipeline.jobs.replay.compare import compare_candidates, pack_topics
-from pipeline.jobs.replay.load import load_recording, make_readers, replay_stored_keys
+import pyarrow as pa
+
+from pipeline.engine import count_task_slots, describe_work
+from pipeline.jobs.replay.load import load_recording, load_traffic, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import FAMILIES, check_candidates
 from pipeline.replay.recorded import TopicWindow
+from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
-from pipeline.replay.simulated.runs import simulate_runs
-from pipeline.replay.topics import list_topics
-from pipeline.runs import JobReport, RunContext
+from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
+from pipeline.replay.topics import TopicInput, list_topics, replay_topic
+from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.questions import name_some
-from pipeline.stages import Staging
+from pipeline.stages import Parts, Staging, map_groups, pack_value, unpack_value
+from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import windows_in_doubt
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+_NO_GROUP = -1  # in the row that holds the topic itself
 _FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
@@ -88,17 +93,48 @@ def run(
         "nothing to replay: these windows hold no records, or neither keys nor arrivals of them are stored (keys.mode is "
         f"{run.config.keys.mode}, replay.arrivals is {str(run.config.replay.arrivals).lower()})"
     )
+    too_large = sorted({f"{topic} ({count:,})" for (_, topic, _), count in recording.too_large.items()})
     notes = (
-        *_describe_too_large(recording.too_large),
+        *filter(None, [name_some("topics with too many partitions or producers to be replayed:", too_large)]),
         *_describe_verdicts(run.rows(HASH_VERDICTS, windows)),
         *_describe_back_tests(run.rows(BACK_TESTS, windows)),
     )
     return JobReport(table_versions=versions, notes=notes or (nothing,))
 
 
-def _describe_too_large(topics: Mapping[TopicWindow, int]) -> tuple[str, ...]:
-    said = sorted({f"{topic} ({count:,})" for (_, topic, _), count in topics.items()})
-    return (name_some("topics with too many partitions or producers to be replayed:", said),) if said else ()
+def pack_topics(topics: Iterable[TopicInput]) -> pa.Table:
+    """A row of `RUN_SCHEMA` for each topic, beside those of its runs."""
+    return make_run_rows([(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics])
+
+
+def compare_candidates(run: RunContext, parts: Parts, windows: Sequence[TimeWindow]) -> dict[str, int]:
+    """Replaces the windows' rows in the replay's tables; returns versions by table.
+
+    `parts`: topics and their runs, rows of `RUN_SCHEMA`.
+    """
+    kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
+    compared = map_groups(parts.frame(), TOPIC, count_task_slots(parts.spark), kernel, WRITTEN)
+    return run.replace_by_files("compare candidates", compared, TABLES, windows)
+
+
+def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
+    """Kernel: rows of some topics and their runs to rows of tables."""
+    topics: list[TopicInput] = []
+    packed: dict[TopicWindow, list[tuple[int, int, int, bytes]]] = defaultdict(list)
+    for start_ms, topic, topic_id, group, candidate, seed, value in zip(
+        *(c.to_pylist() for c in rows.columns), strict=True
+    ):
+        if group == _NO_GROUP:
+            topics.append(unpack_value(value))
+        else:
+            packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
+    traffic = load_traffic(run, {topic.where for topic in topics})
+    for topic in sorted(topics, key=lambda topic: topic.where):
+        results = [
+            (group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in packed[topic.where]
+        ]
+        replayed = replay_topic(topic, traffic[topic.where], topic.merge_runs(results))
+        yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
 
 def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:

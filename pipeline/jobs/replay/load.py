@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
@@ -28,7 +29,7 @@ from pipeline.storage.window_status import committed_windows
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
-from pipeline.tables.silver import ARRIVALS, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.request_latency import measure_requests
@@ -47,6 +48,10 @@ _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "re
 _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
     *("outgoing_bytes", "request_latency_avg_ms"),
+)
+_TRAFFIC_COLUMNS = (
+    *("topic", "topic_id", "partition", "leader_id", "leader_epoch", "first_offset", "record_count", "batch_count"),
+    *("size_bytes", "missing_offset_count", "compacted_record_count", "is_compacted", "crc_error_count"),
 )
 
 
@@ -231,3 +236,14 @@ def _read_sessions(
 
 def _read_hashes(warehouse: Folder, paths: Sequence[str]) -> KeyHashes:
     return index_hashes(batch for path in paths for batch in iter_file_rows(warehouse, path, KEY_HASH_COLUMNS))
+
+
+def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
+    """Rows of `silver.partition_traffic` of some topics in their windows."""
+    traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
+    for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
+        stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)
+        names = pa.array({topic for _, topic, _ in wanted}, stored.schema.field("topic").type)
+        for row in stored.filter(pc.is_in(stored["topic"], names)).to_pylist():
+            traffic[start_ms, row["topic"], row["topic_id"]].append(row)
+    return traffic

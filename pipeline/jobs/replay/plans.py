@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.replay import Candidate
 from pipeline.engine import describe_work
-from pipeline.jobs.replay.compare import load_traffic
-from pipeline.jobs.replay.load import Readers, load_recording, make_readers
+from pipeline.jobs.replay.load import Readers, load_recording, load_traffic, make_readers
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.replay.keyed.plan import FAMILIES

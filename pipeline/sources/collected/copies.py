@@ -28,9 +28,8 @@ _Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last 
 class Copies:
     """What is read of each host."""
 
-    of: tuple[
-        Mapping[PartitionId, Windows | None], ...
-    ]  # by host, the partitions, and of each its windows; None for all
+    # by host, the partitions, and of each its windows; None for all
+    of: tuple[Mapping[PartitionId, Windows | None], ...]
     lacks: tuple[tuple[PartitionId, str], ...]  # partition, and what of it is counted from nowhere
 
 

@@ -1,29 +1,66 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
-from pipeline.model.log import Problem
+from pipeline.model.log import MAX_PARTITION_NUMBER, Problem
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.collected.manifest import Manifest, Part, read_manifest
-from pipeline.sources.collected.part_rows import read_rows
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.questions import name_some
-from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.pieces import SCHEMAS, Kind
+from pipeline.tables.silver import RECORD_BATCHES
 
 PartitionId = tuple[str, str, int]
 _ADVICE = "delete it, and the next run does without its host"
+_MOST_ROWS = 1 << 24
+"""Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
+_MOST_TEXT_BYTES = 2 << 30
+_MOST_BYTES = 2 << 30
+_BATCH_ROWS = 1 << 16
+_OFFSETS = (0, 1 << 62)
+# of a part; a wrapper of the legacy format that is broken does not say how many records it has
+_AMOUNTS = (-1, 1 << 36)
+_ERRORS = (-(1 << 36), 1 << 36)
+_INSTANTS = (0, LATEST_MS)
+_BOUNDS = {
+    "partition": (0, MAX_PARTITION_NUMBER),
+    "leader_epoch": (-1, (1 << 31) - 1),
+    **dict.fromkeys(("base_offset", "last_offset", "first_offset", "segment_base_offset"), _OFFSETS),
+    **dict.fromkeys(("batch_count", "record_count", "size_bytes", "key_count", "position"), _AMOUNTS),
+    **{f"{name}_record_count": _AMOUNTS for name in ("unreadable", "aborted", "outlier", "late")},
+    **dict.fromkeys(("count_error", "size_error_bytes"), _ERRORS),
+    **dict.fromkeys(("window_start_ms", "minute_start_ms", "first_ms"), _INSTANTS),
+}
+"""Least and largest value of columns that sums, windows and the order of offsets are made of."""
+_HEAD = ("row_kind", "topic", "topic_id", "partition")
+_OF_WINDOW = (
+    *(*_HEAD, "window_start_ms", "first_offset", "last_offset"),
+    *("batch_count", "record_count", "max_timestamp_ms"),
+)
+_OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
+_UNIT = ("topic", "topic_id", "partition", "window_start_ms")
+_LATER = ("key_digest",)
+"""Columns that older collectors lack."""
+_FILLED = {
+    Kind.BATCHES: tuple(column.name for column in RECORD_BATCHES.columns if not column.nullable),
+    Kind.KEYS: (*_UNIT, "key_id", "record_count", "size_bytes", "count_error", "size_error_bytes", "is_empty"),
+    Kind.OTHERS: ("kind", *_UNIT),
+    Kind.ARRIVALS: tuple(name for name in SCHEMAS[Kind.ARRIVALS].names if name not in _LATER),
+}
+"""Columns that a collector always fills."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host's folder and its committed parts."""
-
     folder: StoredFolder
     manifest: Manifest
 
@@ -45,30 +82,28 @@ def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem])
     hosts = []
     for name in landing.folders():
         try:
-            host = _read_host(landing, name)
+            host = _read_host(landing, name, span)
             if host is not None:
-                _check_parts(host, span)
                 hosts.append(host)
         except InputError as error:
             problems.append(Problem.of_error(escape_hidden(f"{landing.location.rstrip('/')}/{name}"), error))
     return hosts
 
 
-def _read_host(landing: StoredFolder, name: str) -> Host | None:
+def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | None:
     if not name.isprintable():
         raise InputError("a name with characters that are hidden or not UTF-8: the host is left out")
     if landing.leads_out(name):
         raise InputError("a link that leads out of the landing folder: the host is left out")
     folder = StoredFolder(f"{landing.location.rstrip('/')}/{name}", landing.storage)
     manifest = read_manifest(folder)
-    return None if manifest is None else Host(folder, manifest)
-
-
-def _check_parts(host: Host, span: TimeWindow) -> None:
-    sizes = {path: size for path, _, size in host.folder.files("parts")}
+    if manifest is None:
+        return None
+    host, sizes = Host(folder, manifest), {path: size for path, _, size in folder.files("parts")}
     lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
     if lost:
         raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+    return host
 
 
 def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
@@ -106,3 +141,78 @@ def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | s
         is_within = pc.and_(pc.greater_equal(start, span.start_ms), pc.less(start, span.end_ms))
         columns = ("topic", "topic_id", "partition", "window_start_ms", "first_offset", "last_offset")
         yield from rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within)).select(columns).to_pylist()
+
+
+def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.Table:
+    """Reads the rows of a part, those of a filter only, with the columns of its kind.
+
+    Raises:
+        InputError: What is in there is no collector's; besides it Arrow's errors.
+    """
+    kind = Kind(part.kind)
+    schema = SCHEMAS[kind]
+    found = pq.read_schema(io.BytesIO(content))
+    written = pa.schema([field for field in schema if field.name in found.names or field.name not in _LATER])
+    if found.names != written.names or found.types != written.types:
+        raise InputError("it has other columns than a collector writes")
+    texts = [field.name for field in schema if field.type in {pa.string(), pa.binary()}]
+    file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
+    row_count, is_exact = file.metadata.num_rows, kind is not Kind.ARRIVALS  # of those the manifest counts the records
+    if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
+        raise InputError(
+            f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
+        )
+    names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
+    rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
+    for name in set(schema.names) - {*names}:
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
+    rows = rows.select(schema.names).cast(schema)
+    _check_values(rows, kind)
+    return rows
+
+
+def _iter_batches(file: pq.ParquetFile, names: list[str], filters: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+    """Rows piece by piece, until they are more than a part ever has."""
+    text_bytes = held_bytes = 0
+    for group in range(file.num_row_groups):
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False):
+            text_bytes += sum(_count_text_bytes(column) for column in batch.columns)
+            if text_bytes > _MOST_TEXT_BYTES:
+                raise InputError(f"its texts take more than {_MOST_TEXT_BYTES >> 20} MiB")
+            rows = batch if filters is None else batch.filter(filters)
+            held_bytes += rows.nbytes
+            if held_bytes > _MOST_BYTES:
+                raise InputError(f"its rows take more than {_MOST_BYTES >> 20} MiB")
+            yield rows
+
+
+def _count_text_bytes(column: pa.Array) -> int:
+    """Bytes of texts once each stands in its row."""
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    lengths = pc.binary_length(column.dictionary.cast(pa.binary())).cast(pa.int64())
+    return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
+
+
+def _check_values(rows: pa.Table, kind: Kind) -> None:
+    if kind is Kind.SUMMARIES:
+        for row_kind, filled in (("window", _OF_WINDOW), ("segment", _OF_SEGMENT), ("problem", _HEAD)):
+            _check_columns(rows.filter(pc.equal(rows["row_kind"], row_kind)).select(filled))
+        if not pc.all(pc.is_in(rows["row_kind"], pa.array(["window", "segment", "problem"]))).as_py():
+            raise InputError("it has rows of a kind that no collector writes")
+        return
+    _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
+    if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
+        raise InputError("arrays of some arrivals are not as long as their record counts")
+
+
+def _check_columns(rows: pa.Table) -> None:
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if column.null_count:
+            raise InputError(f"{name} is missing in some rows")
+        if name not in _BOUNDS or not rows.num_rows:
+            continue
+        least, most = _BOUNDS[name]
+        found = pc.min_max(column).as_py()
+        if found["min"] < least or found["max"] > most:
+            raise InputError(f"{name} is not within {least} to {most} in some rows")

@@ -91,7 +91,6 @@ class RefusedHost:
     location: str
 
     def run(self) -> Iterator[Piece]:
-        """Says so."""
         reason = "collected with other settings (window, keys or arrivals) than the run's: the host is left out"
         yield Piece(Kind.SUMMARIES, _lost_rows(InputError(reason, path=self.location)))
 

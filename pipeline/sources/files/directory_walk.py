@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline.codec.log.checkpoints import has_crlf
 from pipeline.codec.log.regular_files import open_regular, read_small
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
@@ -104,7 +103,7 @@ class DirectoryWalk:
             return otherwise
         try:
             data = read_small(path)
-            if has_crlf(data):
+            if b"\r\n" in data:
                 self.problem(path, "CRLF line ends, read all the same", position=1, severity="suspect")
             return parse(data)
         except (OSError, InputError) as error:

@@ -112,9 +112,8 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
     last_ms: int | None = None
     for row, is_usable, is_control in zip(scan.rows, scan.usable, scan.is_control, strict=True):
         position = int(row["position"])
-        if (
-            not is_usable or not 0 <= int(row["max_timestamp_ms"]) <= LATEST_MS
-        ):  # its own time is no better than its records
+        # its own time is no better than its records
+        if not is_usable or not 0 <= int(row["max_timestamp_ms"]) <= LATEST_MS:
             unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
             continue
         last_ms = int(row["max_timestamp_ms"])

@@ -160,7 +160,6 @@ class ClusterConnection:
         return tuple(_address_of(n) for n in self._manager.cluster.bootstrap_brokers() if n.node_id in self._silent)
 
     def close(self) -> None:
-        """Closes every connection."""
         self.admin.close()
 
     def __enter__(self) -> Self:

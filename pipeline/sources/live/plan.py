@@ -43,7 +43,6 @@ class Shortfall:
 
     @classmethod
     def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
-        """Makes the lack of a partition."""
         return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
 
     @property

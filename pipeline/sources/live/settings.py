@@ -21,7 +21,6 @@ from pipeline.errors import ConfigError
 if TYPE_CHECKING:
     import ssl
 
-
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -88,12 +87,10 @@ class ClientSettings(Section):
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether the client logs in."""
         return self.security_protocol.startswith("SASL_")
 
     @property
     def uses_tls(self) -> bool:
-        """Whether the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
 
     def read_secrets(self) -> Secrets:

@@ -34,8 +34,6 @@ BROKER_CONFIGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """State of the cluster as the brokers answered."""
-
     # the state now, and leaders of other epochs: brokers that a replica list names and that do not answer are fenced
     history: ClusterHistory
     partitions: Mapping[TopicPartition, PartitionState]
@@ -174,9 +172,8 @@ def _timelines(
         since_ms, _ = terms.get(now.leader_epoch, (at_ms, now))
         terms[now.leader_epoch] = (since_ms, now)
         ordered = sorted(terms.values(), key=lambda term: (term[0], term[1] is now, term[1].leader_epoch or 0))
-        if (
-            ordered[-1][1] is not now
-        ):  # a run over a later window saw the next leader: this one's state is of its own time
+        # a run over a later window saw the next leader: this one's state is of its own time
+        if ordered[-1][1] is not now:
             ordered.append((at_ms, now))
         timelines[key] = Timeline(tuple(moment for moment, _ in ordered), tuple(state for _, state in ordered))
     return timelines

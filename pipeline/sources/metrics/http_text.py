@@ -67,7 +67,6 @@ class HttpReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes connections."""
         self._runner.run(self._client.aclose())
         self._runner.close()
 
@@ -177,7 +176,6 @@ class _Body:
             raise InputError(reason, path=self._path)
 
     def end(self) -> bytes:
-        """The whole body."""
         if self._inflate is not None and self._content and not self._inflate.eof:
             raise InputError("the compressed answer broke off: did the server die?", path=self._path)
         return bytes(self._content)

@@ -152,9 +152,8 @@ class MetricSource(Source):
         """Availability of the source in a window; `samples` are of all windows."""
         inside = [sample for sample in samples if sample.start_ms == window.start_ms]
         missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
-        at_least = max(
-            1, window.duration_ms // self.interval_ms
-        )  # silence is not health: if no instance is known, one is assumed
+        # silence is not health: if no instance is known, one is assumed
+        at_least = max(1, window.duration_ms // self.interval_ms)
         return SourceAvailability(
             self.count_expected(samples, window, self.interval_ms) if inside else at_least,
             sum(sample.instant_count for sample in inside),

@@ -148,7 +148,6 @@ class _Server:
         return self._ask(endpoint, asked, lambda data: {name: data[name] for name in ("result", "resultType")})
 
     def list_names(self, matcher: str) -> list[str]:
-        """Names of metrics of which there are series."""
         return self._ask("label/__name__/values", {"match[]": matcher}, lambda data: [str(name) for name in data])
 
     @parser

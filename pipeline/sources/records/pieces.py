@@ -41,8 +41,6 @@ SCHEMAS = {
 
 
 class Piece(NamedTuple):
-    """Some rows of one kind."""
-
     kind: Kind
     rows: pa.Table
 

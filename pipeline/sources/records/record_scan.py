@@ -131,9 +131,8 @@ def plan_segment_tasks(
     total_bytes = sum(read.size_bytes for read in reads)
     most_bytes = max(task_bytes, total_bytes // (_PARTS_PER_CORE * least))
     if settings.max_distinct_keys and settings.secret is None:
-        most_bytes = max(
-            1, total_bytes
-        )  # keys without names are counted per segment: they cannot be put together again
+        # keys without names are counted per segment: they cannot be put together again
+        most_bytes = max(1, total_bytes)
     parts = cut_reads(reads, most_bytes)
     groups = pack(parts, task_bytes, least, order=lambda part: (part.path, part.start))
     return [SegmentTask(group, settings, leaders.only(part.read for part in group)) for group in groups]

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pipeline.config.rules import Gate
 from pipeline.evidence.incident import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, rank_topics
 from pipeline.model.incident import IncidentChange
-from pipeline.model.promise import Promise
-from pipeline.model.recommendation import Recommendation
+from pipeline.model.promise import Promise, Recommendation
 from pipeline.model.verdict import BrokerLoad
 
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z

@@ -2,7 +2,7 @@
 
 from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf
 from pipeline.cli.what_if_zones import format_zone_what_if
-from pipeline.measures.zone_loads import ZoneBytes
+from pipeline.measures.zone_plans import ZoneBytes
 from pipeline.model.placement import PartitionMove
 
 MOVES = (PartitionMove(topic="t", partition=0, replicas=(1, 2), new_replicas=(2, 1), moved_bytes=0),)

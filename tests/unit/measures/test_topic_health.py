@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.measures.bootstrap import exceeding_chance, place_units
-from pipeline.measures.topic_health import SURELY_CHANCE, TopicCounts, measure_topic, normal_peak, normal_peak_p_value
+from pipeline.measures.topic_health import (
+    SURELY_CHANCE,
+    TopicCounts,
+    exceeding_chance,
+    measure_topic,
+    normal_peak,
+    normal_peak_p_value,
+    place_units,
+)
 
 EVEN = TopicCounts(
     partition_count=100,

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.measures.zone_loads import ZoneLoads, sum_between_zones
 from pipeline.measures.zone_plans import (
+    ZoneLoads,
     diff_placements,
     even_rack_aware,
     lead_near_producers,
     rate_brokers,
     spread_replicas,
+    sum_between_zones,
 )
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from pipeline.storage.at_once import write_at_once
+from pipeline.storage.data_files import write_at_once
 
 WAIT_S = 600
 

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, rows_of
@@ -89,11 +88,6 @@ def test_old_files_of_no_version_go_and_young_ones_stay(warehouse):
     os.utime(old, (NOON.timestamp() - 30 * 86400,) * 2)
     (upkeep,) = maintain_tables(warehouse, as_of_ms=NOON_MS)
     assert (upkeep.deleted_file_count, old.exists(), young.exists()) == (1, False, True)
-
-
-def test_a_retention_below_a_week_is_refused(warehouse):
-    with pytest.raises(ConfigError, match="167 h is not safe"):
-        maintain_tables(warehouse, as_of_ms=NOON_MS, retention_hours=167)
 
 
 def test_hashes_of_keys_are_dropped_after_their_retention(tmp_path):

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from pipeline.transforms.rack_awareness import sum_rack_aware_bytes
+from pipeline.transforms.zone_traffic import sum_rack_aware_bytes
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: ""}
 LED = [("t", "", 1), ("t", "", 2), ("t", "", 2), ("t", "", 3)]

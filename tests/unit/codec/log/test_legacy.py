@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from pipeline.codec.log.legacy import read_message, read_message_set, unwrap
+from pipeline.codec.log.record_batch import read_message, read_message_set, unwrap
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Codec, Record, TimestampType

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.model.window import format_instant
-from pipeline.sources.collected.host import iter_window_rows, read_hosts
+from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
-from pipeline.sources.collected.part_rows import read_rows
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.pieces import Kind
