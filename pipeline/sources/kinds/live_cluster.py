@@ -40,7 +40,8 @@ class LiveCluster(RecordSource, LiveSettings):
             `offsets` only looks up offsets and sizes (records are an upper bound, bytes an estimate).
         sampling: What part of the records to read.
         internal_topics: Read `__consumer_offsets` and its like too: they are load of brokers.
-        lateness: How long after a window its late records are looked for; a topic that takes records stamped further ahead is read to its end.
+        lateness: How long after a window its late records are looked for. A topic that takes records stamped further ahead is
+            read to its end.
         read_timeout: How long a read may make no progress before the rest of it is given up.
     """
 
