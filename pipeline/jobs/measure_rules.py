@@ -31,6 +31,7 @@ _DELETABLE = """
 """Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
 _LOGS = """
     SELECT topic, topic_id, partition, log_start_offset, log_end_offset, size_bytes, coalesce(observed_leader_id, leader_id) AS leader_id,
+        coalesce(observed_leader_epoch, leader_epoch, -1) AS leader_epoch,
         CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS at
     FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start
     WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0

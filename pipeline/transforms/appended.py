@@ -7,6 +7,7 @@ import polars as pl
 _TOPIC = ("topic", "topic_id")
 _PARTITION = (*_TOPIC, "partition")
 _LOG = (*_PARTITION, "leader_id")
+_TERM = (*_LOG, "leader_epoch")
 _NAMED = 3
 
 
@@ -15,10 +16,10 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
 
     `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
     are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
-    got another leader meanwhile has none; one of a new topic began empty.
+    began another leader epoch meanwhile has none; one of a new topic began empty.
 
     Args:
-        logs: Leaders' logs: `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
+        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
         traffic: Rows of `silver.partition_traffic` with `start_ms`.
         starts_ms: Starts of the windows of which the later moments are.
         window_ms: Length of a window.
@@ -37,10 +38,10 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
     before = seen.select(
-        *_LOG, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
+        *_TERM, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
     )
     new = now.join(before, on=["since_ms", *_TOPIC], how="anti")
-    both = pl.concat([now.join(before, on=["since_ms", *_LOG]), new], how="diagonal").with_columns(
+    both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(
         pl.col("first_before", "end_before", "size_before").fill_null(0)
     )
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")

@@ -27,13 +27,15 @@ def log(
     topic_id="id",
     source="live_cluster",
     seen_ms=SEEN_MS,
+    epoch=7,
 ):
     """The row of a log when the run of a minute looked at it; a record is a byte."""
     leader = broker if leader is None else leader
     return zero_row(
         CLUSTER_STATE, window(minute).start_ms, topic=topic, topic_id=topic_id, partition=broker, replica_id=broker,
         observed_at=instant_of(window(minute).end_ms + seen_ms), leader_id=leader, size_bytes=size_bytes,
-        observed_leader_id=leader if source == "live_cluster" else None, state_source=source,
+        observed_leader_id=leader if source == "live_cluster" else None, state_source=source, leader_epoch=epoch,
+        observed_leader_epoch=epoch if source == "live_cluster" else None,
         log_start_offset=first, log_end_offset=first + size_bytes, configs={},
     )  # fmt: skip  # columns of a row, several a line
 
@@ -125,8 +127,10 @@ def test_what_retention_deletes_leaves_the_measure(run):
 def test_logs_that_were_cut_or_moved_count_by_times(run):
     """A follower's copy is as long as its leader's: a new leader took little of it."""
     moved = [*grown(0, minutes=range(3)), log(3, 0, 2_400), log(3, 1, 99_000, leader=0)]
+    back = [*moved[:6], log(3, 0, 2_400), log(3, 1, 99_000, epoch=9)]  # others led it meanwhile
     cut = [*moved[:6], log(3, 0, 2_400), log(3, 1, 100)]
     assert {value for value, *_ in measured(run, moved).values()} == {0.0}
+    assert {value for value, *_ in measured(run, back).values()} == {0.0}
     assert {value for value, *_ in measured(run, cut).values()} == {0.0}
 
 
