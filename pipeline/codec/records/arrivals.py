@@ -120,7 +120,7 @@ class ArrivalPacker:
         groups["first_ms"] = MINUTE_MS
         np.minimum.at(groups["first_ms"], of_runs, np.minimum.reduceat(in_minute_ms, runs))
 
-        order = _join_runs(runs, run_lengths, np.argsort(of_runs, kind="stable"))
+        order = join_runs(runs, run_lengths, np.argsort(of_runs, kind="stable"))
         return PackedArrivals(
             groups=groups,
             at_ms=in_minute_ms[order].astype(np.uint16),
@@ -173,7 +173,7 @@ def _number_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     return rows[order[is_new]], place
 
 
-def _join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of runs in another order of the runs."""
     starts, lengths = starts[order], lengths[order]
     placed = np.cumsum(lengths) - lengths
