@@ -4,6 +4,7 @@ A scalar reaches the model as it is written: the type of the key says what the t
 is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and what is empty is YAML's.
 """
 
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
 
 _T = TypeVar("_T")
-_MOST_DEPTH = 50
+_MOST_DEPTH, _MOST_BYTES = 50, 16 << 20
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
 
 
@@ -104,9 +105,13 @@ class YamlFile:
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
     try:
-        text = path.read_text(encoding="utf-8")
+        status = path.stat()
+        is_small = stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_BYTES
+        text = path.read_text(encoding="utf-8") if is_small else None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
+    if text is None:
+        raise ConfigError(f"{path} cannot be read: not a regular file of at most {_MOST_BYTES >> 20} MiB")
     return parse_yaml(text, str(path))
 
 
