@@ -126,7 +126,7 @@ def _list_arrivals(
     starts, minute, start = [window.start_ms for window in windows], pl.col("minute_start"), pl.col("window_start")
     rows = rows.filter(start.is_in(starts) & ~pl.col("topic").is_in(INTERNAL_TOPICS))
     producers = rows.group_by(_TOPIC).agg(pl.struct("producer_id", "producer_epoch").n_unique().alias("count"))
-    costs = [count * (1 + partitions.get(tuple(where), 0) // 100) for *where, count in producers.iter_rows()]
+    costs = [count * (1 + partitions.get(tuple(where), 0) // 50) for *where, count in producers.iter_rows()]
     producers = producers.with_columns(pl.Series("cost", costs)).sort("cost", *_TOPIC)
     producers = producers.filter(pl.col("cost").cum_sum().over("window_start") > MOST_SESSIONS).drop("cost")
     rows = rows.join(producers, on=_TOPIC, how="anti")
