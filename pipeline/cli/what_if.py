@@ -17,7 +17,7 @@ from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
-from pipeline.config.sections import WhatIf
+from pipeline.config.sections import Factor, WhatIf
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import find_keyed, follows_broker, load_doubts, load_placement, sum_topics
@@ -74,9 +74,7 @@ def _new_broker(text: str) -> PlacementBroker:
 def _factor(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, float]]:
     def read(text: str) -> tuple[Any, float]:
         name, _, factor = text.rpartition("=")
-        if float(factor) <= 0:
-            raise ValueError(text)
-        return kind(name), float(factor)
+        return kind(name), TypeAdapter(Factor).validate_python(factor)
 
     return read
 

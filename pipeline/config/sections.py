@@ -16,7 +16,7 @@ from pipeline.tables import KEPT, TABLES, Table
 from pipeline.tables.keys import EXPIRING, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
-_Factor = Annotated[float, Field(gt=0)]
+Factor = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class WhatIf(Section):
@@ -34,8 +34,8 @@ class WhatIf(Section):
     add_brokers: dict[int, str] = Field(default_factory=dict)
     lose_brokers: tuple[int, ...] = ()
     lose_racks: tuple[str, ...] = ()
-    resize_brokers: dict[int, _Factor] = Field(default_factory=dict)
-    grow: dict[str, _Factor] = Field(default_factory=dict)
+    resize_brokers: dict[int, Factor] = Field(default_factory=dict)
+    grow: dict[str, Factor] = Field(default_factory=dict)
     reassignment: ConfigPath | None = None
 
 

@@ -16,7 +16,7 @@ from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
 
 _T = TypeVar("_T")
-_MOST_DEPTH = 50
+_MOST_DEPTH, _MOST_CHARACTERS = 50, 16_000_000
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
 
 
@@ -102,9 +102,12 @@ class YamlFile:
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
+    if len(text) > _MOST_CHARACTERS:
+        raise ConfigError(f"{path} cannot be read: it has more than {_MOST_CHARACTERS:,} characters")
     return parse_yaml(text, str(path))
 
 

@@ -14,6 +14,7 @@ MINUTE_MS = 60_000
 NS_PER_MS = 1_000_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+MOST_WINDOWS = 100_000  # of a run: 69 days of minutes
 END_OF_TIME_MS = 4_102_444_800_000  # the year 2100: after every window
 
 
@@ -130,7 +131,10 @@ class TimeWindow:
         >>> [w.start_ms for w in TimeWindow(0, 180).split(60)]
         [0, 60, 120]
         """
-        for start_ms in range(self.start_ms - self.start_ms % size_ms, self.end_ms, size_ms):
+        starts_ms = range(self.start_ms - self.start_ms % size_ms, self.end_ms, size_ms)
+        if len(starts_ms) > MOST_WINDOWS:
+            raise ConfigError(f"{len(starts_ms):,} windows; a run may have {MOST_WINDOWS:,}: name a shorter span")
+        for start_ms in starts_ms:
             yield TimeWindow(start_ms, start_ms + size_ms)
 
 

@@ -120,9 +120,7 @@ class ArrivalPacker:
         groups["first_ms"] = MINUTE_MS
         np.minimum.at(groups["first_ms"], of_runs, np.minimum.reduceat(in_minute_ms, runs))
 
-        by_group = np.argsort(of_runs, kind="stable")  # of runs, then of the rows in them
-        starts, lengths = runs[by_group], run_lengths[by_group]
-        order = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+        order = join_runs(runs, run_lengths, np.argsort(of_runs, kind="stable"))
         return PackedArrivals(
             groups=groups,
             at_ms=in_minute_ms[order].astype(np.uint16),
@@ -173,6 +171,13 @@ def _number_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     place = np.empty(len(rows), np.int64)
     place[order] = np.cumsum(is_new) - 1
     return rows[order[is_new]], place
+
+
+def join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of runs in another order of the runs."""
+    starts, lengths = starts[order], lengths[order]
+    placed = np.cumsum(lengths) - lengths
+    return np.repeat(starts - placed, lengths) + np.arange(lengths.sum())
 
 
 def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[np.int32]:

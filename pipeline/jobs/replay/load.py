@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,8 +65,9 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
+    partitions = {where: max(led) + 1 for where, led in leaders.items()}
     describe_work(f"{run.subject}: list producer sessions and their clients")
-    listed, (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows)))
+    listed, (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows, partitions)))
     sessions, minutes, crowded = listed
     too_large = find_too_large(leaders) | crowded
     return Recording(
@@ -90,8 +91,10 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     )
 
 
-def _sum_up(run: RunContext, windows: Sequence[TimeWindow], before: Sequence[TimeWindow]) -> Iterator[tuple[Any, Any]]:
-    yield _list_arrivals(run, windows), _load_samples(run, windows, before)
+def _sum_up(
+    run: RunContext, windows: Sequence[TimeWindow], partitions: Mapping[TopicWindow, int], before: Sequence[TimeWindow]
+) -> Iterator[tuple[Any, Any]]:
+    yield _list_arrivals(run, windows, partitions), _load_samples(run, windows, before)
 
 
 def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
@@ -115,7 +118,7 @@ def _load_leaders(
 
 
 def _list_arrivals(
-    run: RunContext, windows: Sequence[TimeWindow]
+    run: RunContext, windows: Sequence[TimeWindow], partitions: Mapping[TopicWindow, int]
 ) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int], dict[TopicWindow, int]]:
     """Records of each session, in order; minutes of each topic that hold records; producers of topics that have too many."""
     paths = list_data_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
@@ -128,7 +131,9 @@ def _list_arrivals(
     starts, minute, start = [window.start_ms for window in windows], pl.col("minute_start"), pl.col("window_start")
     rows = rows.filter(start.is_in(starts) & ~pl.col("topic").is_in(INTERNAL_TOPICS))
     producers = rows.group_by(_TOPIC).agg(pl.struct("producer_id", "producer_epoch").n_unique().alias("count"))
-    producers = producers.sort("count", *_TOPIC).filter(pl.col("count").cum_sum().over("window_start") > MOST_SESSIONS)
+    costs = [count * (1 + partitions.get(tuple(where), 0) // 50) for *where, count in producers.iter_rows()]
+    producers = producers.with_columns(pl.Series("cost", costs)).sort("cost", *_TOPIC)
+    producers = producers.filter(pl.col("cost").cum_sum().over("window_start") > MOST_SESSIONS).drop("cost")
     rows = rows.join(producers, on=_TOPIC, how="anti")
     session = rows.group_by("window_start", "producer_id", "producer_epoch")
     counts = session.agg(pl.col("record_count").sum()).sort(pl.all())

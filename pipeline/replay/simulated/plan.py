@@ -16,7 +16,7 @@ from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import MOST_PARTITIONS, ProducerSession, Recording, SessionKey, TopicWindow
+from pipeline.replay.recorded import MOST_PARTITIONS, MOST_QUEUES, ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
 
@@ -244,10 +244,9 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
         if not any(candidate.fits(topic.topic) for topic in group.topics):
             yield None
             continue
-        if count > MOST_PARTITIONS:
-            yield GroupVariant(
-                (), number, f"its producers' topics have {count:,} partitions in all, too many to simulate"
-            )
+        if count > min(MOST_PARTITIONS, MOST_QUEUES // len(group.sessions)):
+            told = f"topics of its producers ({len(group.sessions):,}) have {count:,} partitions in all, too many to simulate"
+            yield GroupVariant((), number, told)
             continue
         try:
             producers = tuple(

@@ -15,7 +15,7 @@ from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
-from pipeline.sources.records.pieces import Kind, Piece
+from pipeline.sources.records.pieces import Kind, Piece, join_pieces
 from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
@@ -84,7 +84,7 @@ def _read_stretch(
     scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     return ReadUnit(
-        pieces=tuple(_make_pieces(read, scanned, settings, totals, name)),
+        pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
         progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset),
         read_bytes=headers.valid_bytes - start,
     )

@@ -1,5 +1,6 @@
 """Reads a live cluster before its records: its state, its groups, the ranges to fetch."""
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +27,12 @@ _ROW_CHARACTERS = 150  # as which a row counts besides its names
 GROUPS_S = 300  # for all groups: their coordinators may claim any number, and answer late
 
 
-def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[ConsumerGroupMember, ...]:
+def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) -> tuple[ConsumerGroupMember, ...]:
     """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
 
     Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`; so are those of which
-    rows are left out, as clients choose how many groups there are and what they are called.
+    rows are left out, as clients choose how many groups there are and what they are called. So no name decides who is asked
+    first: that follows from `at_ms`, too.
     """
     client, questions = connection.admin, state.failures.questions
     try:
@@ -42,6 +44,7 @@ def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[Consume
     room = _MOST_CHARACTERS
     named = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
     group_ids = [group_id for group_id in named if len(group_id) <= MAX_NAME_LENGTH]
+    group_ids.sort(key=lambda group_id: hashlib.blake2b(f"{at_ms} {group_id!a}".encode()).digest())
     left_out = [group_id for group_id in named if len(group_id) > MAX_NAME_LENGTH]
     until_s = time.monotonic() + GROUPS_S
     for number, group_id in enumerate(group_ids):
@@ -63,7 +66,7 @@ def ask_groups(connection: ClusterConnection, state: LiveState) -> tuple[Consume
         left_out += [group_id] * (len(taken) < len(found))
     if left_out:
         questions["some rows of consumer groups"] = name_groups(left_out)
-    return tuple(rows)
+    return tuple(sorted(rows, key=lambda row: row.group_id))
 
 
 def _take_rows(found: Iterable[ConsumerGroupMember], room: int) -> tuple[list[ConsumerGroupMember], int]:
@@ -174,7 +177,7 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
                 at_ms=at_ms,
                 earlier=question.earlier,
             )
-            groups = ask_groups(connection, state) if source.groups else ()
+            groups = ask_groups(connection, state, at_ms) if source.groups else ()
             reading = LiveReading(
                 source=source, observed_at_ms=at_ms, state=state, groups=tuple((at_ms, member) for member in groups)
             )

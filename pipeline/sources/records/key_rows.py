@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import Flaw
 from pipeline.codec.records.arrival_layout import NO_WINDOW
+from pipeline.codec.records.arrivals import join_runs
 from pipeline.codec.records.key_counts import KeyCounter, KeyCounts
 from pipeline.codec.records.key_ids import make_key_ids
+from pipeline.codec.records.key_table import take_keys
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
@@ -33,11 +35,10 @@ class _Window:
         self.counter = counter
         self.unreadable_record_count = self.unreadable_size_bytes = 0
 
-    def add(self, scan: RecordScan, is_mine: NDArray[np.bool_]) -> None:
-        rows = scan.headers.rows
-        is_sound = rows["flaw"] == Flaw.NONE
-        self.counter.add(scan, ~(is_mine & is_sound))
-        unreadable = rows[is_mine & ~is_sound]
+    def add(self, scan: RecordScan) -> None:
+        flaw = scan.headers.rows["flaw"]
+        self.counter.add(scan, flaw != Flaw.NONE)
+        unreadable = scan.headers.rows[~np.isin(flaw, (Flaw.NONE, *SENSELESS))]
         # a broken wrapper of the legacy format does not say how many
         self.unreadable_record_count += int(np.maximum(unreadable["record_count"], 0).sum(dtype=np.int64))
         self.unreadable_size_bytes += int(unreadable["size_bytes"].sum(dtype=np.int64))
@@ -69,12 +70,11 @@ class WindowKeyCounter:
     def add(self, scan: RecordScan) -> Iterator[WindowKeys]:
         """Counts a chunk, scanned with keys; yields the windows that are complete."""
         mine = self._starts[self._done : self._done + len(scan.headers)]
-        is_countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
         self._done += len(scan.headers)
-        for start_ms in np.unique(mine[mine != NO_WINDOW]).tolist():
+        for start_ms, own in _split(scan, mine):
             if start_ms not in self._windows:
                 self._windows[start_ms] = _Window(KeyCounter(self._limit))
-            self._windows[start_ms].add(scan, is_countable & (mine == start_ms))
+            self._windows[start_ms].add(own)
             if self._last_batch[start_ms] < self._done:  # at once: a client may choose another window for each batch
                 yield self._windows.pop(start_ms).finish(start_ms)
 
@@ -82,6 +82,27 @@ class WindowKeyCounter:
         """Yields the windows that are left: the file ended early."""
         for start_ms, window in self._windows.items():
             yield window.finish(start_ms)
+
+
+def _split(scan: RecordScan, starts: NDArray[np.int64]) -> Iterator[tuple[int, RecordScan]]:
+    """The records of each window; all are copied once at most, however many windows a client chooses."""
+    batches = np.flatnonzero(starts != NO_WINDOW)
+    batches = batches[np.argsort(starts[batches], kind="stable")]
+    counts = np.bincount(scan.batch_index, minlength=len(starts))
+    firsts = np.cumsum(counts) - counts
+    for own in np.split(batches, np.flatnonzero(np.diff(starts[batches])) + 1) if batches.size else ():
+        part = scan
+        if len(own) < len(starts):
+            places = join_runs(firsts, counts, own)
+            rows, keys = scan.rows[places], take_keys(scan.keys, places)
+            rows["batch_index"] = np.repeat(np.arange(len(own)), counts[own])
+            part = RecordScan(
+                headers=replace(scan.headers, rows=scan.headers.rows[own]),
+                rows=rows,
+                key_offsets=np.append(0, np.cumsum(np.maximum(rows["key_length"], 0), dtype=np.int64)),
+                key_data=np.frombuffer(keys.buffers()[2] or b"", np.uint8),
+            )
+        yield int(starts[own[0]]), part
 
 
 _UNIT = (("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64()), ("window_start_ms", pa.int64()))

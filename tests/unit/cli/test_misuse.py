@@ -48,3 +48,11 @@ def test_the_verdict_comes_first_and_counts_where_they_are_wanted():
     document = {"window": "w", "clusters": [entry], "mails": ["f.eml"], "row_counts": {"gold.verdicts": 1_234}}
     assert _as_text(document, with_counts=False) == "windows w\n\ncluster c: healthy\n\nmail: f.eml\n"
     assert _as_text(document, with_counts=True).endswith("mail: f.eml\n\n       1,234  gold.verdicts\n")
+
+
+@pytest.mark.parametrize("factor", ["nan", "inf", "1e308", "1e-308", "0", "-1", "x"])
+@pytest.mark.parametrize("option", ["--grow", "--resize-broker"])
+def test_a_factor_that_nothing_can_grow_by_is_refused_in_one_line(config, capsys, option, factor):
+    with pytest.raises(SystemExit, match="2"):
+        main(["what-if", option, f"1={factor}", "--config", config])
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"argument {option}: invalid read value: '1={factor}'")

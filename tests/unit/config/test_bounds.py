@@ -33,6 +33,10 @@ def named(name):
         (SOUND + "window: P999999999D\n", "5:1", "window: longer than 3,653 days"),
         (SOUND + "window: P32D\n", "5:1", "window: longer than P31D"),
         (SOUND + "grace: P999999999D\n", "5:1", "grace: longer than 3,653 days"),
+        *(
+            (SOUND.replace("]}\n", f"], what_ifs: {{a: {{grow: {{t: {value}}}}}}}}}\n"), "4:", "grow.t: ")
+            for value in LONG[:4]
+        ),
         (SOUND + "metrics: {topics: 1e400}\n", "5:", "topics"),
     ],
 )

@@ -123,7 +123,9 @@ def test_what_is_found_is_shown_short_and_on_one_line():
 
 def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
-    for name in ("latin.yaml", "none.yaml", "."):
+    with (tmp_path / "giant.yaml").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    for name in ("latin.yaml", "none.yaml", ".", "giant.yaml", "/dev/zero"):
         with pytest.raises(ConfigError, match="cannot be read"):
             read_yaml(tmp_path / name)
 

@@ -21,7 +21,12 @@ def test_topics_with_the_most_producers_are_left_out_until_few_are_left(monkeypa
     monkeypatch.setattr(load, "MOST_SESSIONS", 3)
     run = SimpleNamespace(warehouse="", cluster_name="demo", window_ms=HOUR_MS)
     windows = [TimeWindow(at, at + HOUR_MS) for at in (NOON_MS, NOON_MS + HOUR_MS)]
-    sessions, minutes, crowded = load._list_arrivals(run, windows)
+    sessions, minutes, crowded = load._list_arrivals(run, windows, {(NOON_MS, "honest", "id"): 49})
     assert sessions == {(NOON_MS, n, 0): 7 for n in (1, 2, 20)} | {(NOON_MS + HOUR_MS, 1, 0): 7}
     assert minutes.keys() == {(NOON_MS, "honest", "id"), (NOON_MS + HOUR_MS, "crowded", "id")}
     assert crowded == {(NOON_MS, "crowded", "id"): 5}
+    wide = {(at, "crowded", "id"): 150 for at in (NOON_MS, NOON_MS + HOUR_MS)}  # a producer counts four times
+    assert load._list_arrivals(run, windows, wide)[2] == {
+        (NOON_MS, "crowded", "id"): 5,
+        (NOON_MS + HOUR_MS, "crowded", "id"): 1,
+    }

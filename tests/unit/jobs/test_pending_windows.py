@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.errors import ConfigError
 from pipeline.jobs import judge_health, raise_incidents, score_health
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
@@ -150,3 +151,11 @@ def judged(window):
         verdict="ok",
         reason="below its limit",
     )
+
+
+def test_a_span_of_too_many_windows_is_refused_before_they_are_listed(tmp_path):
+    """Whoever may trigger a run in Airflow names its span."""
+    config = write_config(tmp_path)
+    assert len(run_over(config, TimeWindow(0, 100_000 * HOUR_MS)).windows) == 100_000
+    with pytest.raises(ConfigError, match=r"100,001 windows; a run may have 100,000"):
+        run_over(config, TimeWindow(1, 100_000 * HOUR_MS + 1))

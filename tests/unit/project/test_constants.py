@@ -22,7 +22,7 @@ STRUCTURE = {
     *("CHANGES_BEYOND_BYTES", "GOES_ON_BELOW_MS", "CHANGES_BELOW_MS", "GOES_ON_BEYOND_MS", "CHANGES_BEYOND_MS"),
     *("HEADER_BYTES", "_BATCH_HEADER_BYTES", "LENGTH_BYTES"),
     *("TOP_KEY_COUNT", "TOP_KEYS_LISTED", "SHORT_ID", "KEY_ID_DIGITS", "_LISTED", "_MOST_SETTINGS"),
-    *("SLOTS", "MOST_PARTITIONS", "MOST_SESSIONS", "_SESSION_RECORDS", "_TRIAL_RECORDS", "_RUN_RECORDS", "_TASKS_PER_CORE"),
+    *("SLOTS", "MOST_PARTITIONS", "MOST_QUEUES", "MOST_SESSIONS", "_SESSION_RECORDS", "_TRIAL_RECORDS", "_RUN_RECORDS", "_TASKS_PER_CORE"),
     "RUNNING_COSTS",
 }  # fmt: skip
 """Numbers that say how work is laid out or a format's own: codes, sizes of blocks, bits, what a task costs, digits shown."""

@@ -238,6 +238,15 @@ def test_topics_of_too_many_partitions_are_not_simulated(count, reason):
     assert all(variant.reason.endswith(reason) for variant in plan.variants[0])
 
 
+@pytest.mark.parametrize(("count", "is_simulated"), [(20, True), (21, False)])
+def test_producers_that_wait_on_one_broker_have_no_more_queues_than_memory_holds(count, is_simulated):
+    """Each has one for each partition."""
+    unit = make_group(*(make_traffic(1, producer_id=number) for number in range(count)))
+    topics = tuple(dataclasses.replace(topic, leaders=(1,) * 1_000) for topic in unit.topics)
+    plan = plan_simulations([dataclasses.replace(unit, topics=topics)], (STICKY,), (1,))
+    assert [bool(variant.producers) for variant in plan.variants[0]] == [is_simulated] * 2
+
+
 def test_a_topic_of_too_many_partitions_is_not_replayed():
     """One folder of a large number makes a topic large."""
     leaders = {(0, "small", ""): {0: 1, 2_999: 1}, (0, "large", ""): {0: 1, 3_000: 1}}

@@ -20,10 +20,13 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Record
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
 from pipeline.sources.collected.host import read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
+from pipeline.sources.collected.partition_scan import read_partition
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.segment_plan import plan_reads
 from pipeline.sources.records.pieces import Kind
 from tests.batches import make_batch
 from tests.unit.sources.collected.disks import (
@@ -105,7 +108,8 @@ def test_a_killed_process_is_gone_on_with(config, tmp_path):
 import os, signal
 from pathlib import Path
 from pipeline.config_file import load_config
-from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
+from pipeline.sources.collected.partition_scan import read_partition
 from pipeline.sources.collected.stored_folder import StoredFolder
 class Killed(StoredFolder):
     def write(self, name, content):
@@ -289,3 +293,15 @@ assert not {{'pyspark', 'py4j', 'delta', 'airflow'}} & {{*sys.modules}}
     assert (first["host"], first["partition_count"]) == ("broker-1", 1)
     assert first["read_bytes"] > second["read_bytes"] == 0
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
+
+
+def test_a_unit_has_one_piece_of_a_kind_however_many_windows_a_client_chooses(config, tmp_path):
+    """A table of one row takes 10 to 20 KiB."""
+    disk = Disk(tmp_path / "disk")
+    stamps = [FIRST_MS - hour * HOUR_MS for hour in range(20)]
+    records = [Record(offset=i, timestamp_ms=at_ms, key=b"k", value=b"v") for i, at_ms in enumerate(stamps)]
+    disk.write(0, b"".join(make_batch([record]) for record in records), 20)
+    reads = plan_reads(discover_logs([disk.root]).iter_partitions())
+    (unit,) = read_partition(reads, None, collector_settings(config, "demo", NOW_MS), name=str)
+    assert {piece.kind: piece.rows.num_rows for piece in unit.pieces}[Kind.KEYS] == 20
+    assert len(unit.pieces) == len({piece.kind for piece in unit.pieces})

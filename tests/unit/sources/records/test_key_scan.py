@@ -9,6 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -294,3 +295,25 @@ def test_a_window_s_keys_are_let_go_before_the_next_window_is_counted(tmp_path):
     counter = WindowKeyCounter(SETTINGS.choose_windows(scanned), limit=1000)
     scans = iter_record_scans(Path(read.path), scanned.headers)
     assert [len(counter._windows) for scan in scans for _ in counter.add(scan)] == [0, 0, 0]
+
+
+def test_windows_that_take_turns_have_their_own_keys(tmp_path):
+    keys = [(b"a", None, b"longer than sixteen bytes"), (b"", b"b"), (None, b"c" * 40), (b"a", b"a"), (b"b",)]
+    starts = [0, 3, 5, 7, 9]
+    made = [batch(start, own, hour=hour) for start, own, hour in zip(starts, keys, (0, 1, 0, 2, 1), strict=True)]
+    made[2] = made[2][:-1] + bytes([made[2][-1] ^ 1])  # unreadable
+    read = segment(tmp_path, *made)
+    assert count(read) == {0: (Counter(keys[0]), 2), 1: (Counter(keys[1] + keys[4]), 0), 2: (Counter(keys[3]), 0)}
+
+
+def test_a_record_is_looked_at_once_however_many_windows_a_client_chooses(tmp_path):
+    """Else the time grows with their square."""
+    hours = (0, 1, 0, 2, 0)
+    read = segment(tmp_path, *(batch(6 * place, hour=hour) for place, hour in enumerate(hours)))
+    scanned = scan_segment(read, SETTINGS.as_of_ms)
+    counter, seen = WindowKeyCounter(SETTINGS.choose_windows(scanned), limit=1000), []
+    spy = SimpleNamespace(add=lambda scan, *_: seen.append((len(scan), len(scan.headers))), finish=lambda _: None)
+    counter._windows = dict.fromkeys({FIRST_MS + hour * HOUR_MS for hour in hours}, spy)
+    for scan in iter_record_scans(Path(read.path), scanned.headers):
+        list(counter.add(scan))
+    assert seen == [(18, 3), (6, 1), (6, 1)]
