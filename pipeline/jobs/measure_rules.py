@@ -66,7 +66,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
     given = RuleInput(
         rows=rows,
         deletable_segments=deletable_segments,
-        appended=lambda: _load_appended(run, windows),
+        appended=cache(lambda: _load_appended(run, windows)),
         starts_ms=[window.start_ms for window in windows],
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pipeline.measures.chance import chance_p_value
-from pipeline.model.number_text import format_between, format_percent, format_ratio
+from pipeline.model.number_text import format_between, format_count, format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure
+from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.gold import BROKER_SHARE
 
 
@@ -52,6 +52,19 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             )
 
 
+def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Records that brokers took and deleted between two runs: no run knows their bytes, whatever their times are."""
+    for row in given.appended():
+        detail = (
+            f"{format_count(row['unread_count'])} records were deleted before a run saw them, "
+            f"from {format_between(row['since_ms'], row['at_ms'])}"
+        )
+        if row["unread"]:
+            detail += f"; most are of {', '.join(row['unread'])}"
+        start_ms = row["at_ms"] - row["at_ms"] % given.window_ms
+        yield measure_broker(rule, start_ms, row["leader_id"], row["unread_count"], detail)
+
+
 LATE_LOAD = Rule(
     name="late_load",
     measure=_late_load,
@@ -66,4 +79,15 @@ LATE_LOAD = Rule(
     format=format_percent,
     needs_all_records=True,
     severity="critical",
+)
+
+UNREAD_RECORDS = Rule(
+    name="unread_records",
+    measure=_unread,
+    limit=1,
+    meaning="a broker deletes records before a run sees them: its load is not known",
+    advice="Find who writes records that are older than the topic's retention, or lengthen the retention.",
+    doc="records that a broker took and deleted between two runs, although the windows between were read whole; "
+    "they count neither in shares nor in `late_load`. A recording and a sampled cluster have none",
+    needs_all_records=True,
 )

@@ -11,11 +11,12 @@ _NAMED = 3
 
 
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
-    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`.
+    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`, `unread_count`, `unread`.
 
     `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
     are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
-    got another leader meanwhile has none; one of a new topic began empty.
+    got another leader meanwhile has none; one of a new topic began empty. `unread_count` records were appended and deleted
+    between the moments, so that none of their bytes count; `unread` are the partitions with the most of them.
 
     Args:
         logs: Leaders' logs: `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
@@ -40,21 +41,26 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
         *_LOG, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
     )
     new = now.join(before, on=["since_ms", *_TOPIC], how="anti")
-    both = pl.concat([now.join(before, on=["since_ms", *_LOG]), new], how="diagonal").with_columns(
-        pl.col("first_before", "end_before", "size_before").fill_null(0)
-    )
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
+    unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(first)).cast(pl.Float64).alias("unread_count")
+    both = pl.concat([now.join(before, on=["since_ms", *_LOG]), new], how="diagonal").with_columns(
+        unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
+    )
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
     by_offsets = size / pl.max_horizontal(end - first, 1) * (end - pl.col("end_before"))
     appended = pl.when(is_whole).then(grown).otherwise(by_offsets).alias("appended_bytes")
-    known = both.filter(end >= pl.col("end_before")).select("since_ms", "at_ms", *_LOG, appended)
+    known = both.filter(end >= pl.col("end_before")).select("since_ms", "at_ms", *_LOG, appended, "unread_count")
     late = (pl.col("appended_bytes") - pl.col("timely_bytes").fill_null(0)).fill_null(0).alias("late_bytes")
     joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
-    name = pl.concat_str("topic", "partition", separator="-").filter(pl.col("late_bytes") > 0)
+    name = pl.concat_str("topic", "partition", separator="-")
+    most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
+    unread = name.sort_by("unread_count", descending=True).head(
+        (pl.col("unread_count") > 0).sum().clip(upper_bound=_NAMED)
+    )
     return (
         joined.sort("late_bytes", *_PARTITION, descending=True)
         .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
-        .agg(pl.col("timely_bytes", "late_bytes").sum(), name.head(_NAMED).alias("partitions"))
+        .agg(pl.col("timely_bytes", "late_bytes", "unread_count").sum(), most, unread.alias("unread"))
         .sort("at_ms", "leader_id")
     )

@@ -45,7 +45,7 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
+def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000):
     """Value, text and chance of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
     both = [(number, broker) for number in range(6) for broker in (0, 1)]
     rows = {
@@ -74,7 +74,7 @@ def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
     for table, of_table in rows.items():
         run.replace(table, of_table, [window(number) for number in range(6)])
     measure_rules(run, [window(number) for number in range(3, 6)])
-    found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "late_load"]
+    found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == rule]
     by_minute = {
         ((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]): (
             round(row["value"], 3),
@@ -120,6 +120,24 @@ def test_what_retention_deletes_leaves_the_measure(run):
     cut = ({"size_bytes": 600, "log_start_offset": row["log_end_offset"] - 600} for row in grown(1_200)[4:])
     logs = [*grown(1_200)[:4], *(row | change for row, change in zip(grown(1_200)[4:], cut, strict=True))]
     assert {value for (_, broker), (value, *_) in measured(run, logs).items() if broker == "1"} == {0.5}
+
+
+def test_records_that_are_deleted_before_a_run_sees_them_are_told(run):
+    """Kafka deletes records older than the retention at once: how many bytes they had, nobody knows."""
+    gone = [log(minute, 1, 0, topic="old", first=1_000 * minute) for minute in range(5)]
+    found = measured(run, [*grown(0), *gone], rule="unread_records")
+    assert {key: value for key, (value, *_) in found.items()} == {
+        (3, "0"): 0, (3, "1"): 1_000, (4, "0"): 0, (4, "1"): 1_000, (5, "0"): 0, (5, "1"): 1_000,
+    }  # fmt: skip
+    assert found[4, "1"][1].startswith("1,000 records were deleted before a run saw them, from ")
+    assert found[4, "1"][1].endswith("; most are of old-1")
+    assert "most" not in found[4, "0"][1]
+
+
+@pytest.mark.parametrize("first", [0, 600])
+def test_records_that_a_run_saw_or_that_still_lie_there_are_not_unread(run, first):
+    logs = [log(minute, 1, 600, topic="old", first=first * minute) for minute in range(5)]
+    assert {value for value, *_ in measured(run, [*grown(0), *logs], rule="unread_records").values()} == {0}
 
 
 def test_logs_that_were_cut_or_moved_count_by_times(run):

@@ -109,6 +109,7 @@ def test_where_a_log_ended_an_hour_before_the_span(tmp_path):
     windows = [span(hour) for hour in range(4)]
     replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
     settled = {
-        hour: {e.leader_id: e.settled_offset for e in load_earlier_states(tmp_path, "c", span(hour))} for hour in (1, 3, 4)
+        hour: {e.leader_id: e.settled_offset for e in load_earlier_states(tmp_path, "c", span(hour))}
+        for hour in (1, 3, 4)
     }
     assert settled == {1: {0: None, 1: None}, 3: {0: 20, 1: None}, 4: {0: 20, 1: 30}}
