@@ -20,7 +20,8 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
 
     Args:
         logs: Leaders' logs: `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
-        traffic: Rows of `silver.partition_traffic` with `start_ms`.
+        traffic: Rows of `silver.partition_traffic` with `start_ms` and `offset_count`, offsets that batches cover or that
+            are lost between them.
         starts_ms: Starts of the windows of which the later moments are.
         window_ms: Length of a window.
     """
@@ -32,8 +33,10 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     between = moments.join_where(traffic, pl.col("start_ms") < at, end_ms > pl.col("since_ms")).with_columns(
         part_ms=pl.min_horizontal(at, end_ms) - pl.max_horizontal("since_ms", "start_ms")
     )
+    part = pl.col("part_ms") / window_ms
     timely = between.group_by("since_ms", "at_ms", *_LOG).agg(
-        (pl.col("size_bytes") * pl.col("part_ms") / window_ms).sum().alias("timely_bytes")
+        (pl.col("size_bytes") * part).sum().alias("timely_bytes"),
+        (pl.col("offset_count") * part).sum().alias("timely_offsets"),
     )
     seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
@@ -48,10 +51,18 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     )
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
-    by_offsets = size / pl.max_horizontal(end - first, 1) * (end - pl.col("end_before"))
-    appended = pl.when(is_whole).then(grown).otherwise(by_offsets).alias("appended_bytes")
-    known = both.filter(end >= pl.col("end_before")).select("since_ms", "at_ms", *_LOG, appended, "unread_count")
-    late = (pl.col("appended_bytes") - pl.col("timely_bytes").fill_null(0)).fill_null(0).alias("late_bytes")
+    known = both.filter(end >= pl.col("end_before")).select(
+        *("since_ms", "at_ms", *_LOG, "unread_count"),
+        is_whole.alias("is_whole"),
+        grown.alias("grown_bytes"),
+        (end - pl.col("end_before")).alias("appended_offsets"),
+        (size / pl.max_horizontal(end - first, 1)).alias("offset_bytes"),
+    )
+    by_size = pl.col("grown_bytes") - pl.col("timely_bytes").fill_null(0)
+    # by their number: records may be of another size than those before, and a log's mean follows after days
+    by_offsets = (pl.col("appended_offsets") - pl.col("timely_offsets").fill_null(0)) * pl.col("offset_bytes")
+    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
+    late = late.alias("late_bytes")
     joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
     name = pl.concat_str("topic", "partition", separator="-")
     most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")

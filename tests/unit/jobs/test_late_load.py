@@ -53,7 +53,7 @@ def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", uni
         PARTITION_TRAFFIC: [
             zero_row(
                 PARTITION_TRAFFIC, window(number).start_ms, topic="t", topic_id="id", partition=broker,
-                leader_id=broker, size_bytes=TIMELY, count_kind=count_kind,
+                leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY, count_kind=count_kind,
             )
             for number, broker in both
         ],
@@ -120,6 +120,25 @@ def test_what_retention_deletes_leaves_the_measure(run):
     cut = ({"size_bytes": 600, "log_start_offset": row["log_end_offset"] - 600} for row in grown(1_200)[4:])
     logs = [*grown(1_200)[:4], *(row | change for row, change in zip(grown(1_200)[4:], cut, strict=True))]
     assert {value for (_, broker), (value, *_) in measured(run, logs).items() if broker == "1"} == {0.5}
+
+
+@pytest.mark.parametrize("size_bytes", [60_000, 60])
+def test_a_topic_whose_records_are_larger_or_smaller_than_they_were_has_no_late_load(run, size_bytes):
+    """Compression is turned on or off, and retention deletes: the mean over the log says nothing about new records."""
+    logs = [*grown(0, minutes=range(6))]
+    for row in logs[1::2]:
+        row |= {"log_start_offset": row["log_end_offset"] - 600, "size_bytes": size_bytes}
+    assert {value for value, *_ in measured(run, logs).values()} == {0.0}
+
+
+def test_what_a_log_grew_by_is_the_least_it_took(run):
+    """A few records that are large among many small ones, of which retention takes some."""
+    large = [
+        log(minute, 1, 10_000 + 1_200 * minute, topic="own", first=minute)
+        | {"log_end_offset": 10_000_000 + 10 * minute}
+        for minute in range(5)
+    ]
+    assert measured(run, [*grown(0), *large])[4, "1"][0] == 0.5
 
 
 def test_records_that_are_deleted_before_a_run_sees_them_are_told(run):
