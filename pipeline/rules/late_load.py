@@ -21,9 +21,10 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for (since_ms, at_ms), rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
         timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items()}
-        appended = {broker_id: max(0, row["timely_bytes"] + row["late_bytes"]) for broker_id, row in rows.items()}
+        # one that took less than records say, because they came early or it lies, makes no load of others
+        appended = {broker_id: row["timely_bytes"] + max(0, row["late_bytes"]) for broker_id, row in rows.items()}
         all_timely, all_appended = sum(timely.values()), sum(appended.values())
-        for row in brokers[start_ms] if all_timely and all_appended else ():
+        for row in brokers[start_ms] if all_timely else ():
             broker_id, share, units = (row[name] for name in ("broker_id", "expected_share", "effective_unit_count"))
             if not share:
                 continue

@@ -167,6 +167,15 @@ def test_logs_that_were_cut_or_moved_count_by_times(run):
     assert {value for value, *_ in measured(run, cut).values()} == {0.0}
 
 
+@pytest.mark.parametrize("size_bytes", [600, 10**15])
+def test_a_log_that_grows_less_than_records_say_makes_no_other_broker_late(run, size_bytes):
+    """A broker may tell any size, and a client may have sent records ahead of their times."""
+    logs = [*grown(0)]
+    for row in logs[1::2]:
+        row |= {"size_bytes": size_bytes}
+    assert {value for value, *_ in measured(run, logs).values()} == {0.0}
+
+
 def test_a_topic_made_meanwhile_began_empty(run):
     logs = [*grown(0), log(3, 1, 1_200, topic_id="new")]
     assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
