@@ -36,7 +36,11 @@ _LOGS = """
     FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start
     WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
 """
-_TRAFFIC = "SELECT topic, topic_id, partition, leader_id, size_bytes, count_kind, window_start AS at FROM traffic"
+_TRAFFIC = """
+    SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
+        window_start AS at
+    FROM traffic
+"""
 _LATE_RUNS = 10
 """Windows by which runs may take place later than theirs."""
 
@@ -67,7 +71,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
     given = RuleInput(
         rows=rows,
         deletable_segments=deletable_segments,
-        appended=lambda: _load_appended(run, windows),
+        appended=cache(lambda: _load_appended(run, windows)),
         starts_ms=[window.start_ms for window in windows],
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,

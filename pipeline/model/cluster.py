@@ -277,4 +277,4 @@ class EarlierState:
     log_end_offset: int | None  # high watermark; None where not reported
     size_bytes: int | None
     observed_at_ms: int | None = None  # when its leader epoch was first observed
-    settled_offset: int | None = None  # end of the partition's log an hour or more before the span
+    settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pipeline.measures.chance import chance_p_value
-from pipeline.model.number_text import format_between, format_percent, format_ratio
+from pipeline.model.number_text import format_between, format_count, format_percent, format_ratio
 from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure
+from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.gold import BROKER_SHARE
 
 
@@ -21,9 +21,10 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for (since_ms, at_ms), rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
         timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items()}
-        appended = {broker_id: max(0, row["timely_bytes"] + row["late_bytes"]) for broker_id, row in rows.items()}
+        # one that took less than records say, because they came early or it lies, makes no load of others
+        appended = {broker_id: row["timely_bytes"] + max(0, row["late_bytes"]) for broker_id, row in rows.items()}
         all_timely, all_appended = sum(timely.values()), sum(appended.values())
-        for row in brokers[start_ms] if all_timely and all_appended else ():
+        for row in brokers[start_ms] if all_timely else ():
             broker_id, share, units = (row[name] for name in ("broker_id", "expected_share", "effective_unit_count"))
             if not share:
                 continue
@@ -52,6 +53,21 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             )
 
 
+def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Part of a broker's records that it took and deleted between two runs: no run knows their bytes, whatever their times."""
+    for row in given.appended():
+        if not row["appended_count"]:
+            continue
+        detail = (
+            f"{format_count(row['unread_count'])} of {row['appended_count']:,} records were deleted before a run saw them, "
+            f"from {format_between(row['since_ms'], row['at_ms'])}"
+        )
+        if row["unread"]:
+            detail += f"; most are of {', '.join(row['unread'])}"
+        start_ms = row["at_ms"] - row["at_ms"] % given.window_ms
+        yield measure_broker(rule, start_ms, row["leader_id"], row["unread_count"] / row["appended_count"], detail)
+
+
 LATE_LOAD = Rule(
     name="late_load",
     measure=_late_load,
@@ -63,6 +79,21 @@ LATE_LOAD = Rule(
     "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
     doc="part of its fair share that a broker took beyond what records' times say: bytes appended between two runs, by sizes and "
     "end offsets of the logs that it leads, if chance does not explain it. A recording and a sampled cluster have none",
+    format=format_percent,
+    needs_all_records=True,
+    severity="critical",
+)
+
+UNREAD_RECORDS = Rule(
+    name="unread_records",
+    measure=_unread,
+    limit=0.2,
+    k=3,
+    n=4,
+    meaning="a broker deletes records before a run sees them, so its load is not known",
+    advice="Find who writes records that are older than the topic's retention, or lengthen the retention.",
+    doc="part of a broker's records that it took and deleted between two runs, although the windows between were read whole: "
+    "they count neither in shares nor in `late_load`. A recording and a sampled cluster have none",
     format=format_percent,
     needs_all_records=True,
     severity="critical",

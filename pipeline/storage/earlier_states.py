@@ -62,7 +62,7 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     settled = f"TIMESTAMP '{(start - timedelta(milliseconds=SETTLED_MS)).isoformat()}'"
     newest = (
         f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, instants of our own
-        f"max(CASE WHEN observed_at <= {settled} THEN log_end_offset END) OVER (PARTITION BY topic, topic_id, partition) AS settled_offset, "
+        f"max(CASE WHEN observed_at <= {settled} THEN log_end_offset END) OVER (PARTITION BY topic, topic_id, partition, leader_id) AS settled_offset, "
         f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place FROM ({led})"
     )
     query = QueryBuilder().register("stored", stored)

@@ -12,15 +12,18 @@ _NAMED = 3
 
 
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
-    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`.
+    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`, `appended_count`, `unread_count`, `unread`.
 
     `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
     are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
-    began another leader epoch meanwhile has none; one of a new topic began empty.
+    began another leader epoch meanwhile has none; one of a new topic began empty. `appended_count` records were appended to
+    such logs, and `unread_count` of them deleted between the moments, so that their bytes are not known; `unread` are the
+    partitions with the most of them.
 
     Args:
         logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
-        traffic: Rows of `silver.partition_traffic` with `start_ms`.
+        traffic: Rows of `silver.partition_traffic` with `start_ms` and `offset_count`, offsets that batches cover or that
+            are lost between them.
         starts_ms: Starts of the windows of which the later moments are.
         window_ms: Length of a window.
     """
@@ -32,8 +35,10 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     between = moments.join_where(traffic, pl.col("start_ms") < at, end_ms > pl.col("since_ms")).with_columns(
         part_ms=pl.min_horizontal(at, end_ms) - pl.max_horizontal("since_ms", "start_ms")
     )
+    part = pl.col("part_ms") / window_ms
     timely = between.group_by("since_ms", "at_ms", *_LOG).agg(
-        (pl.col("size_bytes") * pl.col("part_ms") / window_ms).sum().alias("timely_bytes")
+        (pl.col("size_bytes") * part).sum().alias("timely_bytes"),
+        (pl.col("offset_count") * part).sum().alias("timely_offsets"),
     )
     seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
@@ -41,21 +46,34 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
         *_TERM, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
     )
     new = now.join(before, on=["since_ms", *_TOPIC], how="anti")
-    both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(
-        pl.col("first_before", "end_before", "size_before").fill_null(0)
-    )
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
+    unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(first)).cast(pl.Float64).alias("unread_count")
+    both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(
+        unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
+    )
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
-    by_offsets = size / pl.max_horizontal(end - first, 1) * (end - pl.col("end_before"))
-    appended = pl.when(is_whole).then(grown).otherwise(by_offsets).alias("appended_bytes")
-    known = both.filter(end >= pl.col("end_before")).select("since_ms", "at_ms", *_LOG, appended)
-    late = (pl.col("appended_bytes") - pl.col("timely_bytes").fill_null(0)).fill_null(0).alias("late_bytes")
+    known = both.filter(end >= pl.col("end_before")).select(
+        *("since_ms", "at_ms", *_LOG, "unread_count"),
+        is_whole.alias("is_whole"),
+        grown.alias("grown_bytes"),
+        (end - pl.col("end_before")).alias("appended_count"),
+        (size / pl.max_horizontal(end - first, 1)).alias("offset_bytes"),
+    )
+    by_size = pl.col("grown_bytes") - pl.col("timely_bytes").fill_null(0)
+    # by their number: records may be of another size than those before, and a log's mean follows after days
+    by_offsets = (pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)) * pl.col("offset_bytes")
+    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
+    late = late.alias("late_bytes")
     joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
-    name = pl.concat_str("topic", "partition", separator="-").filter(pl.col("late_bytes") > 0)
+    name = pl.concat_str("topic", "partition", separator="-")
+    most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
+    unread = name.sort_by("unread_count", descending=True).head(
+        (pl.col("unread_count") > 0).sum().clip(upper_bound=_NAMED)
+    )
     return (
         joined.sort("late_bytes", *_PARTITION, descending=True)
         .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
-        .agg(pl.col("timely_bytes", "late_bytes").sum(), name.head(_NAMED).alias("partitions"))
+        .agg(pl.col("timely_bytes", "late_bytes", "appended_count", "unread_count").sum(), most, unread.alias("unread"))
         .sort("at_ms", "leader_id")
     )

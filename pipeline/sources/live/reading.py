@@ -203,7 +203,7 @@ def _with_plan(
         for past in question.earlier
         if (key := TopicPartition(past.topic, past.partition)) in fetched
         and past.settled_offset is not None
-        and past.topic_id == (state.partitions[key].topic_id or "")
+        and (past.topic_id, past.leader_id) == (state.partitions[key].topic_id or "", state.partitions[key].leader_id)
     }
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []

@@ -47,7 +47,7 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
+def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000):
     """Value, text and chance of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
     both = [(number, broker) for number in range(6) for broker in (0, 1)]
     rows = {
@@ -55,7 +55,7 @@ def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
         PARTITION_TRAFFIC: [
             zero_row(
                 PARTITION_TRAFFIC, window(number).start_ms, topic="t", topic_id="id", partition=broker,
-                leader_id=broker, size_bytes=TIMELY, count_kind=count_kind,
+                leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY, count_kind=count_kind,
             )
             for number, broker in both
         ],
@@ -76,7 +76,7 @@ def measured(run, logs, *, missing=(), count_kind="exact", units=1_000):
     for table, of_table in rows.items():
         run.replace(table, of_table, [window(number) for number in range(6)])
     measure_rules(run, [window(number) for number in range(3, 6)])
-    found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == "late_load"]
+    found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == rule]
     by_minute = {
         ((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]): (
             round(row["value"], 3),
@@ -124,6 +124,43 @@ def test_what_retention_deletes_leaves_the_measure(run):
     assert {value for (_, broker), (value, *_) in measured(run, logs).items() if broker == "1"} == {0.5}
 
 
+@pytest.mark.parametrize("size_bytes", [60_000, 60])
+def test_a_topic_whose_records_are_larger_or_smaller_than_they_were_has_no_late_load(run, size_bytes):
+    """Compression is turned on or off, and retention deletes: the mean over the log says nothing about new records."""
+    logs = [*grown(0, minutes=range(6))]
+    for row in logs[1::2]:
+        row |= {"log_start_offset": row["log_end_offset"] - 600, "size_bytes": size_bytes}
+    assert {value for value, *_ in measured(run, logs).values()} == {0.0}
+
+
+def test_what_a_log_grew_by_is_the_least_it_took(run):
+    """A few records that are large among many small ones, of which retention takes some."""
+    large = [
+        log(minute, 1, 10_000 + 1_200 * minute, topic="own", first=minute)
+        | {"log_end_offset": 10_000_000 + 10 * minute}
+        for minute in range(5)
+    ]
+    assert measured(run, [*grown(0), *large])[4, "1"][0] == 0.5
+
+
+def test_records_that_are_deleted_before_a_run_sees_them_are_told(run):
+    """Kafka deletes records older than the retention at once: how many bytes they had, nobody knows."""
+    gone = [log(minute, 1, 0, topic="old", first=1_000 * minute) for minute in range(5)]
+    found = measured(run, [*grown(0), *gone], rule="unread_records")
+    assert {key: value for key, (value, *_) in found.items()} == {
+        (3, "0"): 0, (3, "1"): 0.625, (4, "0"): 0, (4, "1"): 0.625, (5, "0"): 0, (5, "1"): 0.625,
+    }  # fmt: skip
+    assert found[4, "1"][1].startswith("1,000 of 1,600 records were deleted before a run saw them, from ")
+    assert found[4, "1"][1].endswith("; most are of old-1")
+    assert "most" not in found[4, "0"][1]
+
+
+@pytest.mark.parametrize("first", [0, 600])
+def test_records_that_a_run_saw_or_that_still_lie_there_are_not_unread(run, first):
+    logs = [log(minute, 1, 600, topic="old", first=first * minute) for minute in range(5)]
+    assert {value for value, *_ in measured(run, [*grown(0), *logs], rule="unread_records").values()} == {0}
+
+
 def test_logs_that_were_cut_or_moved_count_by_times(run):
     """A follower's copy is as long as its leader's: a new leader took little of it."""
     moved = [*grown(0, minutes=range(3)), log(3, 0, 2_400), log(3, 1, 99_000, leader=0)]
@@ -132,6 +169,15 @@ def test_logs_that_were_cut_or_moved_count_by_times(run):
     assert {value for value, *_ in measured(run, moved).values()} == {0.0}
     assert {value for value, *_ in measured(run, back).values()} == {0.0}
     assert {value for value, *_ in measured(run, cut).values()} == {0.0}
+
+
+@pytest.mark.parametrize("size_bytes", [600, 10**15])
+def test_a_log_that_grows_less_than_records_say_makes_no_other_broker_late(run, size_bytes):
+    """A broker may tell any size, and a client may have sent records ahead of their times."""
+    logs = [*grown(0)]
+    for row in logs[1::2]:
+        row |= {"size_bytes": size_bytes}
+    assert {value for value, *_ in measured(run, logs).values()} == {0.0}
 
 
 def test_a_topic_made_meanwhile_began_empty(run):

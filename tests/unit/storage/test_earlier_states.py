@@ -98,7 +98,7 @@ def test_a_warehouse_of_before_the_instant_was_noted(tmp_path):
 
 
 def test_where_a_log_ended_an_hour_before_the_span(tmp_path):
-    """Of all that was observed by then, whoever led; what was observed later may hold records of the span."""
+    """Of all that the same leader said by then: another may have lied. What was observed later may hold records of the span."""
     ensure_tables(tmp_path)
     rows = [
         row(0, 0, 5, end=10, observed=1),
@@ -108,5 +108,8 @@ def test_where_a_log_ended_an_hour_before_the_span(tmp_path):
     ]
     windows = [span(hour) for hour in range(4)]
     replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
-    settled = {hour: {e.settled_offset for e in load_earlier_states(tmp_path, "c", span(hour))} for hour in (1, 3, 4)}
-    assert settled == {1: {None}, 3: {20}, 4: {30}}
+    settled = {
+        hour: {e.leader_id: e.settled_offset for e in load_earlier_states(tmp_path, "c", span(hour))}
+        for hour in (1, 3, 4)
+    }
+    assert settled == {1: {0: None, 1: None}, 3: {0: 20, 1: None}, 4: {0: 20, 1: 30}}

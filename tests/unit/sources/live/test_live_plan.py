@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.cluster import ClusterHistory, Timeline
+from pipeline.model.cluster import ClusterHistory, EarlierState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import HOUR_MS, TimeWindow
-from pipeline.sources.live import admin, plan
+from pipeline.sources.live import admin, plan, reading
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import choose_slices, join_reads, pack_fetches, sample_partitions, split
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures
+from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)
@@ -213,6 +214,25 @@ def test_a_record_that_a_client_stamped_ahead_ends_no_range(monkeypatch, config,
 def test_a_record_far_ahead_at_a_logs_start_has_no_whole_log_read(monkeypatch, start, settled, log_start, wanted):
     known = {} if settled is None else {KEY: settled}
     assert plan_one(monkeypatch, start=start, log_start=log_start, settled=known) == wanted
+
+
+def test_where_a_log_ended_is_what_its_leader_said_and_none_before_it(monkeypatch):
+    """A broker that leads no more cannot have said that later records of its successor are old ones."""
+    told = {}
+    monkeypatch.setattr(reading, "plan_fetches", lambda *_, settled, **__: told.update(settled) or ((), ()))
+    state = SimpleNamespace(partitions={KEY: SimpleNamespace(leader_id=2, topic_id="id")}, in_scope=(KEY,))
+    settings = LiveSettings(bootstrap_servers="b:1")
+    past = [
+        EarlierState(
+            window_start_ms=0, topic="t", topic_id=topic_id, partition=0, leader_id=leader_id, leader_epoch=leader_id,
+            log_start_offset=0, log_end_offset=end, size_bytes=0, settled_offset=end,
+        )
+        for topic_id, leader_id, end in (("id", 1, 5_000), ("id", 2, 30), ("old", 2, 40), ("id", 3, 6_000))
+    ]  # fmt: skip  # columns of a row, several a line
+    question = SimpleNamespace(windows=(SPAN,), name="c", as_of_ms=LATE_MS, earlier=past)
+    own = reading.LiveReading(source=settings, observed_at_ms=LATE_MS)
+    reading._with_plan(own, None, state, question)
+    assert told == {KEY: 30}
 
 
 def test_a_broker_tells_offsets_of_its_own_partitions_only():
