@@ -357,7 +357,13 @@ def test_any_round_of_a_blind_draw_can_be_drawn_again_by_itself():
     assert {pair.replicas for pair in pairs} == {1, 2, 3}
     assert {max(pair.leaders) for pair in pairs} == {2, 3, 4}
     assert {len(pair.traffic) for pair in pairs} == {1, 2, 3, 4}
-    assert {pair.before[0].version for pair in pairs} == {"3.2.3", "3.9.1", "4.1.1", "librdkafka"}
+    assert {pair.before[0].version for pair in pairs} == {"3.2.3", "3.9.1", "4.1.1", "4.4.0", "librdkafka"}
+    assert {len({delay.broker for delay in pair.delays}) for pair in pairs} >= {0, 1, 2, 3}
+    transactional = [
+        client for pair in pairs for client in pair.before + pair.after if "transactional.id" in client.config
+    ]
+    assert transactional
+    assert not any(client.version == "librdkafka" or "acks" in client.config for client in transactional)
     assert {series.pattern for pair in pairs for series in pair.traffic} == set(PATTERNS)
     assert all(sum(series.rate_per_s for series in pair.traffic) <= MOST_PER_S for pair in pairs)
 
