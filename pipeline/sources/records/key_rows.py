@@ -19,7 +19,7 @@ from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.sources.records.key_questions import Question, ask
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import SENSELESS, RecordLog
+from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,9 @@ class WindowKeyCounter:
 
 def _split(scan: RecordScan, starts: NDArray[np.int64]) -> Iterator[tuple[int, RecordScan]]:
     """The records of each window; all are copied once at most, however many windows a client chooses."""
-    batches = np.flatnonzero(starts != NO_WINDOW)
-    batches = batches[np.argsort(starts[batches], kind="stable")]
     counts = np.bincount(scan.batch_index, minlength=len(starts))
     firsts = np.cumsum(counts) - counts
-    for own in np.split(batches, np.flatnonzero(np.diff(starts[batches])) + 1) if batches.size else ():
+    for own in split_by_window(starts, starts != NO_WINDOW):
         part = scan
         if len(own) < len(starts):
             places = join_runs(firsts, counts, own)

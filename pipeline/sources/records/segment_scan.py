@@ -86,6 +86,13 @@ def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_bas
     )
 
 
+def split_by_window(starts: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Places of the chosen batches, an array for each window; windows and places are in order."""
+    places = np.flatnonzero(chosen)
+    places = places[np.argsort(starts[places], kind="stable")]
+    return np.split(places, np.flatnonzero(np.diff(starts[places])) + 1) if places.size else []
+
+
 def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
     """Offsets that no batch covers: before each batch, and after the last one up to the next segment (-1: none)."""
     first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import sum_headers
 from pipeline.model.log import Problem
-from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window
 
 LATE_PART = 10
 """Late batches are named where they are one part of so many of a log's bytes."""
@@ -112,9 +112,8 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> lis
     """Rows of a segment by window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
-    starts, is_control = event_time_ms - event_time_ms % window_ms, headers.is_control
-    places, out = np.flatnonzero(counted)[np.argsort(starts[counted], kind="stable")], []
-    for own in np.split(places, np.flatnonzero(np.diff(starts[places])) + 1) if places.size else ():
+    starts, is_control, out = event_time_ms - event_time_ms % window_ms, headers.is_control, []
+    for own in split_by_window(starts, counted):
         chosen = headers.rows[own]
         out.append(
             {
