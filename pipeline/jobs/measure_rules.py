@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import polars as pl
-import pyarrow as pa
 
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
@@ -12,7 +11,6 @@ from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.outages import load_outages
 from pipeline.storage.predicates import format_datafusion_instant
-from pipeline.storage.values import value_of
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables import Table
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS, WINDOW_STATUS
@@ -32,13 +30,13 @@ _DELETABLE = """
 _LOGS = """
     SELECT topic, topic_id, partition, log_start_offset, log_end_offset, size_bytes, coalesce(observed_leader_id, leader_id) AS leader_id,
         coalesce(observed_leader_epoch, leader_epoch, -1) AS leader_epoch,
-        CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS at
+        CAST(CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS BIGINT) / 1000 AS at_ms
     FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start
     WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
 """
 _TRAFFIC = """
     SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
-        window_start AS at
+        CAST(window_start AS BIGINT) / 1000 AS start_ms
     FROM traffic
 """
 _LATE_RUNS = 10
@@ -89,13 +87,15 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
     """Rows of `sum_appended` of moments in some windows, where all windows between were read whole."""
     count = 2 * len(run.windows) + _LATE_RUNS
     reach = (TimeWindow(windows[0].start_ms - count * run.window_ms, windows[-1].end_ms),)
-    logs = _with_moment(run.query(_LOGS, reach, state=CLUSTER_STATE, status=WINDOW_STATUS), "at_ms")
-    traffic = _with_moment(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC), "start_ms")
+    logs = pl.DataFrame(run.query(_LOGS, reach, state=CLUSTER_STATE, status=WINDOW_STATUS)).drop_nulls("at_ms")
+    if logs["at_ms"].n_unique() < 2:  # a recording, or the first run
+        return []
+    traffic = pl.DataFrame(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC))
     topic = pl.col("topic")
     is_read = topic.is_in(run.cluster.topics) if run.cluster.topics else ~topic.str.starts_with("__")
     logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
     whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
-    status = [value_of(SourceStatus, row) for row in run.rows(WINDOW_STATUS, reach)]
+    status = run.values(SourceStatus, WINDOW_STATUS, reach)
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
     starts_ms = [window.start_ms for window in windows]
@@ -104,8 +104,3 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
         for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
         if whole_ms.issuperset(range(row["since_ms"] - row["since_ms"] % run.window_ms, row["at_ms"], run.window_ms))
     ]
-
-
-def _with_moment(rows: pa.Table, name: str) -> pl.DataFrame:
-    """Rows with their instant `at` as milliseconds under a name; those without one are left out."""
-    return pl.DataFrame(rows).drop_nulls("at").with_columns(pl.col("at").dt.epoch("ms").alias(name)).drop("at")

@@ -40,6 +40,27 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
         (pl.col("size_bytes") * part).sum().alias("timely_bytes"),
         (pl.col("offset_count") * part).sum().alias("timely_offsets"),
     )
+    known = _compare_logs(logs, moments)
+    by_size = pl.col("grown_bytes") - pl.col("timely_bytes").fill_null(0)
+    # by their number: records may be of another size than those before, and a log's mean follows after days
+    by_offsets = (pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)) * pl.col("offset_bytes")
+    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
+    late = late.alias("late_bytes")
+    joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
+    name = pl.concat_str("topic", "partition", separator="-")
+    most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
+    by_unread = name.sort_by("unread_count", descending=True)
+    unread = by_unread.head((pl.col("unread_count") > 0).sum().clip(upper_bound=_NAMED)).alias("unread")
+    return (
+        joined.sort("late_bytes", *_PARTITION, descending=True)
+        .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
+        .agg(pl.col("timely_bytes", "late_bytes", "appended_count", "unread_count").sum(), most, unread)
+        .sort("at_ms", "leader_id")
+    )
+
+
+def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
+    """How each log changed between two moments: bytes, records appended, and records deleted before they were seen."""
     seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
     before = seen.select(
@@ -53,27 +74,10 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     )
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
-    known = both.filter(end >= pl.col("end_before")).select(
+    return both.filter(end >= pl.col("end_before")).select(
         *("since_ms", "at_ms", *_LOG, "unread_count"),
         is_whole.alias("is_whole"),
         grown.alias("grown_bytes"),
         (end - pl.col("end_before")).alias("appended_count"),
         (size / pl.max_horizontal(end - first, 1)).alias("offset_bytes"),
-    )
-    by_size = pl.col("grown_bytes") - pl.col("timely_bytes").fill_null(0)
-    # by their number: records may be of another size than those before, and a log's mean follows after days
-    by_offsets = (pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)) * pl.col("offset_bytes")
-    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
-    late = late.alias("late_bytes")
-    joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
-    name = pl.concat_str("topic", "partition", separator="-")
-    most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
-    unread = name.sort_by("unread_count", descending=True).head(
-        (pl.col("unread_count") > 0).sum().clip(upper_bound=_NAMED)
-    )
-    return (
-        joined.sort("late_bytes", *_PARTITION, descending=True)
-        .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
-        .agg(pl.col("timely_bytes", "late_bytes", "appended_count", "unread_count").sum(), most, unread.alias("unread"))
-        .sort("at_ms", "leader_id")
     )
