@@ -108,7 +108,7 @@ def _client_forms() -> Iterator[Form]:
             name = attribute.replace("-", "_")
             metric = Metric(f"kafka_producer_{group}", name, f"{bean} {attribute}", kind, unit)
             for exporter, prefix in CLIENT_EXPORTERS.items():
-                # its names do not tell whether they are of a connection
+                # a connection's metrics have the same names as the client's
                 is_agent = exporter.startswith("OpenTelemetry")
                 if is_agent and group == "app_info":
                     continue

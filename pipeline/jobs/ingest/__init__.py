@@ -209,8 +209,8 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         newest=find_newest_window(run),
         storage=run.config.storage,
     )
-    clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
-    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=time.sleep, clock=clock)
+    pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
+    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         causes = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]

@@ -87,9 +87,9 @@ def plan_fetches(
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
-        is_told_wrong = starts[key].timestamp_ms > late_ms and log_start <= (settled or {}).get(key, -1) <= high
-        if is_told_wrong:
-            start = max(start, (settled or {})[key])
+        old_end = (settled or {}).get(key, -1)
+        if starts[key].timestamp_ms > late_ms and log_start <= old_end <= high:
+            start = max(start, old_end)
         else:
             shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
         if end > start:

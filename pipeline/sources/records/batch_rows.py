@@ -55,7 +55,8 @@ class LeaderEpochs:
         begun: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
         current: dict[tuple[str, int], int] = {}
         newest: dict[tuple[str, int], int] = {}
-        for key, term in ((one, term) for one in sorted(history.partitions) for term in history.leader_terms(one)):
+        terms = ((key, term) for key in sorted(history.partitions) for term in history.leader_terms(key))
+        for key, term in terms:
             if term.leader_id == NO_LEADER:
                 continue
             if term.leader_epoch is None:
