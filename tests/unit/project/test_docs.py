@@ -33,6 +33,11 @@ def test_links_lead_somewhere(paper):
     assert broken == []
 
 
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: str(paper.relative_to(ROOT)))
+def test_no_merge_is_left_half_done(paper):
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", paper.read_text(), re.MULTILINE) == []
+
+
 def test_every_paper_is_linked_from_the_readme_or_from_one_that_is():
     linked, queue = {ROOT / "README.md"}, [ROOT / "README.md"]
     for paper in queue:
