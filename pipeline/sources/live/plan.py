@@ -2,9 +2,9 @@
 
 The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
 timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
-more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch belongs to the range that holds its base offset; the first range of a partition
-also takes the batch its start is within. Where the configuration asks for a part of the records only, reruns read the
-same part.
+more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch belongs
+to the range that holds its base offset; the first range of a partition also takes the batch its start is within. Where the
+configuration asks for a part of the records only, reruns read the same part.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 RANGE_BYTES = 128 << 20
-MOST_RANGES = 2_000  # of a leader, in equal parts for its partitions: a broker may claim any size
 """About how much one range holds: enough to hide its start, little enough to share, and to hold while keys are counted."""
+MOST_RANGES = 2_000  # of a leader, in equal parts for its partitions: a broker may claim any size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,10 @@ def plan_fetches(
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
         old_end = (settled or {}).get(key, -1)
-        if starts[key].timestamp_ms > late_ms and log_start <= old_end <= high:
+        is_old = log_start <= old_end <= high  # nothing was deleted but what is known to have come long before the span
+        if is_old and starts[key].timestamp_ms > late_ms:
             start = max(start, old_end)
-        else:
+        elif not is_old:
             shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
         if end > start:
             whole = FetchRead(
@@ -148,7 +149,10 @@ def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_m
     """
     if log_start == 0 or start.offset != log_start or start.timestamp_ms <= start_ms:
         return ()
-    reason = f"retention has taken the offsets before {log_start}: they may have been of this window"
+    reason = (
+        f"retention has taken the offsets before {log_start}: they may have been of this window, or a client sends records "
+        "older than retention.ms, which message.timestamp.before.max.ms refuses"
+    )
     return (Shortfall.of(key, reason, until_ms=start.timestamp_ms),)
 
 

@@ -209,6 +209,9 @@ def test_a_record_that_a_client_stamped_ahead_ends_no_range(monkeypatch, config,
         (OffsetAt(5, LATE_MS + 10**12), 3, 5, ([(5, 100)], 1)),
         (OffsetAt(0, LATE_MS + 10**12), 101, 0, ([(0, 100)], 0)),  # the log was cut since, or its leader lied
         (OffsetAt(10, SPAN.start_ms + 500), 40, 0, ([(10, 100)], 0)),  # a record of the span is its start
+        (OffsetAt(5, SPAN.start_ms + 500), 40, 5, ([(5, 100)], 0)),  # what was deleted had come long before the span
+        (OffsetAt(5, SPAN.start_ms + 500), 3, 5, ([(5, 100)], 1)),
+        (OffsetAt(5, SPAN.start_ms + 500), 101, 5, ([(5, 100)], 1)),
     ],
 )
 def test_a_record_far_ahead_at_a_logs_start_has_no_whole_log_read(monkeypatch, start, settled, log_start, wanted):
