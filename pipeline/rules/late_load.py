@@ -31,8 +31,8 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             by_times = timely.get(broker_id, 0) / all_timely / share
             by_logs = appended.get(broker_id, 0) / all_appended / share
             detail = (
-                f"took {format_ratio(by_logs)} its fair share of what was appended from {format_between(since_ms, at_ms)}, "
-                f"and {format_ratio(by_times)} by records' times"
+                f"took {format_ratio(by_logs)} its fair share of the bytes appended from {format_between(since_ms, at_ms)}, "
+                f"and {format_ratio(by_times)} by record timestamps"
             )
             if by_logs > by_times and broker_id in rows:
                 detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
@@ -74,10 +74,10 @@ LATE_LOAD = Rule(
     limit=0.2,
     k=3,
     n=4,
-    meaning="a broker takes records that bear times of other windows",
+    meaning="a broker takes records whose timestamps lie in other windows",
     advice="Find who writes them: a backfill, a mirror, or a client with a wrong clock. With "
     "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
-    doc="part of its fair share that a broker took beyond what records' times say: bytes appended between two runs, by sizes and "
+    doc="part of its fair share that a broker took beyond what record timestamps say: bytes appended between two runs, by sizes and "
     "end offsets of the logs that it leads, if chance does not explain it. A recording and a sampled cluster have none",
     format=format_percent,
     needs_all_records=True,

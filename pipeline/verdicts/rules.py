@@ -18,7 +18,7 @@ from pipeline.config.rules import Gate
 from pipeline.measures.chance import significant
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.model.window import format_instant
-from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL
+from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.rules.brokers import EVENT_RULES
 from pipeline.rules.rule import RuleMeasure
 
@@ -98,7 +98,7 @@ def _verdict(
     row: RuleMeasure, rule: RuleSettings, above_count: int, skip: SkippedWindow | None, *, is_above: bool
 ) -> Verdict:
     kind: VerdictKind = "ok"
-    reason = f"{row.detail}; limit {rule.limit:g}"
+    reason = f"{row.detail}; limit {format_measure(row.rule, rule.limit)}"
     if skip is not None:
         kind, reason, is_above, above_count = skip.kind, f"not judged: {skip.reason}", False, 0
     elif not _is_judged(row):

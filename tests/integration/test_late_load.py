@@ -88,7 +88,7 @@ def test_a_mail_names_the_broker_and_what_to_do(judged, source):
     ]
     (mail,) = (mail for mail in read if mail["Subject"].startswith(f"[FAIL] {source} broker 1: a broker takes records"))
     text = " ".join(text_of(mail).split())
-    assert "took 2.00x its fair share of what was appended" in text
-    assert "and 1.00x by records' times; most of the difference is in" in text
+    assert "took 2.00x its fair share of the bytes appended" in text
+    assert "and 1.00x by record timestamps; most of the difference is in" in text
     assert {"old-0", "orders-0"} <= {*re.findall(r"[a-z]+-0", text)}
     assert "message.timestamp.type=LogAppendTime" in text

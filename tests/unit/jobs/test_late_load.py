@@ -103,8 +103,8 @@ def test_a_broker_that_takes_late_records_is_measured_by_them(run, source):
     assert {key: value for key, (value, *_) in found.items()} == {
         (3, "0"): 0.0, (3, "1"): 0.5, (4, "0"): 0.0, (4, "1"): 0.5, (5, "0"): 0.0, (5, "1"): 0.5,
     }  # fmt: skip
-    assert found[4, "1"][1].startswith("took 1.50x its fair share of what was appended from ")
-    assert found[4, "1"][1].endswith(", and 1.00x by records' times; most of the difference is in t-1")
+    assert found[4, "1"][1].startswith("took 1.50x its fair share of the bytes appended from ")
+    assert found[4, "1"][1].endswith(", and 1.00x by record timestamps; most of the difference is in t-1")
 
 
 @pytest.mark.parametrize(("units", "is_chance"), [(1_000, False), (12, True)])
