@@ -16,6 +16,7 @@ from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedC
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
+from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import Factor, WhatIf
 from pipeline.config_file import load_config
@@ -173,7 +174,13 @@ def _change_of(given: WhatIf) -> ClusterChange:
 
 
 def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    return {} if path is None else parse_reassignment(path.read_text(encoding="utf-8"), path=path)
+    if path is None:
+        return {}
+    try:
+        text = read_small(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return parse_reassignment(text, path=path)
 
 
 def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:
