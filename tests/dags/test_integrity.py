@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,14 @@ def tasks(described):
         for name, task in dag["tasks"].items()
         if "." not in name
     ]
+
+
+def test_what_is_no_dag_file_is_not_read_as_one():
+    folder = Path(__file__).parents[2] / "dags"
+    ignored = (folder / ".airflowignore").read_text().splitlines()
+    files = [path for path in folder.glob("*.py") if path.name not in ignored]
+    assert sorted(path.name for path in files if "DAG(" not in path.read_text()) == []
+    assert len(files) == len(GRAPH)
 
 
 def test_dag_files_load(described):
