@@ -65,14 +65,16 @@ def main() -> int:
     arguments = _read_options()
     law, seconds = (zones, zones.SECONDS) if arguments.zones else (wide, SECONDS)
     sights = sorted(arguments.folder.glob(f"*/{SIGHT}"))
-    if arguments.baseline:
-        print(text := format_baseline(sights))
+    if (parts := arguments.baseline) is not None:
+        print(text := format_baseline(_of_parts(sights, parts)))
         if arguments.write:
-            write_between(arguments.write, "--baseline", text, word="draw")
+            write_between(arguments.write, " ".join(["--baseline", *parts]), text, word="draw")
         return 0
-    if arguments.directions or arguments.ranges is not None:
-        wanted = [sight for sight in sights if not arguments.ranges or sight.parent.name in arguments.ranges]
-        print(format_changes(sights) if arguments.directions else format_ranges(wanted))
+    if (parts := arguments.directions) is not None:
+        print(format_changes(_of_parts(sights, parts)))
+        return 0
+    if (parts := arguments.ranges) is not None:
+        print(format_ranges(_of_parts(sights, parts)))
         return 0
     if arguments.between:
         archives = sorted(arguments.folder.glob(f"*/*{ENDING}"), key=lambda path: path.name.replace(BEFORE, ""))
@@ -120,14 +122,18 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument(
         "--between", action="store_true", help="with --zones, only bytes between zones beside the proxy's and the logs'"
     )
-    parser.add_argument("--directions", action="store_true", help="only list the wrong ones of all first sights")
-    parser.add_argument("--baseline", action="store_true", help="only shares beside the forecast that nothing changes")
+    parser.add_argument("--directions", nargs="*", metavar="PART", help="only list the wrong ones of first sights")
+    parser.add_argument("--baseline", nargs="*", metavar="PART", help="only shares beside the forecast of no change")
     parser.add_argument("--ranges", nargs="*", metavar="PART", help="only count first sights' figures in their ranges")
     parser.add_argument("--seeds", type=int, default=pairs.SEEDS, help="with --again, of each replay")
     parser.add_argument("--only", nargs="*", default=(), metavar="PAIR", help="with --again, these pairs alone")
     arguments = parser.parse_args()
     arguments.folder = arguments.folder or (ZONES if arguments.zones else FOLDER)
     return arguments
+
+
+def _of_parts(sights: Sequence[Path], parts: Sequence[str]) -> list[Path]:
+    return [sight for sight in sights if not parts or sight.parent.name in parts]
 
 
 def judge_again(folder: Path, seeds: int, only: Sequence[str] = ()) -> None:
