@@ -170,12 +170,9 @@ def _describe(promise: Promise) -> str:
 
 
 def _announced(promise: Promise) -> str:
-    said = f"said {predicted}" if (predicted := _predicted(promise)) else "predicted no share"
+    ends = promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
+    said = f"said {predicted}" if (predicted := _format_range(promise, *ends)) else "predicted no share"
     return f"advice of {format_clock(promise.promised_ms)} {said}"
-
-
-def _predicted(one: Promise) -> str:
-    return _format_range(one, one.predicted_ratio_low, one.predicted_ratio, one.predicted_ratio_high)
 
 
 def _format_share(promise: Promise, ratio: float | None) -> str:

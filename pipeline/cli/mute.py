@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         write_mutes(path, mutes)
     elif is_about_something:
         raise ConfigError("say until when: --until 2026-12-01 (or --lift)")
-    sys.stdout.write(_as_json(mutes) if args.json else _as_text(mutes, path))
+    as_json = json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
+    sys.stdout.write(as_json if args.json else _as_text(mutes, path))
     return 0
 
 
@@ -85,10 +86,6 @@ def _make(asked: dict[str, str], until: str, reason: str) -> Mute:
         return Mute(until=until, reason=reason, **asked)
     except ValidationError as error:
         raise ConfigError(format_problems(error, Mute)) from error
-
-
-def _as_json(mutes: Sequence[Mute]) -> str:
-    return json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
 
 
 def _as_text(mutes: Sequence[Mute], path: Path) -> str:

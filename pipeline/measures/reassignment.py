@@ -132,7 +132,8 @@ def _plan_replicas(board: Board, thrift: float, *, leaders_first: bool) -> Reass
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
     """The cheapest plan of all; None where there are too many to try, or none reaches the target."""
-    number, receiver = _join(_leader_moves(board), _replica_moves(board, hot_only=False))
+    moves = _leader_moves(board), _replica_moves(board, hot_only=False)
+    number, receiver = (np.concatenate(each) for each in zip(*moves, strict=True))
     if board.is_done() or not len(number):
         return None
     if not try_all(board, number, receiver, board.copied(number, receiver)):
@@ -176,10 +177,6 @@ def _leader_moves(board: Board) -> tuple[Places, Places]:
 def _columns(pairs: Iterable[tuple[int, int]]) -> tuple[Places, Places]:
     rows = np.array(list(pairs), np.int64).reshape(-1, 2)
     return rows[:, 0].copy(), rows[:, 1].copy()
-
-
-def _join(one: tuple[Places, Places], other: tuple[Places, Places]) -> tuple[Places, Places]:
-    return np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1]))
 
 
 def _hand_over_leadership(board: Board) -> None:
