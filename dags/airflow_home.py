@@ -1,7 +1,6 @@
 """A self-contained Airflow home in one folder: SQLite, LocalExecutor, our DAGs and nothing else."""
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,5 +29,5 @@ def airflow_environment(home: Path, config: Path) -> dict[str, str]:
 def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] | None = None) -> None:
     """Sets the variables for this process and those it starts; has to come before the first import of Airflow."""
     home.mkdir(parents=True, exist_ok=True)
-    home.chmod(stat.S_IRWXU)  # it holds the database, the logs and a generated password
+    home.chmod(0o700)  # it holds the database, the logs and a generated password
     os.environ.update(airflow_environment(home, config) | dict(overrides or {}))

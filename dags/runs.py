@@ -19,6 +19,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.storage import Folder
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from pipeline.progress import PHASES, Begin
 from pipeline.runs import RunContext, plan_runs
@@ -92,7 +93,7 @@ def take_step(
         begin(at)
         report = _take_step(name, runs, dag_run, ti, begin, take_up=take_up)
     except PipelineError as error:
-        leave(ti, runs[0].cluster_name, phase=at, failure=f"{type(error).__name__}: {error}")
+        leave(ti, runs[0].cluster_name, phase=at, failure=escape_hidden(f"{type(error).__name__}: {error}", keep="\n"))
         raise
     leave(ti, runs[0].cluster_name, event=describe_event(report))
     return report

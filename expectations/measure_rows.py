@@ -152,7 +152,8 @@ def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                        / nullif(sum(CASE WHEN request_latency_avg_ms IS NOT NULL THEN request_count END), 0)
                        AS node_latency_avg_ms
             FROM (
-                SELECT client_id, {columns} FROM {{nodes}} UNION ALL SELECT '*' AS client_id, {columns} FROM {{nodes}}
+                SELECT client_id, {columns} FROM {{nodes}} WHERE client_id <> '*'
+                UNION ALL SELECT '*' AS client_id, {columns} FROM {{nodes}}
             ) AS everyone
             GROUP BY window_start, client_id, broker_id
         ) AS nodes ON {same_columns("nodes", "window_start, client_id, broker_id", "latency")}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from expectations.suite_files import read_suite
 from pipeline.errors import DataGateError, GateBrokenError
+from pipeline.model.number_text import format_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,9 +30,9 @@ class CheckResult:
 
     def describe(self) -> str:
         """The failure in text: description, what was observed, the first rows."""
-        lines = [f"{self.name}: {self.description} Found {self.observed}."]
-        rows = ("    " + ", ".join(f"{name} {value}" for name, value in row.items()) for row in self.rows[:SHOWN_ROWS])
-        return "\n".join([*lines, *rows])
+        head = f"{self.name}: {self.description} Found {self.observed}."
+        rows = [", ".join(f"{name} {format_name(str(one), 1_000)}" for name, one in row.items()) for row in self.rows]
+        return "\n    ".join([head, *rows[:SHOWN_ROWS]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

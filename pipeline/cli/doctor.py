@@ -24,6 +24,7 @@ from pipeline.config_file import load_config
 from pipeline.environment import cache_directory, delta_jars, variable
 from pipeline.errors import ConfigError, DeliveryError, StorageError
 from pipeline.model.finding import Finding
+from pipeline.model.number_text import escape_hidden
 from pipeline.sources.capabilities import list_given
 from pipeline.sources.source import Source, sources_of
 from pipeline.storage.jars import delta_package, find_delta_jars
@@ -233,6 +234,6 @@ def as_text(finding: Finding) -> str:
         textwrap.fill, width=text_width(110), subsequent_indent=" " * 9, break_long_words=False, break_on_hyphens=False
     )
     mark, verdict = ("ok  ", "ok") if finding.is_ok else ("FAIL", "fail")
-    found = wrap(f"{mark}  {finding.name}: {finding.found}").removeprefix(mark)
-    advice = wrap(f"      -> {finding.advice}") + "\n" if finding.advice else ""
+    found = wrap(escape_hidden(f"{mark}  {finding.name}: {finding.found}", keep="\n")).removeprefix(mark)
+    advice = wrap(escape_hidden(f"      -> {finding.advice}", keep="\n")) + "\n" if finding.advice else ""
     return f"{paint(mark, verdict)}{found}\n{advice}"

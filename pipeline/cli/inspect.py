@@ -63,11 +63,7 @@ def run(args: argparse.Namespace) -> int:
             is_offset = "offset" in target
             way = look_up_offset(*found, target["offset"]) if is_offset else look_up_instant(*found, target["at_ms"])
             report["lookups"].append(lookup_row(way, target))
-    if args.json:
-        json.dump(report, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    else:
-        sys.stdout.write(format_report(report))
+    sys.stdout.write(json.dumps(report, indent=1) + "\n" if args.json else format_report(report))
     if not any(segment.is_usable for partition in partitions for segment in partition.segments):
         raise NothingUsableError("nothing usable in the input")
     return 0
@@ -107,7 +103,7 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
             shown = {name: title for name, title in columns.items() if name in rows[0]}
             lines += [f"{section} ({len(rows)})", *show_rows(rows, shown, indent=2).splitlines(), ""]
     frequent = [
-        f"  {_name(row)}: "
+        escape_hidden(f"  {_name(row)}: ")
         + ", ".join(f"{_format_key(top)} {top['record_count']}" for top in row["top_keys"][:_SHOWN_KEYS])
         for row in report["partitions"]
         if row.get("top_keys")
@@ -116,7 +112,7 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
         lines += ["most frequent keys", *frequent, ""]
     for lookup in report.get("lookups", ()):
         head, *steps = lookup["steps"]
-        lines += [*[f"{_name(lookup)}: {head}", *(f"  {step}" for step in steps)], ""]
+        lines += [escape_hidden(f"{_name(lookup)}: {head}"), *(f"  {step}" for step in steps), ""]
     problems = report["problems"]
     lines.append(f"problems ({len(problems)})" if problems else "no problems")
     for problem in problems:

@@ -25,7 +25,7 @@ from pipeline.cli.text_table import show_table
 from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.model.number_text import format_cell, format_name
+from pipeline.model.number_text import escape_hidden, format_cell, format_name
 from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tables
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
@@ -101,7 +101,7 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
             except PipelineError as error:
                 if not is_typed:
                     raise
-                print(error, file=sys.stderr)
+                print(escape_hidden(str(error), keep="\n"), file=sys.stderr)  # Spark repeats values of tables
     return 0
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pipeline.model.number_text import escape_hidden
+
 _STYLES = {
     "fail": "bold red",
     "warn": "yellow",
@@ -71,7 +73,7 @@ def format_field(name: str, value: Any) -> str:  # noqa: ANN401 - of any field
         return format_timestamp(value)
     if isinstance(value, list):
         return ",".join(str(item) for item in value) or "-"
-    return str(value)
+    return escape_hidden(str(value))  # such as a cluster id, which a file on a host holds
 
 
 def format_timestamp(at_ms: int) -> str:

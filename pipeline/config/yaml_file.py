@@ -101,6 +101,8 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
+    if path.is_fifo():
+        raise ConfigError(f"{path} cannot be read: to open a FIFO waits for a writer")
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(_MOST_CHARACTERS + 1)

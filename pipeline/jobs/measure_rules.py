@@ -58,12 +58,8 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     def deletable_segments() -> Sequence[Row]:
-        segments: list[Row] = run.query(
-            _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms)),
-            windows,
-            segments=LOG_SEGMENTS,
-            state=CLUSTER_STATE,
-        ).to_pylist()
+        sql = _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms))
+        segments: list[Row] = run.query(sql, windows, segments=LOG_SEGMENTS, state=CLUSTER_STATE).to_pylist()
         return segments
 
     given = RuleInput(
@@ -76,11 +72,14 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         outages=load_outages(run.warehouse, run.cluster_name, windows, run.window_ms),
         broker_zones=run.cluster.zones.brokers,
     )
+    worst: dict[tuple[int, str, str], RuleMeasure] = {}  # a name is shown cut, and a topic may be made anew in a window
     for name, rule in RULES.items():
-        settings = run.cluster.rules[name]
+        settings, sign = run.cluster.rules[name], -1 if rule.is_falling else 1
         for measure in rule.measure(name, given):
             if settings.of_topic(measure.topic).severity != "off":
-                yield measure
+                at = measure.window_start_ms, name, measure.subject
+                worst[at] = max(worst.get(at, measure), measure, key=lambda m: (m.is_enough, sign * (m.value or 0.0)))
+    yield from worst.values()
 
 
 def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:

@@ -17,7 +17,7 @@ import jinja2
 from pipeline.charts import palette
 from pipeline.errors import NothingUsableError
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
-from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
 from pipeline.report.answers import Answer, AnswerRow, Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
@@ -200,7 +200,6 @@ def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: st
         script=script,
         script_hash=_source_hash(script),
         made_at=format_clock(now_ms),
-        made_at_instant=format_instant(now_ms),
         command=command,
         cell_of=cell_of,
     )

@@ -153,7 +153,7 @@ class BrokerSamples:
         return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
 
     def _log_sizes(self) -> pl.DataFrame:
-        return self._last_of(LOG_SIZE).with_columns(pl.col("value").cast(pl.Int64).alias("size"))
+        return self._last_of(LOG_SIZE).with_columns(size=pl.col("value").clip(upper_bound=2.0**44).cast(pl.Int64))
 
     def _last_of(self, metric: str) -> pl.DataFrame:
         """A metric of each replica at the last sample of the window."""

@@ -19,7 +19,7 @@ def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
     columns = (*_PEERS, "broker_id", "request_count", "request_latency_avg_ms", "request_latency_max_ms")
     nodes = pl.DataFrame(producer_nodes.select(columns))
     everyone = nodes.with_columns(pl.lit(ALL_CLIENTS).alias("client_id"))
-    pairs = pl.concat([_sum_nodes(nodes), _sum_nodes(everyone)])
+    pairs = pl.concat([_sum_nodes(nodes.filter(pl.col("client_id") != ALL_CLIENTS)), _sum_nodes(everyone)])
     latency = pl.col("request_latency_avg_ms")
     own = ("client_id", "broker_id")
     past = pl.concat_list(latency.shift(n).over(own, order_by="window_start") for n in range(1, HISTORY_WINDOWS + 1))

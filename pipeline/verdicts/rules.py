@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import significant
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
@@ -170,7 +171,7 @@ def _lines(verdicts: Iterable[Verdict]) -> list[str]:
     for verdict in sorted(verdicts, key=lambda one: one.window_start_ms):
         by_rule.setdefault((verdict.rule, verdict.subject), []).append(verdict)
     rows = sorted(by_rule.values(), key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
-    return [_line(same) for same in rows]
+    return [escape_hidden(_line(same)) for same in rows]  # a line each, whatever names hold
 
 
 def _line(same: Sequence[Verdict]) -> str:

@@ -51,3 +51,33 @@ def test_nothing_is_asked_for_that_nobody_left(tmp_path, left, params, event, ma
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == event
     assert (mailed in done.stderr) == bool(mailed) or not mailed
+
+
+FAILING = """
+import json
+from types import SimpleNamespace
+from dags import runs
+from pipeline.errors import NothingUsableError
+
+def fail(*_, **__):
+    raise NothingUsableError("no source holds anything:\\nlogs/ord\\udcffers\\0-0: not read")
+
+left = []
+runs.load_config = runs.lend_secrets = lambda *_: None
+runs._plan = lambda *_: (SimpleNamespace(cluster_name="one"),)
+runs._take_step, runs.get_current_context = fail, dict
+ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda key, value: left.append(value))
+try:
+    runs.take_step("ingest_windows", 0, None, ti, {})
+except NothingUsableError:
+    print(json.dumps(left[-1]))
+"""
+
+
+def test_a_reason_holds_nothing_that_airflows_database_refuses(tmp_path):
+    """Postgres takes no NUL in JSON, and half a character is no UTF-8: another error would hide the reason."""
+    command, own = [sys.executable, "-c", FAILING], {"AIRFLOW_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    reason = "NothingUsableError: no source holds anything:\nlogs/ord\\udcffers\\x00-0: not read"
+    assert json.loads(done.stdout.splitlines()[-1]) == {"phase": {"one": "sources"}, "failure": {"one": reason}}

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from expectations.measures_gate import describe_health
+from expectations.reports import CheckResult
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.verdicts.broker_share import judge_broker_share
@@ -102,3 +103,25 @@ def test_what_is_found_in_many_windows_is_one_line():
             for broker in (1, 2)
         ),
     ]
+
+
+def test_a_subject_forges_no_line_and_holds_nothing_that_a_database_refuses():
+    """Whoever reads a topic chooses the name of a group; Airflow keeps the words, on Postgres without NUL."""
+    verdict = Verdict(
+        window_start_ms=0, rule="assignment_skew", subject="group a\0\x1b[2J\ncluster prod: healthy", value=3.0,
+        limit_value=2.0, is_above=True, above_count=2, verdict="fail", reason="\rsaid",
+    )  # fmt: skip  # fields of a value, several a line
+    assert describe_health([verdict], RUN).splitlines() == [
+        "cluster prod: NOT healthy",
+        r"  1970-01-01T00:00:00Z group a\x00\x1b[2J\ncluster prod: healthy: \rsaid",
+    ]
+
+
+def test_a_row_that_breaks_a_check_is_a_line_of_bounded_length_whatever_its_names_hold():
+    row = {"client_id": "a\0\n  forged: \x1b[31m" + "z" * 40_000, "value": 3}
+    check = CheckResult(name="n", severity="warning", description="Said.", success=False, observed=1, rows=(row,))
+    head, line = check.describe().splitlines()
+    assert head == "n: Said. Found 1."
+    assert line.startswith(r"    client_id a\x00\n  forged: \x1b[31mzzz")
+    assert line.endswith("z, value 3")
+    assert len(line) < 1_100

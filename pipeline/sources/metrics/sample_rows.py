@@ -69,8 +69,8 @@ def sample_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of samples of one instance; `InputError` beyond what `intake` takes.
 
-    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL. A
-    client that pushes its metrics to brokers is an instance by itself.
+    `places` are indexes into `series`, one per sample, as are instants and values; what was never recorded (NaN), is negative
+    or infinite becomes NULL. A client that pushes its metrics to brokers is an instance by itself.
     """
     used, index = np.unique(places, return_inverse=True)
     texts = ((instance, s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
@@ -111,7 +111,7 @@ def _sample_batch(
         "labels_text": pa.array(
             [",".join(f"{name}={value}" for name, value in s.labels) for s in taken], pa.string()
         ).take(take),
-        "value": pa.array(values, pa.float64(), mask=np.isnan(values)),
+        "value": pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63))),
         "path": _repeated(path, count),
     }
     return _batch(known, count)

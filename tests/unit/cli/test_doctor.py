@@ -7,6 +7,8 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Sink
 
 from pipeline.cli import main
+from pipeline.cli.doctor import as_text
+from pipeline.model.finding import Finding
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.lab.process import free_ports
 
@@ -104,3 +106,9 @@ def test_what_a_source_gives_is_readable_on_a_terminal(folder, capsys):
     assert "latency" in lines[not_known]
     assert not_known - known < 6
     assert "gold." not in "".join(lines[known : not_known + 2])
+
+
+def test_no_name_that_a_server_or_broker_chose_acts_on_the_terminal():
+    """Names of metrics, targets and advertised hosts are theirs."""
+    finding = Finding(name="broker 1\x1b[2J", is_ok=False, found="advertises a\rok\nb\x9b", advice="such as \u202ex")
+    assert as_text(finding) == "FAIL  broker 1\\x1b[2J: advertises a\\rok b\\x9b\n      -> such as \\u202ex\n"

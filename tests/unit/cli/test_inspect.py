@@ -208,6 +208,19 @@ def test_text(log, capsys):
     assert lines[-1] == "no problems"
 
 
+def test_no_name_in_a_file_or_path_acts_on_the_terminal(log, tmp_path, capsys):
+    """Who writes a file on a broker's host chooses its cluster id."""
+    (log.parent / "meta.properties").write_text("version=0\nbroker.id=5\ncluster.id=c\x1b[2J\u202e\n")
+    segment = tmp_path / "a\x1b[31mb" / NAME
+    segment.parent.mkdir()
+    segment.write_bytes(FIRST)
+    for path in (log, segment):
+        main(["inspect", str(path), "--offset", "1"])
+        shown = capsys.readouterr()
+        assert "\x1b" not in shown.out + shown.err
+        assert "\\x1b" in shown.out + shown.err
+
+
 @pytest.mark.parametrize(
     ("target", "found"),
     [

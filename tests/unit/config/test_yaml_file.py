@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -125,7 +126,8 @@ def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
     with (tmp_path / "giant.yaml").open("wb") as file:
         file.truncate((16 << 20) + 1)
-    for name in ("latin.yaml", "none.yaml", ".", "giant.yaml", "/dev/zero"):
+    os.mkfifo(tmp_path / "fifo.yaml")
+    for name in ("latin.yaml", "none.yaml", ".", "giant.yaml", "/dev/zero", "fifo.yaml"):
         with pytest.raises(ConfigError, match="cannot be read"):
             read_yaml(tmp_path / name)
 

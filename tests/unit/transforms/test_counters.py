@@ -7,7 +7,7 @@ import pytest
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds import KINDS
 from pipeline.transforms.counters import SampleSettings, with_increases
-from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
+from pipeline.transforms.producer_nodes import finish_nodes, read_node_values, summarise_nodes
 from pipeline.transforms.samples import with_labels
 
 S = 1000
@@ -184,3 +184,11 @@ def test_bootstrap_connections_are_no_brokers_and_configs_are_told():
     assert row["error_rate_per_s"] == pytest.approx(4 / 8)
     assert (row["batch_size_avg_bytes"], row["request_latency_avg_ms"]) == (700, 2)
     assert (row["client_version"], row["client_config"]) == ("3.9.1", {"linger.ms": "5", "buffer.memory": "33554432"})
+
+
+@pytest.mark.parametrize("number", ["01", "99999999999999999999", "\u0661", "1\n", ""])
+def test_a_node_that_no_broker_has_is_none(number):
+    """A client may call itself `x, node-id=node-01`: two rows of one broker, or no number, would stop the ingest of all."""
+    rows = [row for at in (5, 10) for row in node(at, at)]
+    odd = [(*row[:4], row[4] | {"node_id": f"node-{number}"}, row[5]) for row in rows]
+    assert read_node_values(with_labels(samples(*rows, *odd)))["broker_id"].to_list() == [1, 1]

@@ -48,6 +48,16 @@ def test_a_label_ends_no_line(tmp_path):
     ]
 
 
+def test_values_that_nothing_has_are_as_if_never_recorded(tmp_path):
+    """A negative latency would fail a gate, and a start beyond all integers the tasks, of every source of the cluster."""
+    told = ("-5", "+Inf", "-Inf", "1e300", "9223372036854775808", "NaN", "0", "9e18")
+    name = "kafka_producer_app_info_start_time_ms"
+    page = "".join(f'{name}{{client_id="{number}"}} {value}\n' for number, value in enumerate(told))
+    samples, problems = rows(tmp_path / "p", page)
+    assert problems == []
+    assert [s["value"] for s in samples] == [None] * 6 + [0.0, 9e18]
+
+
 @pytest.mark.parametrize(
     ("text", "words", "severity", "sample_count"),
     [
