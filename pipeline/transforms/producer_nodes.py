@@ -135,7 +135,7 @@ def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
 def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per producer, broker and instant."""
     names = [name for sources in _NODE_VALUES.values() for name in sources]
-    is_node = pl.col("node_id").str.contains(r"^node-\d+$")  # bootstrap connections are node--1, node--2, …
+    is_node = pl.col("node_id").str.contains(r"^node-[0-9]{1,10}$")  # bootstrap connections are node--1, node--2, …
     return (
         samples.filter(pl.col("name").is_in(names) & is_node)
         .group_by(_SAMPLE)

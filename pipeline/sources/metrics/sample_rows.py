@@ -20,6 +20,7 @@ MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
+_MOST_VALUE = 1 << 62  # no counter, size or time of Kafka is larger or negative: gates would stop the run
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -69,8 +70,8 @@ def sample_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of samples of one instance; `InputError` beyond what `intake` takes.
 
-    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) becomes NULL. A
-    client that pushes its metrics to brokers is an instance by itself.
+    `places` are indexes into `series`, one per sample, as are instants and values; NaN (never recorded) and what no metric is
+    become NULL. A client that pushes its metrics to brokers is an instance by itself.
     """
     used, index = np.unique(places, return_inverse=True)
     texts = ((instance, s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
@@ -111,7 +112,7 @@ def _sample_batch(
         "labels_text": pa.array(
             [",".join(f"{name}={value}" for name, value in s.labels) for s in taken], pa.string()
         ).take(take),
-        "value": pa.array(values, pa.float64(), mask=np.isnan(values)),
+        "value": pa.array(values, pa.float64(), mask=~((values >= 0) & (values <= _MOST_VALUE))),
         "path": _repeated(path, count),
     }
     return _batch(known, count)
