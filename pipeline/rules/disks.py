@@ -9,6 +9,7 @@ from pipeline.tables.bronze import BROKERS
 
 HISTORY_WINDOWS = 24
 HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
+MOST_LATER = 1.5  # times another broker of the same volume may say that it is full, by what it saw
 SAME_VOLUME = 0.001
 """Part of a volume by which two brokers that are asked seconds apart may see its room differ."""
 
@@ -43,14 +44,17 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
                 soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
     for (start_ms, broker_id), (hours, disk, detail) in soonest.items():
         first, *others = shared[disk]
-        also = f"; {_name_brokers(others)} the same volume" if others else ""
+        also = f"; {_name_brokers(others)} the same volume" if others and broker_id == first else ""
+        told = soonest.get((start_ms, first))
+        # a broker may say that it has another's volume, and nothing of when that is full
+        is_own = broker_id == first or told is None or told[0] > MOST_LATER * hours
         yield RuleMeasure(
             window_start_ms=start_ms,
             rule=rule,
             subject=f"broker {broker_id}",
             value=hours,
-            is_enough=broker_id == first,
-            detail=f"{detail}{also}" if broker_id == first else f"{detail}, the volume of broker {first}",
+            is_enough=is_own,
+            detail=f"{detail}{also}" if is_own else f"{detail}, the volume of broker {first}",
         )
 
 

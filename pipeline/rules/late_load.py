@@ -59,7 +59,7 @@ def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         if not row["appended_count"]:
             continue
         detail = (
-            f"{format_count(row['unread_count'])} of {row['appended_count']:,} records were deleted before a run saw them, "
+            f"{format_count(row['unread_count'])} of {row['appended_count']:,} records were deleted or compacted before a run saw them, "
             f"from {format_between(row['since_ms'], row['at_ms'])}"
         )
         if row["unread"]:
@@ -90,9 +90,10 @@ UNREAD_RECORDS = Rule(
     limit=0.2,
     k=3,
     n=4,
-    meaning="a broker deletes records before a run sees them, so its load is not known",
-    advice="Find who writes records that are older than the topic's retention, or lengthen the retention.",
-    doc="part of a broker's records that it took and deleted between two runs, although the windows between were read whole: "
+    meaning="a broker deletes or compacts records before a run sees them, so its load is not known",
+    advice="Find who writes records that are older than the topic's retention, or lengthen the retention. On a compacted "
+    "topic set `min.compaction.lag.ms` longer than the time between two runs.",
+    doc="part of a broker's records that it took and deleted or compacted between two runs, although the windows between were read whole: "
     "they count neither in shares nor in `late_load`. A recording and a sampled cluster have none",
     format=format_percent,
     needs_all_records=True,

@@ -17,13 +17,14 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
     are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
     began another leader epoch meanwhile has none; one of a new topic began empty. `appended_count` records were appended to
-    such logs, and `unread_count` of them deleted between the moments, so that their bytes are not known; `unread` are the
+    such logs, and `unread_count` of them deleted or compacted before they were read: their bytes are not known; `unread` are the
     partitions with the most of them.
 
     Args:
-        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`.
+        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`,
+            `is_compacted`.
         traffic: Rows of `silver.partition_traffic` with `start_ms` and `offset_count`, offsets that batches cover or that
-            are lost between them.
+            are lost between them, and `gone_count`, those of them whose records are gone.
         starts_ms: Starts of the windows of which the later moments are.
         window_ms: Length of a window.
     """
@@ -39,14 +40,21 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     timely = between.group_by("since_ms", "at_ms", *_LOG).agg(
         (pl.col("size_bytes") * part).sum().alias("timely_bytes"),
         (pl.col("offset_count") * part).sum().alias("timely_offsets"),
+        (pl.col("gone_count") * part).sum().alias("gone"),
     )
     known = _compare_logs(logs, moments)
     by_size = pl.col("grown_bytes") - pl.col("timely_bytes").fill_null(0)
     # by their number: records may be of another size than those before, and a log's mean follows after days
-    by_offsets = (pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)) * pl.col("offset_bytes")
+    beyond = pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)
+    by_offsets = beyond * pl.col("offset_bytes")
     late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
     late = late.alias("late_bytes")
-    joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late)
+    # compaction moves no log's start: which of its records are late and which are gone, nobody knows; chance is left out
+    untimely = beyond - 3 * pl.col("appended_count").sqrt()
+    unknown = pl.max_horizontal("unread_count", pl.when("is_compacted").then(untimely).otherwise(0))
+    unknown = pl.min_horizontal("appended_count", unknown + pl.col("gone").fill_null(0))
+    unknown = pl.when(pl.col("appended_count") > 0).then(unknown).otherwise(0.0).alias("unread_count")
+    joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late, unknown)
     name = pl.concat_str("topic", "partition", separator="-")
     most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
     by_unread = name.sort_by("unread_count", descending=True)
@@ -61,21 +69,21 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
 
 def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """How each log changed between two moments: bytes, records appended, and records deleted before they were seen."""
-    seen = logs.unique(["at_ms", *_PARTITION])
+    seen = logs.unique(["at_ms", *_PARTITION]).with_columns(first_ms=pl.col("at_ms").min().over(_TOPIC))
     now = seen.join(moments, on="at_ms")
     before = seen.select(
         *_TERM, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
     )
-    new = now.join(before, on=["since_ms", *_TOPIC], how="anti")
+    new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # a topic seen before, but not then, is none
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
-    unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(first)).cast(pl.Float64).alias("unread_count")
+    unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(0)).cast(pl.Float64).alias("unread_count")
     both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(
         unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
     )
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
     return both.filter(end >= pl.col("end_before")).select(
-        *("since_ms", "at_ms", *_LOG, "unread_count"),
+        *("since_ms", "at_ms", *_LOG, "unread_count", "is_compacted"),
         is_whole.alias("is_whole"),
         grown.alias("grown_bytes"),
         (end - pl.col("end_before")).alias("appended_count"),

@@ -12,6 +12,7 @@ from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
 Row = Mapping[str, Any]
+_MOST_LAG = 1 << 62  # a member may commit any offset, and a table holds 64 bits
 
 
 def measure_groups(described: Sequence[Row], partition_health: Sequence[Row], start: datetime) -> pa.Table:
@@ -78,7 +79,7 @@ def _measure_topics(
             "partition_count": len(numbers.get(topic, of_topic)),
             "member_count": reading[topic],
             "idle_member_count": len(owned) - reading[topic],
-            "lag_count": sum(known) if known else None,
+            "lag_count": max(-_MOST_LAG, min(sum(known), _MOST_LAG)) if known else None,
             "lag_growth": growths[topic],
             "busiest_ratio": now[topic] / total if total and owned else None,
             "busiest_ratio_under": [(name, most[topic] / total) for name, most in under.items() if total and owned],

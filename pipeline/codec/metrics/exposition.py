@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, BadLines, Series, name_series, plain_name
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
-from pipeline.errors import parser
+from pipeline.errors import InputError, parser
 
 REMEMBERED_SERIES = 1_000_000
+MOST_LINES = 2_000_000  # of a page: a list of them takes forty times the bytes of the shortest
 _NOT_WANTED = -1
 _OPENMETRICS_END = "# EOF"
 _PLAIN_SERIES = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?")
@@ -76,8 +77,12 @@ class ExpositionReader:
         >>> page.values.tolist(), reader.series[page.series[0]].labels
         ([3.0], (('env', 'a'),))
         """
+        if (count := text.count("\n")) > MOST_LINES:
+            raise InputError(f"a page of {count:,} lines: at most {MOST_LINES:,} are read")
         if len(self._known) > REMEMBERED_SERIES:
+            self.series, self.first_of_name = [], []  # who read a page before still has its series
             self._known.clear()
+            self._by_name.clear()
         page = _Page(self, is_open_metrics=text.rstrip().endswith(_OPENMETRICS_END))
         *lines, torn = text.split("\n")
         known = self._known

@@ -52,7 +52,7 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         describe.ask_log_directories(connection, brokers, partitions, failures)
         describe.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
         describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
-        describe.ask_reassignments(connection, failures)
+        describe.ask_reassignments(connection, brokers, failures)
         refused = failures.questions
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"

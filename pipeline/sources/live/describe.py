@@ -7,10 +7,12 @@ References:
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from kafka.errors import KafkaError
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, ListPartitionReassignmentsRequest
 
 from pipeline.codec.tools.tool_text import DescribedReplica, is_log_size
 from pipeline.model.cluster import DirectorySpace
@@ -28,7 +30,9 @@ from pipeline.sources.live.requests import (
 )
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-_ASKED_FOR_CONFIGS = 3
+_ASKED_ALIKE = 3
+_MOST_DIRECTORIES, _MOST_CHARACTERS = 100, 4_096
+"""Directories of a broker, each of which is compared with all others; characters of a path or value, which rows repeat."""
 
 
 def ask_log_directories(
@@ -40,9 +44,12 @@ def ask_log_directories(
     def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
         reply = connection.send(DescribeLogDirsRequest(topics=list(group_partitions(page).items())), broker_id)
         refuse_error(getattr(reply, "error_code", 0))
-        for directory in reply.results:
+        named = (one for one in reply.results if one.log_dir is not None and len(one.log_dir) <= _MOST_CHARACTERS)
+        directories = list(islice(named, _MOST_DIRECTORIES))
+        for directory in directories:
             refuse_error(directory.error_code)
-            if (getattr(directory, "total_bytes", None) or -1) >= 0:
+            is_told = (getattr(directory, "total_bytes", None) or -1) >= 0
+            if is_told and len(spaces.get(broker_id, ())) < _MOST_DIRECTORIES:
                 volume = DirectorySpace(directory.total_bytes, directory.usable_bytes)
                 spaces.setdefault(broker_id, {})[directory.log_dir] = volume
         replicas = [
@@ -54,14 +61,14 @@ def ask_log_directories(
                 row.offset_lag,
                 row.is_future_key,
             )
-            for directory in reply.results
+            for directory in directories
             for topic in directory.topics
             for row in topic.partitions
         ]
         asked = set(page)
         believed = [one for one in replicas if one.topic_partition in asked and is_log_size(one.size_bytes)]
-        if len(believed) < len(replicas):
-            reason = "it names partitions that nobody asked about, or sizes larger than any disk"
+        if len(believed) < len(replicas) or len(directories) < len(reply.results):
+            reason = "it names partitions that nobody asked about, or sizes or directories that no disk has"
             failures.questions[f"some replica sizes of broker {broker_id}"] = reason
         return believed
 
@@ -88,7 +95,7 @@ def ask_topic_configs(
         refused = Failures()
         answers = [
             _ask_configs(connection, resources, broker_id, "topic configs", refused)
-            for broker_id in broker_ids[:_ASKED_FOR_CONFIGS]
+            for broker_id in broker_ids[:_ASKED_ALIKE]
         ]
         told = [
             {(topic, name): v for topic in page for name, v in one.get(topic, {}).items()} for one in answers if one
@@ -127,15 +134,42 @@ def _ask_configs(
         failures.questions[question] = describe_error(error)
         return {}
     return {
-        result.resource_name: {row.name: row.value for row in result.configs if row.value is not None}
+        result.resource_name: {
+            row.name: row.value
+            for row in result.configs
+            if row.value is not None and len(row.value) <= _MOST_CHARACTERS
+        }
         for result in reply.results
     }
 
 
 def ask_reassignments(
-    connection: ClusterConnection, failures: Failures
+    connection: ClusterConnection, broker_ids: Sequence[int], failures: Failures
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Replicas being added and removed, by topic-partition."""
+    """Replicas being added and removed, by topic-partition: no window is judged while one runs.
+
+    As most of three brokers say, which ask the controller; brokers with ZooKeeper refuse, and the controller's word counts.
+    """
+    answers = []
+    for broker_id in broker_ids[:_ASKED_ALIKE]:
+        with suppress(KafkaError):
+            reply = connection.send(ListPartitionReassignmentsRequest(), broker_id)
+            refuse_error(reply.error_code)
+            answers.append(
+                {
+                    TopicPartition(topic.name, row.partition_index): (
+                        tuple(row.adding_replicas),
+                        tuple(row.removing_replicas),
+                    )
+                    for topic in reply.topics
+                    for row in topic.partitions
+                }
+            )
+    if answers:
+        agreed, contested = count_votes(answers)
+        if contested:
+            failures.questions["some reassignments"] = "brokers tell different ones"
+        return agreed
     try:
         moving = connection.admin.list_partition_reassignments()
     except (KafkaError, RuntimeError) as error:  # the library raises the latter where no controller answers

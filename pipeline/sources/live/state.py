@@ -72,23 +72,23 @@ def read_live_state(
         and (internal_topics or key.topic not in metadata.internal_topics)
         and key.topic != CLUSTER_METADATA_TOPIC
     )
-    moving = describe.ask_reassignments(connection, failures)
+    leaders = {key: state.leader_id for key, state in metadata.partitions.items()}
+    log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
+    high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    if metadata.impossible:
+        failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
+    failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
+    disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
+    names = sorted({key.topic for key in metadata.partitions})
+    answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
+    configs = describe.ask_topic_configs(connection, answering, names, (*TOPIC_CONFIGS, *TIME_CONFIGS), failures)
+    moving = describe.ask_reassignments(connection, answering, failures)
     partitions = {
         key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
         if key in moving
         else state
         for key, state in metadata.partitions.items()
     }
-    leaders = {key: state.leader_id for key, state in partitions.items()}
-    log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
-    high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
-    if metadata.impossible:
-        failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
-    failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
-    disks, spaces = describe.ask_log_directories(connection, metadata.brokers, partitions, failures)
-    names = sorted({key.topic for key in partitions})
-    answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    configs = describe.ask_topic_configs(connection, answering, names, (*TOPIC_CONFIGS, *TIME_CONFIGS), failures)
     return LiveState(
         history=_history(metadata, partitions, configs, at_ms, earlier),
         partitions=partitions,

@@ -47,7 +47,7 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000):
+def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0):
     """Value, text and chance of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
     both = [(number, broker) for number in range(6) for broker in (0, 1)]
     rows = {
@@ -55,7 +55,8 @@ def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", uni
         PARTITION_TRAFFIC: [
             zero_row(
                 PARTITION_TRAFFIC, window(number).start_ms, topic="t", topic_id="id", partition=broker,
-                leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY, count_kind=count_kind,
+                leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY - gone, missing_offset_count=gone,
+                count_kind=count_kind,
             )
             for number, broker in both
         ],
@@ -150,7 +151,7 @@ def test_records_that_are_deleted_before_a_run_sees_them_are_told(run):
     assert {key: value for key, (value, *_) in found.items()} == {
         (3, "0"): 0, (3, "1"): 0.625, (4, "0"): 0, (4, "1"): 0.625, (5, "0"): 0, (5, "1"): 0.625,
     }  # fmt: skip
-    assert found[4, "1"][1].startswith("1,000 of 1,600 records were deleted before a run saw them, from ")
+    assert found[4, "1"][1].startswith("1,000 of 1,600 records were deleted or compacted before a run saw them, from ")
     assert found[4, "1"][1].endswith("; most are of old-1")
     assert "most" not in found[4, "0"][1]
 
@@ -159,6 +160,34 @@ def test_records_that_are_deleted_before_a_run_sees_them_are_told(run):
 def test_records_that_a_run_saw_or_that_still_lie_there_are_not_unread(run, first):
     logs = [log(minute, 1, 600, topic="old", first=first * minute) for minute in range(5)]
     assert {value for value, *_ in measured(run, [*grown(0), *logs], rule="unread_records").values()} == {0}
+
+
+def test_records_that_compaction_took_before_a_run_read_them_are_told(run):
+    """The log's start stays where it is; batches that are left tell how many offsets lie between them."""
+    found = measured(run, grown(0), rule="unread_records", gone=150)
+    assert {value for value, *_ in found.values()} == {0.25}
+
+
+@pytest.mark.parametrize(("policy", "values"), [("compact,delete", {0.0, 0.625}), ("delete", {0.0})])
+def test_late_records_that_compaction_takes_are_told(run, policy, values):
+    """Offsets were given, and the log holds next to none of their bytes."""
+    changes = [
+        log(minute, 1, 0, topic="changes") | {"log_end_offset": 1_000 * minute, "configs": {"cleanup.policy": policy}}
+        for minute in range(5)
+    ]
+    found = measured(run, [*grown(0), *changes], rule="unread_records")
+    assert {value for value, *_ in found.values()} == values
+
+
+def test_records_of_a_topic_made_meanwhile_that_are_deleted_at_once_are_told(run):
+    found = measured(run, [*grown(0), log(3, 1, 0, topic_id="new", first=1_000)], rule="unread_records")
+    assert {key: value for key, (value, *_) in found.items() if value} == {(4, "1"): 0.625}
+
+
+def test_a_topic_that_did_not_answer_once_is_no_new_one(run):
+    """All that its log ever held would be load of one window."""
+    logs = [*grown(0), *(log(minute, 1, 100_000, topic="own") for minute in (1, 3))]
+    assert {value for value, *_ in measured(run, logs).values()} == {0.0}
 
 
 def test_logs_that_were_cut_or_moved_count_by_times(run):

@@ -113,6 +113,18 @@ def test_a_volume_that_several_brokers_report_is_judged_once():
     assert "volume" not in found["broker 3"].detail
 
 
+def test_a_broker_that_says_it_has_anothers_volume_silences_no_alarm():
+    """It names a log directory of its own in each window, with the room that the other has left: no trend is known of it."""
+    rows = [
+        broker_row(n, broker, (), [(path, 100_000)], [(path, 50_000 - 1_000 * n)])
+        for n in range(4)
+        for broker, path in ((0, f"/{n}"), (1, "/a"))
+    ]
+    (found,) = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])
+    assert (found.subject, found.is_enough) == ("broker 1", True)
+    assert found.detail.endswith("in 47 h")
+
+
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
     def row(minute, member, partition):
         at = T0 + timedelta(minutes=minute)

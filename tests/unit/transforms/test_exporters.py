@@ -251,3 +251,23 @@ def test_two_clients_of_one_name_that_push_are_two():
     page = CLIENT_PAGES["client telemetry, Strimzi"]
     rows = nodes_of(page + page.replace("Fk9", "Zx1"))
     assert [(row["instance"], row["outgoing_bytes"]) for row in rows] == [("Fk9", 6000), ("Zx1", 6000)]
+
+
+@pytest.mark.parametrize("value", ["+Inf", "-Inf", "1e300", "9.3e18", "-5"])
+def test_no_value_or_node_of_a_page_ends_the_run(value):
+    """A column that cannot be cast stops the ingest, and a negative count or latency the gate after it."""
+    page = f"""\
+kafka_server_replicamanager_leadercount {value}
+kafka_server_replicamanager_underreplicatedpartitions {value}
+kafka_log_log_size{{topic="t",partition="0"}} {value}
+kafka_log_log_size{{topic="t",partition="1"}} 4e18
+kafka_log_log_size{{topic="t",partition="2"}} 7
+kafka_producer_app_info_start_time_ms{{client_id="c"}} {value}
+kafka_producer_producer_node_metrics_request_total{{client_id="c",node_id="node-1"}} {value}
+kafka_producer_producer_node_metrics_request_latency_avg{{client_id="c",node_id="node-1"}} {value}
+kafka_producer_producer_node_metrics_request_total{{client_id="c",node_id="node-99999999999999999999"}} 1
+kafka_producer_producer_node_metrics_request_total{{client_id="c",node_id="node-\u0663"}} 1
+"""
+    assert [(row["broker_id"], row["request_latency_avg_ms"]) for row in nodes_of(page)] == [(1, None)]
+    (broker,) = summarise(page)["silver.broker_metrics"].to_pylist()
+    assert (broker["leader_count"], broker["under_replicated_count"], broker["log_size_bytes"]) == (None, None, 7)

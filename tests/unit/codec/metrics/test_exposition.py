@@ -6,9 +6,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.codec.metrics import exposition
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, Series
 from pipeline.codec.metrics.metric_table import FORMS
+from pipeline.errors import InputError
 
 PAGE = """\
 # HELP kafka_server_bytes_total Bytes
@@ -150,3 +152,20 @@ def test_a_line_of_two_megabytes_takes_no_longer_than_short_ones(head, filler):
     """Hours where the pattern tries each way to share the blanks."""
     page = ExpositionReader().read(f"{head}{filler * 2_000_000}!\n")
     assert len(page.bad_lines) == 1
+
+
+def test_a_page_of_too_many_lines_is_refused_before_they_are_split(monkeypatch):
+    """A list of 256 MiB of empty lines takes 4 GiB, and millions of series as much again."""
+    monkeypatch.setattr(exposition, "MOST_LINES", 3)
+    assert ExpositionReader().read("\n\n\n").sample_count == 0
+    with pytest.raises(InputError, match="a page of 4 lines: at most 3 are read"):
+        ExpositionReader().read("\n\n\n\n")
+
+
+def test_an_exporter_whose_series_change_with_each_page_fills_no_memory(monkeypatch):
+    monkeypatch.setattr(exposition, "REMEMBERED_SERIES", 10)
+    reader = ExpositionReader(keep)
+    for number in range(100):
+        page = reader.read("".join(f'kafka_brokers{{a="{number}-{one}"}} 1\n' for one in range(6)))
+        assert rows(reader, page) == [("kafka_brokers", {"a": f"{number}-{one}"}) for one in range(6)]
+        assert len(reader.series) == len(reader.first_of_name) <= 12

@@ -12,7 +12,12 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_topic_configs
+from pipeline.sources.live.describe import (
+    ask_broker_configs,
+    ask_log_directories,
+    ask_reassignments,
+    ask_topic_configs,
+)
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
@@ -207,6 +212,49 @@ def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
     replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], keys[:3], failures)
     assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
     assert [*failures.questions] == ["some replica sizes of broker 1"]
+
+
+def test_directories_that_no_disk_has_are_left_out_and_told():
+    """Each replica has a row with its directory, and each directory is compared with all others."""
+    rows = [SimpleNamespace(partition_index=0, partition_size=5, offset_lag=0, is_future_key=False)]
+    topic = SimpleNamespace(name="t", partitions=rows)
+    paths = ["/d", None, "/" + 5_000 * "d", *(f"/d{number}" for number in range(2_000))]
+    told = [
+        SimpleNamespace(error_code=0, log_dir=path, total_bytes=9, usable_bytes=1, topics=[topic]) for path in paths
+    ]
+    failures = Failures()
+    replicas, spaces = ask_log_directories(answering(SimpleNamespace(results=told)), [1], [KEY], failures)
+    assert (len(replicas), len(spaces[1]), max(map(len, spaces[1]))) == (100, 100, 4)
+    assert [*failures.questions] == ["some replica sizes of broker 1"]
+
+
+def test_values_of_configs_that_are_too_long_are_not_known():
+    """A topic's owner chooses them, and each replica has a row with them."""
+    configs = [SimpleNamespace(name="a", value=5_000 * "0" + "9"), SimpleNamespace(name="b", value="9")]
+    result = SimpleNamespace(error_code=0, resource_name="t", configs=configs)
+    told = ask_topic_configs(answering(SimpleNamespace(results=[result])), [1], ["t"], ["a", "b"], Failures())
+    assert told == {"t": {"b": "9"}}
+
+
+@pytest.mark.parametrize(("liars", "moving"), [([1], {}), ([1, 2], {KEY: ((2,), ())})])
+def test_one_broker_that_says_a_partition_moves_is_not_believed(liars, moving):
+    """No window is judged while a reassignment runs: one broker would silence every verdict."""
+
+    def send(_, broker_id):
+        row = SimpleNamespace(partition_index=0, adding_replicas=[2], removing_replicas=[])
+        topic = SimpleNamespace(name="t", partitions=[row])
+        return SimpleNamespace(error_code=0, topics=[topic] if broker_id in liars else [])
+
+    failures = Failures()
+    assert ask_reassignments(SimpleNamespace(send=send), [1, 2, 3, 4], failures) == moving
+    assert not failures.questions
+
+
+def test_brokers_that_know_no_reassignments_leave_them_to_the_controller():
+    told = {KEY: {"adding_replicas": [], "removing_replicas": [3]}}
+    admin = SimpleNamespace(list_partition_reassignments=lambda: told)
+    connection = SimpleNamespace(send=lambda *_: SimpleNamespace(error_code=41), admin=admin)
+    assert ask_reassignments(connection, [1, 2, 3], Failures()) == {KEY: ((), (3,))}
 
 
 def test_a_topic_without_a_name_is_none():
