@@ -24,21 +24,20 @@ def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
     own = ("client_id", "broker_id")
     past = pl.concat_list(latency.shift(n).over(own, order_by="window_start") for n in range(1, HISTORY_WINDOWS + 1))
     is_known = past.list.drop_nulls().list.len() >= LEAST_HISTORY
-    # median latency of the same client's other brokers in the window
-    others = pairs.select(*_PEERS, pl.col("broker_id").alias("other_id"), "request_latency_avg_ms")
-    met = pairs.select(*_PEERS, "broker_id").join(others, on=_PEERS)
-    others_only = met.filter(pl.col("broker_id") != pl.col("other_id"))
-    latencies = others_only.group_by(*_PEERS, "broker_id").agg("request_latency_avg_ms")
-    peers = latencies.select(*_PEERS, "broker_id", median_of(pl.col("request_latency_avg_ms")).alias("peer_ms"))
-    return (
-        pairs.with_columns(pl.when(is_known).then(median_of(past)).alias("history_ms"))
-        .join(peers, on=[*_PEERS, "broker_id"], how="left")
-        .with_columns(
-            divide(latency, pl.col("peer_ms")).alias("ratio_to_peers"),
-            divide(latency, pl.col("history_ms")).alias("ratio_to_history"),
-        )
-        .drop("peer_ms", "history_ms")
+    history_ms = pl.when(is_known).then(median_of(past))
+    return pairs.with_columns(
+        divide(latency, _median_of_others(latency).over(_PEERS)).alias("ratio_to_peers"),
+        divide(latency, history_ms).alias("ratio_to_history"),
     )
+
+
+def _median_of_others(values: pl.Expr) -> pl.Expr:
+    """Of each known value of a group the median of the others, from the sorted group: a client may name brokers without end."""
+    place, count = values.rank("ordinal").cast(pl.Int64) - 1, values.count().cast(pl.Int64) - 1
+    middle = [pl.when(place <= at).then(at + 1).otherwise(at) for at in ((count - 1) // 2, count // 2)]
+    in_order = values.sort(nulls_last=True)
+    low, high = (in_order.gather(pl.when(count > 0).then(at).otherwise(0)) for at in middle)
+    return pl.when((count > 0) & values.is_not_null()).then((low + high) / 2)
 
 
 def _sum_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
