@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from dags.notifiers import mail_failed_clusters
 from dags.report_link import ReportLink
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config.storage import Folder
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import escape_hidden
@@ -125,16 +124,11 @@ def _take_step(
     if errors:
         raise errors[0]
     ((report,),) = done.values()
-    _name_tables(runs[0].warehouse, ti, report)
-    return report
-
-
-def _name_tables(warehouse: Folder, ti: Any, report: StepReport) -> None:
-    """Names the Delta tables written to whatever collects lineage, such as OpenLineage's provider; else nothing happens."""
-    collector = get_hook_lineage_collector()
-    for name in sorted(report.versions):
-        place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*name.split("."))
+    collector, warehouse = get_hook_lineage_collector(), runs[0].warehouse
+    for table in sorted(report.versions):
+        place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*table.split("."))
         collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))
+    return report
 
 
 def hand_over_clusters(
@@ -150,7 +144,9 @@ def hand_over_clusters(
     config = load_config()
     names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
     left = read_left(ti, task_id, len(names))
-    done, failed = (_merge(one.get(kind) for one in left) for kind in ("event", "failure"))
+    done, failed = (
+        {name: value for one in left for name, value in (one.get(kind) or {}).items()} for kind in ("event", "failure")
+    )
     missing = {name: failed.get(name, UNKNOWN_FAILURE) for name in names if name not in done}
     if missing and len(config.clusters) > 1:
         mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
@@ -162,10 +158,6 @@ def hand_over_clusters(
 def read_left(ti: Any, task_id: str, count: int) -> list[dict[str, Any]]:
     """What a mapped task has left of each of its clusters, by kind; nothing of one that ended before it knew which."""
     return [one or {} for one in ti.xcom_pull(task_ids=task_id, key=HANDED_OVER, map_indexes=range(count))]
-
-
-def _merge(found: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
-    return {name: value for one in found for name, value in (one or {}).items()}
 
 
 def describe_event(report: StepReport) -> dict[str, Any]:

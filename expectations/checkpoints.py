@@ -133,7 +133,9 @@ def run_checkpoint(
     except (ValidationActionRegistryRetrievalError, ValueError) as error:
         raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error} Known types: {_TYPES}") from error
     checkpoint.actions = [*actions, *map(RunConfigured.of, checkpoint.actions[len(actions) :])]
-    _drop_stored(gate)
+    stored = get_context().checkpoints
+    if any(one.name == gate for one in stored.all()):  # of an earlier run in this process
+        stored.delete(gate)
     try:
         return checkpoint.run(
             batch_parameters={name: make_frame(table) for name, table in rows.items()},
@@ -141,13 +143,6 @@ def run_checkpoint(
         )
     except SuiteParameterError as error:
         raise GateBrokenError(f"{gate}: {error}") from error
-
-
-def _drop_stored(gate: str) -> None:
-    """Forgets the Checkpoint that an earlier run in this process stored."""
-    stored = get_context().checkpoints
-    if any(one.name == gate for one in stored.all()):
-        stored.delete(gate)
 
 
 def make_frame(rows: pa.Table) -> pd.DataFrame:

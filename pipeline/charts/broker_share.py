@@ -40,13 +40,13 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
     with rc_context(STYLE | {"axes.spines.bottom": False}):
         figure = make_figure(_WIDTH_INCH, height_inch)
         axes = figure.add_axes((0.15, 0.32 / height_inch, 0.74, 1 - _FRAME_INCH / height_inch))
-        _draw_bars(axes, bars, failing)
-        _draw_lines(axes, bars, limit_ratio)
+        _draw_bars(axes, bars, failing, limit_ratio)
         _dress(axes, bars, limit_ratio)
         return save_figure(figure)
 
 
-def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int]) -> None:
+def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int], limit_ratio: float) -> None:
+    """Each bar with a piece of each line: capacities may differ, and the limit with them."""
     for index, load in enumerate(bars):
         is_failing = load.broker_id in failing
         percent = 100 * (load.share or 0.0)
@@ -63,11 +63,6 @@ def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int])
             fontweight="bold" if is_failing else "normal",
             color=ALARM if is_failing else INK,
         )
-
-
-def _draw_lines(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
-    """A piece of each line per bar: capacities may differ, and the limit with them."""
-    for index, load in enumerate(bars):
         fair, limit = 100 * load.expected_share, 100 * load.expected_share * limit_ratio
         axes.plot([fair, fair], [index - 0.5, index + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
         axes.plot([limit, limit], [index - 0.5, index + 0.5], color=LIMIT, linewidth=1.3, zorder=3)

@@ -19,7 +19,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Answer, AnswerRow, Asker
+from pipeline.report.answers import Answer, Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
@@ -49,10 +49,6 @@ def _say(rows: Rows) -> str:
     return f"{format_bytes(between)} go from zone to zone{money}; of what is produced {across / whole:.0%}.{guess}"
 
 
-def _name(row: AnswerRow) -> str:
-    return f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"
-
-
 ZONES = TableChart(
     name="zones",
     sql=queries.ZONES,
@@ -61,7 +57,7 @@ ZONES = TableChart(
     most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
-        Words("zones", _name),
+        Words("zones", lambda row: f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"),
         Words("zone known by", "zone_source", lambda source: format_name(_SOURCES.get(source, source))),
         ChartColumn("bytes", "size_bytes", format_bytes),
         ChartColumn("a month", "cost_per_month", "{:,.2f}".format),

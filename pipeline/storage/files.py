@@ -1,8 +1,4 @@
-"""A table's files, for tasks that read them by themselves: rows that stay columns never become rows of the JVM.
-
-Measured: 24 million rows of `silver.key_traffic` take Spark 30-60 s to hand to Python workers on two busy cores, and
-Parquet's own reader two.
-"""
+"""A table's files, for tasks that read them by themselves: rows that stay columns never become rows of the JVM."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.measures.hash_verdicts import Explained, HashVerdict, judge_hash
 from pipeline.partitioners.recorded import choose_for_no_key
-from pipeline.replay.keyed.plan import KeyAssignment, KeyedPlan, KeyedTopicPlan, resolve_strategy
+from pipeline.replay.keyed.plan import KeyedPlan, KeyedTopicPlan, resolve_strategy
 from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, TopicSums, add_cells
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, known_loads, spread_unknown
 
@@ -164,7 +164,9 @@ class KeyedTopic:
         # keys that stay on partitions that are gone
         unknown = self.recorded_cells(NAMED).sum(axis=0) - known.sum(axis=0)
         keyless = self.recorded_cells(_NO_KEY)
-        to_partition = _choose_for_no_key(assignment, count)
+        to_partition = None  # the members of a family differ over missing keys
+        if not assignment.family and assignment.function is not None:
+            to_partition = choose_for_no_key(resolve_strategy(assignment.strategy), count)
         if to_partition is not None:
             known[to_partition] += keyless.sum(axis=0)
         else:
@@ -210,12 +212,6 @@ class KeyedTopic:
         largest_high = keys.largest_bytes_high if keys.key_count else outcome.unknown_size_bytes
         low, high = (max(1.0, outcome.partition_count * size / total) for size in (keys.largest_bytes, largest_high))
         return Estimate(low, low, high)
-
-
-def _choose_for_no_key(assignment: KeyAssignment, partition_count: int) -> int | None:
-    if assignment.family or assignment.function is None:  # the members of a family differ over missing keys
-        return None
-    return choose_for_no_key(resolve_strategy(assignment.strategy), partition_count)
 
 
 def list_keyed_topics(

@@ -37,8 +37,9 @@ def _list_keys(part: type[ScenarioPart], indent: str, printed: set[type[Scenario
         parts = list(_find_parts(field.annotation))
         default = "" if field.is_required() else f"[{_describe_default(field)}] "
         about = f"{default}{' '.join((field.description or '').split())}"
-        kind = "" if parts else _describe_type(field.annotation)
-        yield from _format_line(f"{indent}{name}: {'a list' if _is_list(field.annotation) and parts else kind}", about)
+        is_list = any(get_origin(one) is tuple for one in (field.annotation, *get_args(field.annotation)))
+        kind = _describe_type(field.annotation) if not parts else "a list" if is_list else ""
+        yield from _format_line(f"{indent}{name}: {kind}", about)
         for member in parts:
             if len(parts) > 1:
                 yield from _format_line(f"{indent}  or", " ".join((member.__doc__ or "").split()))
@@ -56,10 +57,6 @@ def _find_parts(annotation: Any) -> Iterator[type[ScenarioPart]]:  # noqa: ANN40
         yield annotation
     for argument in get_args(annotation):
         yield from _find_parts(argument)
-
-
-def _is_list(annotation: Any) -> bool:  # noqa: ANN401  (a type)
-    return get_origin(annotation) is tuple or any(get_origin(argument) is tuple for argument in get_args(annotation))
 
 
 def _describe_type(annotation: Any) -> str:  # noqa: ANN401  (a type)

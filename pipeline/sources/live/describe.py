@@ -7,8 +7,6 @@ References:
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -44,8 +42,8 @@ def ask_log_directories(
     def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
         reply = connection.send(DescribeLogDirsRequest(topics=list(group_partitions(page).items())), broker_id)
         refuse_error(getattr(reply, "error_code", 0))
-        named = (one for one in reply.results if one.log_dir is not None and len(one.log_dir) <= _MOST_CHARACTERS)
-        directories = list(islice(named, _MOST_DIRECTORIES))
+        directories = [one for one in reply.results if one.log_dir is not None and len(one.log_dir) <= _MOST_CHARACTERS]
+        del directories[_MOST_DIRECTORIES:]
         for directory in directories:
             refuse_error(directory.error_code)
             is_told = (getattr(directory, "total_bytes", None) or -1) >= 0
@@ -148,34 +146,27 @@ def ask_reassignments(
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Replicas being added and removed, by topic-partition: no window is judged while one runs.
 
-    As most of three brokers say, which ask the controller; brokers with ZooKeeper refuse, and the controller's word counts.
+    As most of three brokers say, which ask the controller; with ZooKeeper all others refuse, and the controller's word counts.
     """
-    answers = []
-    for broker_id in broker_ids[:_ASKED_ALIKE]:
-        with suppress(KafkaError):
+    answers: list[dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]] = []
+    refused = ""
+    for broker_id in broker_ids:
+        try:
             reply = connection.send(ListPartitionReassignmentsRequest(), broker_id)
             refuse_error(reply.error_code)
-            answers.append(
-                {
-                    TopicPartition(topic.name, row.partition_index): (
-                        tuple(row.adding_replicas),
-                        tuple(row.removing_replicas),
-                    )
-                    for topic in reply.topics
-                    for row in topic.partitions
-                }
-            )
-    if answers:
-        agreed, contested = count_votes(answers)
-        if contested:
-            failures.questions["some reassignments"] = "brokers tell different ones"
-        return agreed
-    try:
-        moving = connection.admin.list_partition_reassignments()
-    except (KafkaError, RuntimeError) as error:  # the library raises the latter where no controller answers
-        failures.questions["reassignments"] = describe_error(error)
-        return {}
-    return {
-        TopicPartition(key.topic, key.partition): (tuple(row["adding_replicas"]), tuple(row["removing_replicas"]))
-        for key, row in moving.items()
-    }
+        except KafkaError as error:
+            refused = describe_error(error)
+            continue
+        told = [(topic.name, row) for topic in reply.topics for row in topic.partitions]
+        answers.append(
+            {
+                TopicPartition(topic, row.partition_index): (tuple(row.adding_replicas), tuple(row.removing_replicas))
+                for topic, row in told
+            }
+        )
+        if len(answers) == _ASKED_ALIKE:
+            break
+    agreed, contested = count_votes(answers)
+    if contested or (refused and not answers):
+        failures.questions["reassignments"] = "brokers tell different ones" if contested else refused
+    return agreed

@@ -152,12 +152,6 @@ def _make_shortfalls(lost: Iterable[tuple[FetchRead, str]]) -> Piece:
     return Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
 
 
-def _find_given_up(run: object) -> Counter[int]:
-    if run not in _given_up:
-        _given_up.clear()
-    return _given_up.setdefault(run, Counter())
-
-
 @dataclass(frozen=True, slots=True)
 class RangeTask:
     """The ranges that one Spark task fetches.
@@ -178,7 +172,10 @@ class RangeTask:
         except SourceUnreachableError as error:
             yield _make_shortfalls((read, str(error)) for read in self.reads)
             return
-        given_up = _find_given_up((self.source.bootstrap_servers, self.settings.as_of_ms))
+        of_run = self.source.bootstrap_servers, self.settings.as_of_ms
+        if of_run not in _given_up:
+            _given_up.clear()
+        given_up = _given_up.setdefault(of_run, Counter())
         try:
             for read in self.reads:
                 if given_up[read.leader_id] < MOST_GIVEN_UP:

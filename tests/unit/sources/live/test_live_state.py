@@ -12,12 +12,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import offsets
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.describe import (
-    ask_broker_configs,
-    ask_log_directories,
-    ask_reassignments,
-    ask_topic_configs,
-)
+from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_reassignments, ask_topic_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
@@ -250,11 +245,18 @@ def test_one_broker_that_says_a_partition_moves_is_not_believed(liars, moving):
     assert not failures.questions
 
 
-def test_brokers_that_know_no_reassignments_leave_them_to_the_controller():
-    told = {KEY: {"adding_replicas": [], "removing_replicas": [3]}}
-    admin = SimpleNamespace(list_partition_reassignments=lambda: told)
-    connection = SimpleNamespace(send=lambda *_: SimpleNamespace(error_code=41), admin=admin)
-    assert ask_reassignments(connection, [1, 2, 3], Failures()) == {KEY: ((), (3,))}
+@pytest.mark.parametrize(("controller", "moving", "refused"), [(5, {KEY: ((), (3,))}, []), (6, {}, ["reassignments"])])
+def test_brokers_that_know_no_reassignments_leave_them_to_the_controller(controller, moving, refused):
+    """With ZooKeeper: NOT_CONTROLLER."""
+    row = SimpleNamespace(partition_index=0, adding_replicas=[], removing_replicas=[3])
+    told = SimpleNamespace(error_code=0, topics=[SimpleNamespace(name="t", partitions=[row])])
+
+    def send(_, broker_id):
+        return told if broker_id == controller else SimpleNamespace(error_code=41)
+
+    failures = Failures()
+    assert ask_reassignments(SimpleNamespace(send=send), [1, 2, 3, 4, 5], failures) == moving
+    assert [*failures.questions] == refused
 
 
 def test_a_topic_without_a_name_is_none():
@@ -271,8 +273,7 @@ def test_partitions_that_no_topic_has_are_named_once():
     ]
     topics = [SimpleNamespace(is_internal=False, name="t", partitions=partitions)]
     told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
-    admin = SimpleNamespace(list_partition_reassignments=dict)
-    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, admin=admin, unheard=()))
+    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, unheard=()))
     assert now.partitions.keys() == {KEY}
     (said, _) = [problem.reason for problem in describe_unanswered(now, "c")]
     assert said.startswith("partitions t--1, t-200001, t-200002,")
