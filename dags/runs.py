@@ -124,7 +124,7 @@ def _take_step(
     if errors:
         raise errors[0]
     ((report,),) = done.values()
-    collector, warehouse = get_hook_lineage_collector(), runs[0].warehouse
+    collector, warehouse = get_hook_lineage_collector(), runs[0].warehouse  # does nothing without a lineage provider
     for table in sorted(report.versions):
         place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*table.split("."))
         collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))

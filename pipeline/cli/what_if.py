@@ -55,12 +55,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-moved",
         metavar="SIZE",
-        type=TypeAdapter(ByteSize).validate_python,
+        type=_size,
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     what_if_zones.add_options(parser)
     parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
+
+
+def _size(text: str) -> int:
+    return TypeAdapter(ByteSize).validate_python(text)
 
 
 def _new_broker(text: str) -> PlacementBroker:

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
@@ -19,6 +17,7 @@ from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS, WINDOW_STATUS
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.transforms.appended import sum_appended
+from pipeline.transforms.topic_health import match_compacted
 from pipeline.verdicts.sources import SourceStatus, find_skipped
 
 _DELETABLE = """
@@ -38,7 +37,7 @@ _LOGS = """
 """
 _TRAFFIC = """
     SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
-        CASE WHEN starts_with(topic, '__') THEN 0 ELSE missing_offset_count + compacted_record_count END AS gone_count,
+        missing_offset_count + compacted_record_count AS gone_count,
         CAST(window_start AS BIGINT) / 1000 AS start_ms
     FROM traffic
 """
@@ -94,14 +93,13 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
         return []
     traffic = pl.DataFrame(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC))
     topic = pl.col("topic")
-    is_read = topic.is_in(run.cluster.topics) if run.cluster.topics else ~topic.str.starts_with("__")
+    is_own = topic.str.starts_with("__")  # Kafka's own topics are compacted all the time, and are little load
+    is_read = topic.is_in(run.cluster.topics) if run.cluster.topics else ~is_own
     logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
-    # Kafka's own topics are compacted all the time, and are little load
-    where = "replica_position = 0 AND NOT starts_with(topic, '__')"
-    configs = run.load(CLUSTER_STATE, windows, ("topic", "configs"), where=where)
-    policy = pc.map_lookup(configs["configs"], pa.scalar("cleanup.policy"), "first")
-    compacted = pl.DataFrame(configs.select(["topic"]).filter(pc.match_substring(policy, "compact")))["topic"]
-    logs = logs.with_columns(is_compacted=topic.is_in(compacted.unique().implode()))
+    state = run.load(CLUSTER_STATE, windows, ("topic", "configs"), where="replica_position = 0")
+    compacted = pl.DataFrame(state.select(["topic"]).filter(match_compacted(state["configs"])))["topic"]
+    logs = logs.with_columns(is_compacted=topic.is_in(compacted.unique().implode()) & ~is_own)
+    traffic = traffic.with_columns(gone_count=pl.when(is_own).then(0).otherwise("gone_count"))
     whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = run.values(SourceStatus, WINDOW_STATUS, reach)
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()

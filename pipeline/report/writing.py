@@ -40,7 +40,11 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
             )
             path = run.config.report_path(run.cluster_name, report.window_start_ms)
             write_report(render_report([report], now_ms=run.now_ms, command=run.config.command("sql")), path)
-        _delete_expired(run, max(windows).end_ms)
+        expired_ms = max(0, max(windows).end_ms - milliseconds_of(run.config.report.keep))
+        oldest = run.config.report_path(run.cluster_name, expired_ms)
+        for old in oldest.parent.glob(report_name(run.cluster_name, "20??-??-??T??-??Z")):
+            if old.name < oldest.name:  # names of one cluster sort by their windows
+                old.unlink(missing_ok=True)
     except (OSError, PipelineError) as error:
         return (f"the report could not be written: {error}",)
     return (f"report {path}",)
@@ -50,11 +54,3 @@ def list_missing(run: RunContext) -> list[int]:
     """Starts of windows that waiting messages are about, and whose report is not there."""
     waiting = {one.window_start_ms for one in pending(run.warehouse) if one.cluster == run.cluster_name}
     return sorted(ms for ms in waiting if not run.config.report_path(run.cluster_name, ms).exists())
-
-
-def _delete_expired(run: RunContext, now_ms: int) -> None:
-    """Deletes the cluster's reports about windows that started longer ago than `report.keep`."""
-    oldest = run.config.report_path(run.cluster_name, max(0, now_ms - milliseconds_of(run.config.report.keep)))
-    for path in oldest.parent.glob(report_name(run.cluster_name, "20??-??-??T??-??Z")):
-        if path.name < oldest.name:  # names of one cluster sort by their windows
-            path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What brokers appended between two moments at which their logs were seen, beside what records' times say."""
+"""What brokers appended between two moments at which their logs were seen, beside what record timestamps say."""
 
 from collections.abc import Collection
 
@@ -12,9 +12,9 @@ _NAMED = 3
 
 
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
-    """Bytes of each broker between two moments, the last ones of two windows: `since_ms`, `at_ms`, `leader_id`, `timely_bytes`, `late_bytes`, `partitions`, `appended_count`, `unread_count`, `unread`.
+    """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
 
-    `timely_bytes` are of the windows between, by records' times; a window that reaches beyond counts by its part. `late_bytes`
+    `timely_bytes` are of the windows between, by record timestamps; a window that reaches beyond counts by its part. `late_bytes`
     are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
     began another leader epoch meanwhile has none; one of a new topic began empty. `appended_count` records were appended to
     such logs, and `unread_count` of them deleted or compacted before they were read: their bytes are not known; `unread` are the
@@ -74,7 +74,7 @@ def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     before = seen.select(
         *_TERM, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
     )
-    new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # a topic seen before, but not then, is none
+    new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # leaders that did not answer then make no topic new
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
     unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(0)).cast(pl.Float64).alias("unread_count")
     both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(

@@ -14,7 +14,6 @@ _POOL = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle"
 _REPLICAS = "kafka_server_replicamanager_"
 _BEHIND = "kafka_cluster_partition_underreplicated"
 _LARGEST_RATIO = 1.5  # the rate of a minute exceeds 1 by a little; a count of ns is far above
-_MOST_LOG_BYTES = 1 << 48  # of a replica: sums of larger ones are no integers
 _INSTANCE = ("source", "instance")
 _COUNTERS = {
     "bytes_in": "bytesin_total",
@@ -154,7 +153,7 @@ class BrokerSamples:
         return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
 
     def _log_sizes(self) -> pl.DataFrame:
-        is_size = pl.col("value").is_between(0, _MOST_LOG_BYTES)
+        is_size = pl.col("value").is_between(0, 1 << 48)  # as `is_log_size` of saved output: sums stay integers
         return self._last_of(LOG_SIZE).with_columns(pl.when(is_size).then("value").cast(pl.Int64).alias("size"))
 
     def _last_of(self, metric: str) -> pl.DataFrame:

@@ -89,6 +89,12 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
     )
 
 
+def match_compacted(configs: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether `cleanup.policy` holds compact, by the topic configs of each row."""
+    policy = pc.fill_null(pc.map_lookup(configs, pa.scalar(_POLICY), "first"), "")
+    return pc.match_substring(policy, "compact")
+
+
 def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.DataFrame:
     """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
 
@@ -100,8 +106,7 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
-    policy = pc.fill_null(pc.map_lookup(cluster_state["configs"], pa.scalar(_POLICY), "first"), "")
-    states = states.append_column("is_compacted", pc.match_substring(policy, "compact"))
+    states = states.append_column("is_compacted", match_compacted(cluster_state["configs"]))
     size, is_in_sync = pl.col("size_bytes"), pl.col("is_in_sync")
     is_out = ~is_in_sync | pl.col("replica_id").is_in(list(away))
     partitions = pl.DataFrame(states).group_by(*_TOPIC, "partition").agg(

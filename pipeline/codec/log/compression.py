@@ -1,9 +1,8 @@
 """Decompresses the record sets of batches, within bounds, into memory that the caller owns.
 
 Nothing is written beyond the buffer given, so a decompression bomb ends at its bound and not when memory does:
-`bound_output_bytes` says how large that buffer may be. Choices, measured on 15 KB of JSON per batch: zstd through
-`zstandard` (13 us; cramjam 28 us), LZ4 frames cut here into blocks for `cramjam` (its own frame reader takes 13 us, a
-block 3 us), Snappy and gzip through `cramjam`.
+`bound_output_bytes` says how large that buffer may be. The quickest for small batches: zstd through `zstandard`, LZ4 frames
+cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
 
 References:
     Kafka `org.apache.kafka.common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.

@@ -32,7 +32,16 @@ def read_cluster_history(
 
     The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
     """
-    problems = _name_foreign_clusters(tree)
+    known = [directory for directory in tree.directories if directory.cluster_id is not None]
+    problems = [
+        Problem(
+            path=directory.path,
+            reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
+            severity="suspect",
+        )
+        for directory in known
+        if directory.cluster_id != known[0].cluster_id
+    ]
     copies = [faults for _, faults in tree.iter_partitions(kind=DirectoryKind.LIVE) if faults.is_cluster_metadata]
     for directory in sorted(
         copies, key=lambda copy: (-copy.length[0], -copy.length[1], copy.path)
@@ -165,17 +174,3 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
         size_bytes=partition.size_bytes,
         is_future=not is_live,
     )
-
-
-def _name_foreign_clusters(tree: LogTree) -> list[Problem]:
-    """A problem for every log directory of another cluster than the first one's, as far as `cluster.id` is known."""
-    known = [directory for directory in tree.directories if directory.cluster_id is not None]
-    return [
-        Problem(
-            path=directory.path,
-            reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
-            severity="suspect",
-        )
-        for directory in known
-        if directory.cluster_id != known[0].cluster_id
-    ]

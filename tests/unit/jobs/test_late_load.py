@@ -163,7 +163,7 @@ def test_records_that_a_run_saw_or_that_still_lie_there_are_not_unread(run, firs
 
 
 def test_records_that_compaction_took_before_a_run_read_them_are_told(run):
-    """The log's start stays where it is; batches that are left tell how many offsets lie between them."""
+    """Compaction leaves the log's start where it is; the gaps between the batches that are left show what is gone."""
     found = measured(run, grown(0), rule="unread_records", gone=150)
     assert {value for value, *_ in found.values()} == {0.25}
 
