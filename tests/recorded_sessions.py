@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_CONTROL, _TRANSACTIONAL = 1 << 5, 1 << 4
+_CONTROL = 1 << 5
 _SHORTEST_DELTAS = 2
 
 
@@ -113,6 +113,5 @@ def _join(
         columns[1].astype(np.int32),
         *columns[2:6],
         codec=codec,
-        is_transactional=bool((columns[6] & _TRANSACTIONAL).any()),
     )
     return traffic, batches

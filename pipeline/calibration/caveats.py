@@ -77,6 +77,7 @@ class Caveat(Enum):
         "in which racks producers are is not known: in each run each is put into one of the brokers' racks, at random"
     )
     RATIO_UNKNOWN = "{codec} is taken to halve these records: they were not compressed, so its ratio is not known"
+    COMMITS_UNKNOWN = "how often the application commits is not known, so no commit is replayed: say commit_every"
     OF_SIMULATOR = "{text}"
     # The recorded data
     NOT_SIMULATED = "{reason}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +20,7 @@ NO_KEY = -1  # in place of an index into `SessionTraffic.keys`: the record's key
 CREATE_TIME = "CreateTime"
 SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
 """Columns of `silver.arrivals` that name a session within a cluster and window."""
+_MARKERS_MS = 20  # between markers of one transaction: a client waits as long before it begins the next (`ADD_PARTITIONS_RETRY_BACKOFF_MS`)
 _COUNTS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count")
 _BY_RECORD = ("elapsed_ms", "body_bytes", "partition", "key_index")
 
@@ -92,7 +93,7 @@ class SessionBatches:
     record_count: NDArray[np.int64]
     size_bytes: NDArray[np.int64]  # as on disk
     codec: str = "none"  # `none`, or the codec most batches have
-    is_transactional: bool = False  # some are part of a transaction
+    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -102,7 +103,7 @@ class SessionBatches:
         return replace(self, **arrays)
 
 
-_BY_BATCH = tuple(field.name for field in fields(SessionBatches))[:6]
+_BY_BATCH = tuple(one.name for one in fields(SessionBatches))[:6]
 
 
 def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
@@ -123,10 +124,38 @@ def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
         record_count=rows["record_count"].to_numpy().astype(np.int64),
         size_bytes=rows["size_bytes"].to_numpy().astype(np.int64),
         codec=max(codecs, key=itemgetter("counts"))["values"] if codecs else "none",
-        is_transactional=bool(pc.any(rows["is_transactional"]).as_py()),
+        commits_ms=find_commits(stored, traffic.producer_id),
     )
     # files have rows in any order, and sums of floats depend on it
     return batches.select(np.lexsort([getattr(batches, name) for name in _BY_BATCH]))
+
+
+def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
+    """When a producer's application ended its transactions: when each sent its last record, rising, epoch milliseconds.
+
+    `stored` are rows of `silver.record_batches` of the window. A transaction has one marker in each of its partitions, all
+    written together: the newest record before any of them in its partition is the transaction's last.
+    """
+    own = pc.and_(pc.equal(stored["producer_id"], producer_id), pc.greater_equal(stored["producer_id"], 0))
+    rows = stored.filter(own).sort_by(
+        [(name, "ascending") for name in ("topic", "topic_id", "partition", "base_offset")]
+    )
+    is_marker = rows["is_control"].to_numpy()
+    if not is_marker.any():
+        return np.zeros(0, np.int64)
+    places, max_ms = np.arange(len(is_marker)), _epoch_ms(rows["max_timestamp"])
+    names = [
+        rows[name].combine_chunks().dictionary_encode().indices.to_numpy()
+        for name in ("topic", "topic_id", "partition")
+    ]
+    is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
+    first = np.maximum.accumulate(np.where(is_first, places, 0))
+    before = np.maximum.accumulate(np.where(is_marker, -1, places))
+    sent_ms = np.where(before >= first, max_ms[before], 0)[is_marker]
+    order = np.argsort(max_ms[is_marker], kind="stable")
+    starts = np.flatnonzero(np.diff(max_ms[is_marker][order], prepend=-_MARKERS_MS - 1) > _MARKERS_MS)
+    commits = np.unique(np.maximum.reduceat(sent_ms[order], starts))
+    return commits[commits > 0]
 
 
 def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -34,6 +34,7 @@ class Candidate(Section):
             sets the defaults; settings that were given to the producer stay. Without it the session's own version.
         config: Settings by Kafka's names, over the session's own. With `partitioner.rack.aware` and no `client.rack` each
             producer is put into one of the brokers' racks, at random, in each run anew.
+        commit_every: How often the application commits its transactions, `100 ms` or `200 records`; without it as recorded.
         topics: Patterns such as `orders*`; without any, all topics.
         brokers: What would be different about brokers, by id.
         brokers_alike: Whether a broker that answers late would answer like the one in the middle.
@@ -44,6 +45,7 @@ class Candidate(Section):
     partitioner: str | None = None
     client: Annotated[str, Field(pattern=r"^((kafka-clients|librdkafka) )?[0-9]+(\.[0-9]+)*$")] | None = None
     config: dict[str, KafkaSetting | None] = Field(default_factory=dict)
+    commit_every: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8} (ms|records)$")] | None = None
     topics: tuple[str, ...] = ()
     brokers: dict[int, CandidateBroker] = Field(default_factory=dict)
     brokers_alike: bool = False

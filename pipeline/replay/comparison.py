@@ -157,11 +157,17 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     trusts = {name: tested[name] for name in TRUSTS}
     if outcome.is_baseline:
         return trusts
+    untold = [one for one in outcome.assumptions if one.kind is Caveat.COMMITS_UNKNOWN]
+    trusts = {name: _add_doubt(trust, untold) for name, trust in trusts.items()}
     trusts[SHARES] = _add_doubt(trusts[SHARES], doubt_width(outcome.runs))
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
         error_points = tested["share_error_points"] or 0.0
-        doubts = [*topic.concerns.reasons, *_doubt_direction(topic.recorded, in_use, outcome.runs, error_points)]
+        doubts = [
+            *topic.concerns.reasons,
+            *untold,
+            *_doubt_direction(topic.recorded, in_use, outcome.runs, error_points),
+        ]
         trusts["direction_trust"] = format_trust(join_statements(doubts))
         trusts[LATENCY] = _add_doubt(trusts[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
     return trusts

@@ -42,6 +42,7 @@ class ProducerSession:
     timestamp_type: str  # `CreateTime`, or `LogAppendTime` where any is
     counts: Mapping[str, int]  # records that are special, by what they are; see `SessionTraffic`
     sampling_rate: float  # part of the window's time that was read
+    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
     client_id: str | None = None  # `client.id` of the client whose metrics fit; None where none or several do
     zone: str = ""  # where its producer is; "" where nothing says
     zone_source: str = "unknown"  # how that is known, see `ZoneSource`

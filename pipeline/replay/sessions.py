@@ -44,7 +44,7 @@ ARRIVAL_COLUMNS = (
 )
 BATCH_COLUMNS = (
     *("window_start", "topic", "topic_id", "partition", "leader_id", "producer_id", "producer_epoch", "record_count"),
-    *("size_bytes", "codec", "is_control", "is_transactional", "base_timestamp", "max_timestamp", "base_sequence"),
+    *("size_bytes", "codec", "is_control", "base_timestamp", "max_timestamp", "base_offset"),
 )
 LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
@@ -143,6 +143,7 @@ def describe_session(
             "late": traffic.late_record_count,
         },
         sampling_rate=traffic.sampling_rate,
+        commits_ms=batches.commits_ms,
     )
 
 

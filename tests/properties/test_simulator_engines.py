@@ -5,6 +5,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter,
 from pipeline.simulator.engine.run import FINISHED, continue_run, start_run
 from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, make_room, simulate
 from pipeline.simulator.scenario.distribution import Distribution, Steps
-from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
+from pipeline.simulator.scenario.measured import MEASURED_COSTS
+from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, PerfTest, Recorded, Target, Traffic
 from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
@@ -52,6 +54,41 @@ def assert_engines_agree(scenario, seed, fed_record_count):
 @given(scenario=scenarios(), seed=st.integers(0, 2**32), fed_record_count=st.sampled_from(BLOCKS))
 def test_kernel_does_as_the_reference(scenario, seed, fed_record_count):
     assert_engines_agree(scenario, seed, fed_record_count)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_commits_do_as_the_reference(seed):
+    """Transactions of drawn lengths over two topics, with errors, time-outs, and coordinators slow or not."""
+    chance = np.random.default_rng(seed)
+    count = 800
+    due_ns = np.cumsum(chance.integers(0, 3_000_000, count))
+    records = Recorded(
+        due_ns,
+        chance.integers(50, 3000, count),
+        np.where(chance.random(count) < 0.3, 1, -1),
+        chance.integers(0, 2, count),
+    )
+    commits_ns = np.unique(chance.integers(0, int(due_ns[-1]) + 5_000_000, int(chance.choice([1, 10, 60]))))
+    traffic = Traffic(records.with_commits(commits_ns), targets=(Target(topic=0), Target(topic=1)))
+    service = Service(request_ns=Distribution.exponential(400_000), partition_ns=50_000)
+    errors = (ErrorWindow(200_000_000, 600_000_000, 300_000),) if chance.random() < 0.3 else ()
+    delays = chance.choice([0, 0, 15_000_000, 90_000_000], 3).tolist()
+    brokers = tuple(
+        SimulatedBroker(n, service, delay_ns=Steps.constant(delay), errors=errors) for n, delay in enumerate(delays)
+    )
+    chosen = Settings(
+        placement=str(chance.choice(["BUILT_IN", "STICKY"])),
+        linger_ns=int(chance.choice([0, 20_000_000])),
+        max_in_flight_count=int(chance.choice([1, 5])),
+        request_timeout_ns=int(chance.choice([80_000_000, 30_000_000_000])),
+        is_transactional=True,
+        adds_partitions=bool(chance.random() < 0.7),
+    )
+    costs = replace(MEASURED_COSTS, markers_ns=int(chance.choice([0, 2_000_000, 40_000_000])))
+    producer = Producer("p", (traffic,), settings=chosen, costs=costs, coordinator=int(chance.integers(3)))
+    scenario = Scenario("made", brokers, (Topic("a", (0, 1, 2)), Topic("b", (2, 0))), (producer,))
+    assert_engines_agree(scenario, seed, int(chance.choice(BLOCKS)))
+    assert simulate(scenario, seed).producers[0, ProducerCounter.SENT_RECORDS] == count
 
 
 def test_two_new_batches_in_a_row_leave_franz_go_no_partition_before():

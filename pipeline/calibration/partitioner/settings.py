@@ -173,6 +173,8 @@ def infer_settings(
     is_idempotent = not traffic.is_pooled
     if is_idempotent != choice.is_idempotent:
         settings["enable.idempotence"] = Setting(str(is_idempotent).lower(), Origin.INFERRED)
+    if len(batches.commits_ms) and choice.client in (JAVA, LIBRDKAFKA):
+        settings["transactional.id"] = Setting("in the log", Origin.INFERRED)
     if batches.codec != "none":
         settings["compression.type"] = Setting(batches.codec, Origin.INFERRED)
     if rule is SwitchRule.TIME and evidence and choice.client == LIBRDKAFKA:

@@ -195,4 +195,7 @@ def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded
             parts.append((due_ns, traffic.body_bytes, partition, np.full(len(traffic), number)))
     due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     order = np.argsort(due_ns, kind="stable")
-    return Recorded(due_ns[order], *(column[order] for column in others))
+    commits_ms = np.unique(np.concatenate([topic.batches.commits_ms for topic in topics]))
+    return Recorded(due_ns[order], *(column[order] for column in others)).with_commits(
+        (commits_ms + 1 - start_ms) * NS_PER_MS
+    )

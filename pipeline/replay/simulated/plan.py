@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.config.replay import Candidate
@@ -45,6 +48,7 @@ class GroupSession:
     is_keyed: bool
     baseline: Baseline
     compression: Compression | None
+    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
     zone: str = ""  # where its producer is; "" where nothing says
 
 
@@ -181,6 +185,7 @@ def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
         is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
         baseline=surest.baseline,
         compression=surest.compression,
+        commits_ms=surest.commits_ms,
         zone=next((topic.zone for topic in topics if topic.zone), ""),
     )
 
@@ -281,4 +286,4 @@ def _describe_run(group: SessionGroup, candidate: Candidate, producers: Sequence
         for producer, session in zip(producers, group.sessions, strict=True)
     )
     healed = tuple(sorted(group.healed)) if candidate.brokers_alike else ()
-    return counts, repr(sorted(candidate.brokers.items())), healed, sessions
+    return counts, repr(sorted(candidate.brokers.items())), healed, candidate.commit_every, sessions

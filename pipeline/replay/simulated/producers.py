@@ -124,6 +124,9 @@ def resolve_candidate(
         caveats.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
     caveats += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
+    is_recorded = "transactional.id" in baseline.settings
+    if resolved.settings.is_transactional and not is_recorded and candidate.commit_every is None:
+        caveats.append(Caveat.COMMITS_UNKNOWN.say())
     if resolved.settings.client_rack:
         caveats += _say_racks(resolved.settings.client_rack, candidate.change_racks(racks or {}))
     return CandidateProducer(version, resolved, tuple(caveats))
@@ -199,4 +202,5 @@ def _translate(baseline: Baseline) -> Config:
     """Translates settings that Java clients and librdkafka share by name."""
     shared = {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
     config = {shared.get(name, name): text for name, text in baseline.config.items()}
-    return {name: text for name, text in config.items() if name in ("linger.ms", "compression.type", "acks")}
+    kept = ("linger.ms", "compression.type", "acks", "transactional.id")
+    return {name: text for name, text in config.items() if name in kept}

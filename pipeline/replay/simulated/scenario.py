@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.config.replay import IN_USE, Candidate, CandidateBroker
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
-from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes
-from pipeline.replay.simulated.plan import SessionGroup
+from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, SessionArrivals
+from pipeline.replay.simulated.plan import GroupSession, SessionGroup
 from pipeline.replay.simulated.producers import CandidateProducer
 from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
@@ -68,7 +71,7 @@ class GroupScenario:
         """The scenario of one seed: it decides what is open, the same under every candidate.
 
         That is who leads partitions whose leader is open, the delay of a broker within its range, what the producers'
-        threads cost, and the rack of a rack-aware producer where it is not known.
+        threads cost, who coordinates their transactions, and the rack of a rack-aware producer where it is not known.
         """
         group = self.group
         index_of = {broker_id: number for number, broker_id in enumerate(group.broker_ids)}
@@ -90,7 +93,9 @@ class GroupScenario:
             client_rack = self._draw_zone(racks, derive_stream(seed, "client rack", name))
             producer = replace(producer, settings=replace(producer.settings, client_rack=client_rack))
         chance = draw_evenly(seed, Step.THREADS, name)
-        return replace(producer, costs=settle_costs(producer.costs, round(PPM * vary_untimed(chance))))
+        coordinator = derive_stream(seed, "coordinator", name) % len(self.group.broker_ids)
+        costs = settle_costs(producer.costs, round(PPM * vary_untimed(chance)))
+        return replace(producer, costs=costs, coordinator=coordinator)
 
     def _draw_zone(self, racks: Sequence[str], number: int) -> str:
         """The zone of a producer whose zone is not known: by the weights that are given, else each rack alike."""
@@ -126,10 +131,26 @@ def lay_out_group(
         resolved = producer.resolved
         is_in_use = candidate.name == IN_USE or resolved.strategy == session.baseline.strategy
         assigned = sent.assign(group.topics, counts, hashes.assigning(resolved, is_in_use=is_in_use))
-        traffic = Traffic(Recorded(sent.due_ns, sent.body_bytes, assigned, sent.topic), targets=targets)
+        recorded = Recorded(sent.due_ns, sent.body_bytes, assigned, sent.topic)
+        if resolved.settings.is_transactional:
+            recorded = recorded.with_commits(_list_commits(session, sent, candidate.commit_every, arrivals.base_ms))
+        traffic = Traffic(recorded, targets=targets)
         name = f"{session.producer_id}/{session.producer_epoch}"
         made.append(Producer(name, (traffic,), resolved.family, producer.version, resolved.settings, RUNNING_COSTS))
     return GroupScenario(group, candidate, counts, tuple(made), arrivals.base_ms)
+
+
+def _list_commits(
+    session: GroupSession, sent: SessionArrivals, commit_every: str | None, base_ms: int
+) -> NDArray[np.int64]:
+    """When the application commits, ns after `base_ms`: as the candidate says, else as recorded."""
+    if commit_every is None:
+        return (session.commits_ms + 1 - base_ms) * NS_PER_MS
+    count, unit = commit_every.split()
+    if unit == "records":
+        return sent.due_ns[int(count) - 1 :: int(count)] + 1
+    first_ns, last_ns = (int(sent.due_ns[place]) for place in (0, -1)) if len(sent.due_ns) else (0, 0)
+    return np.arange(first_ns, last_ns, int(count) * NS_PER_MS)
 
 
 def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:

@@ -43,6 +43,8 @@ class ThreadCosts:
     timer_ns: int = 0  # how much longer than asked a poll sleeps
     metadata_ns: int = 0  # how long the first `send()` waits for metadata
     connect_ns: int = 0  # from the first wish to send to a broker until the connection is ready
+    # from a commit's answer until its markers are written and the coordinator takes the next transaction
+    markers_ns: int = 0
     run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
 
 
@@ -76,6 +78,8 @@ class Settings:
     reconnect_backoff_ns: int = 50 * MS  # `reconnect.backoff.ms`
     mutes_partitions: bool = False  # one batch of a partition in flight at most; always with one request in flight
     drains_ready_only: bool = False  # a request takes no batch that could wait longer
+    is_transactional: bool = False  # `transactional.id` is set
+    adds_partitions: bool = False  # to a transaction by a request of its own: Java clients before 4.0 (KIP-890)
     compression: Compression | None = None
 
 

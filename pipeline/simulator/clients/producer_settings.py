@@ -228,6 +228,8 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
         "delivery_timeout_ns": _resolve_delivery_timeout_ms(read) * MS,
         "drains_from_shared_index": number < (3, 3),
         "throttles_itself": number >= (2,),
+        "is_transactional": values.get("transactional.id") is not None,
+        "adds_partitions": values.get("transactional.id") is not None and number < (4,),
     }
 
 
@@ -303,6 +305,7 @@ def _resolve_librdkafka(read: ProducerConfiguration, strategy: str) -> dict[str,
         "max_in_flight_count": min(in_flight, _MOST_IN_FLIGHT) if is_idempotent else in_flight,
         "acks": -1 if is_idempotent or acks == "all" else min(int(acks or 0), 1),
         "is_idempotent": is_idempotent,
+        "is_transactional": bool(read.values.get("transactional.id")),
         "delivery_timeout_ns": (read.whole("message.timeout.ms") or _MOST_INT) * MS,
     }
 

@@ -86,7 +86,7 @@ def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
     done_ns = start_ns + service_ns
     connection.idle_since_ns = done_ns
     delay_ns = find_delay_ns(sim, broker.first_delay, broker.delay_count, done_ns)
-    if delay_ns:
+    if delay_ns and request.batch_count:  # delays are known of Produce requests alone
         done_ns += delay_ns + draw(sim.distributions[broker.oversleep_ns], connection.oversleep_stream)
     if sim.producers[connection.producer].acks < 0 and not request.is_error:
         done_ns += draw(sim.distributions[broker.replica_wait_ns], connection.replica_wait_stream)
@@ -115,7 +115,7 @@ def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: Clien
         if sim.idle_levels[number].from_ns <= now_ns - connection.idle_since_ns:
             request_ns = sim.idle_levels[number].request_ns
     service_ns = draw(sim.distributions[request_ns], connection.service_stream)
-    service_ns += (request.batch_count - 1) * broker.partition_ns
+    service_ns += max(request.batch_count - 1, 0) * broker.partition_ns
     service_ns += (request.size_bytes * broker.kib_ns) >> 10
     if now_ns < broker.warm_up_ns:
         excess_percent = (broker.warm_up_percent - 100) * (broker.warm_up_ns - now_ns) // broker.warm_up_ns

@@ -65,6 +65,7 @@ class ProducerState:
     mutes_partitions: bool
     drains_ready_only: bool
     reconnect_backoff_ns: int
+    adds_partitions: bool
     compression_ratio_ppm: int  # -1 is none
     compression_overhead_bytes: int
     # costs, named as in `client.ThreadCosts`
@@ -78,6 +79,7 @@ class ProducerState:
     timer_ns: int
     metadata_ns: int
     connect_ns: int
+    markers_ns: int
     wake_stream: RandomStream
     response_wake_stream: RandomStream
     backoff_stream: RandomStream
@@ -108,6 +110,16 @@ class ProducerState:
     is_closing: bool
     running_count: int  # threads that are not done
     metadata_at_ns: int  # -1 before it is asked for
+    # its transactions
+    coordinator: int  # a broker
+    commit_count: int
+    is_flushing: bool  # a thread commits: everything that waits is sent
+    committing_thread: int
+    has_new_partitions: bool  # that the transaction has to hold
+    transactional_request: int  # that the coordinator has not answered
+    is_ending: bool  # it is an `EndTxn`
+    markers_until_ns: int  # until then the coordinator refuses the next transaction
+    coordinator_retry_ns: int
 
 
 class TopicInfo:
@@ -154,6 +166,7 @@ class PartitionQueue:
     length: int
     batch_count: int  # made so far
     is_made: bool  # only then does the client know it
+    transaction: int  # the last that holds it, counted from 1
     is_muted: bool  # a batch of it is in flight, and a second one may not be
     next_sequence: int
     last_sent: int  # of the batches that were sent and are not done, in the order of their first sending

@@ -16,6 +16,7 @@ from pipeline.simulator.engine.network_client import (
     release_request,
 )
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
+from pipeline.simulator.engine.transactions import complete_transactional_request
 
 _MILLION = 1_000_000
 _MAX_DOUBLINGS = 20
@@ -52,7 +53,10 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
             if producer.throttles_itself:  # from 2.0 on
                 until_ns = now_ns + request.throttle_ns
                 connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
-            count_response(sim, connection, request, is_error or has_refused(sim, request), now_ns)
+            if number != producer.transactional_request:
+                count_response(sim, connection, request, is_error or has_refused(sim, request), now_ns)
+        if number == producer.transactional_request:
+            complete_transactional_request(sim, producer, request, is_error, now_ns)
         _complete_batches(sim, producer, request, now_ns, is_error)
         release_request(sim, number)
 

@@ -145,6 +145,7 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
     row["first_sent_at_ns"] = row["metadata_at_ns"] = -1
     row["next_expiry_ns"] = state.NEVER
     row["running_count"] = len(producer.traffic)
+    row["coordinator"] = producer.coordinator
 
 
 def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:

@@ -11,16 +11,22 @@ from pipeline.simulator.engine.state import MS, NONE, NodeConnection, Simulation
 
 
 @njit
-def is_ready(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    """Whether a broker can be sent to (`ready`); connects to it if need be."""
+def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
+    """Whether a broker can be sent to; connects to it if need be."""
     if not connection.is_connected and not connection.is_connecting:
         connection.is_connecting = True
         set_clock(sim, connection.number, now_ns + producer.connect_ns)
-    can_drain = (
+    return (
         connection.is_connected
         and connection.in_flight_count < producer.max_in_flight_count
         and now_ns >= connection.throttled_until_ns
     )
+
+
+@njit
+def is_ready(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
+    """Whether a broker can be sent to (`ready`), as KIP-794 counts it."""
+    can_drain = can_send(sim, producer, connection, now_ns)
     # `updateNodeLatencyStats`, by which KIP-794 leaves brokers out
     if can_drain or connection.ready_ms < 0:
         connection.drain_ms = now_ns // MS
@@ -63,20 +69,26 @@ def free_request(sim: Simulation, number: int) -> None:
 
 
 @njit
-def send_request(
-    sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int
-) -> None:
+def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int) -> None:
     """Puts a request in flight (`InFlightRequests.add`)."""
-    request = sim.requests[number]
     if connection.last_in_flight == NONE:
         connection.first_in_flight = number
         add_member(sim, producer.in_flight_brokers, connection.broker)
     else:
         sim.requests[connection.last_in_flight].next_in_flight = number
     connection.last_in_flight = number
+    connection.in_flight_count += 1
+
+
+@njit
+def send_request(
+    sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int
+) -> None:
+    """Sends a Produce request; `poll` hands it on."""
+    request = sim.requests[number]
+    put_in_flight(sim, producer, connection, number)
     if connection.first_new == NONE:
         connection.first_new = number
-    connection.in_flight_count += 1
     if producer.acks == 0:
         connection.arrived_count += 1  # nothing is waited for
     connection.requests += 1

@@ -12,16 +12,19 @@ from pipeline.simulator.engine.partitioners import choose_partition, on_new_batc
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
 from pipeline.simulator.engine.sender import wake_up
 from pipeline.simulator.engine.state import NONE, Simulation, ThreadState
+from pipeline.simulator.engine.transactions import begin_commit, is_commit, note_partition
 
 
 @njit
 def go_on(sim: Simulation, number: int, now_ns: int) -> int:
-    """A record is due, or a thread that waited goes on; returns when its next one is due, or -1."""
+    """A record or a commit is due, or a thread that waited goes on; returns when its next one is due, or -1."""
     thread = sim.threads[number]
     producer = sim.producers[thread.producer]
     was_waiting = thread.is_waiting
     buffer_bytes = 0
     thread.is_waiting = False
+    if thread.is_committing or (not was_waiting and is_commit(sim, thread)):
+        return _commit(sim, producer, thread, now_ns)
     if not was_waiting:
         _call_send(sim, producer, thread, now_ns)
         if thread.created_at_ns > now_ns:
@@ -49,11 +52,23 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
         deallocate(sim, producer, unused_bytes, now_ns)
     queue = sim.queues[queue_number]
     count_append(producer, queue, now_ns)
+    note_partition(producer, queue)
     returned_ns = now_ns + producer.append_ns
     if not producer.is_called and _wakes_sender(sim, producer, queue):
         returned_ns += draw(sim.distributions[producer.wake_call_ns], thread.wake_call_stream)
         wake_up(sim, producer, now_ns, returned_ns)
     return _return_from_send(sim, producer, thread, returned_ns, now_ns)
+
+
+@njit
+def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
+    """`commitTransaction()` is called, or returns."""
+    if thread.is_committing:
+        thread.is_committing = False
+        return _return_from_send(sim, producer, thread, now_ns, now_ns)
+    begin_commit(producer, thread)
+    wake_up(sim, producer, now_ns, now_ns)
+    return -1
 
 
 @njit

@@ -72,7 +72,9 @@ def check_queue(sim: Simulation, producer: ProducerState, queue: PartitionQueue,
     waited_ns = max(rounded_ns - last_attempt_ns, 0)
     if _is_backing_off(head, now_ns):
         return rounded_ns + max(head.backoff_ms * MS - waited_ns, 0)
-    is_due = waited_ns >= producer.linger_ns or producer.first_waiting != NONE or producer.is_closing
+    is_due = (
+        waited_ns >= producer.linger_ns or producer.first_waiting != NONE or producer.is_closing or producer.is_flushing
+    )
     if is_due or queue.length > 1 or is_full(head, producer.batch_record_count):
         return READY
     return rounded_ns + max(producer.linger_ns - waited_ns, 0)

@@ -4,7 +4,8 @@ An iteration, all at one moment:
 
 1. handle the responses that arrived: complete batches, or queue them again; free their memory;
 2. close connections whose oldest request is older than `request.timeout.ms`;
-3. find the brokers with something to send (`ready`), leave out those that cannot be sent to;
+3. find the brokers with something to send (`ready`), leave out those that cannot be sent to; none while a request to the
+   coordinator of its transactions is on its way;
 4. send each of the others one request (librdkafka: one for each partition that is ready);
 5. give up batches older than `delivery.timeout.ms`;
 6. poll: not at all if there was a broker to send to, else until waiting alone makes something ready.
@@ -15,7 +16,7 @@ while it sleeps wakes it, which takes its time. More calls before the next itera
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import drain_batch, round_time
-from pipeline.simulator.engine.bitset import find_next, is_empty
+from pipeline.simulator.engine.bitset import clear_set, find_next, is_empty
 from pipeline.simulator.engine.client_state import ProducerState, RandomStream
 from pipeline.simulator.engine.clocks import read_clock, set_clock
 from pipeline.simulator.engine.completion import complete_requests, find_first_expiry_ns, give_up_expired_batches
@@ -30,6 +31,7 @@ from pipeline.simulator.engine.network_client import (
 )
 from pipeline.simulator.engine.readiness import add_to_request, can_send_message, drain, ready
 from pipeline.simulator.engine.state import MS, NEVER, NodeConnection, Simulation
+from pipeline.simulator.engine.transactions import find_transactional_wait_ns
 
 
 @njit
@@ -39,8 +41,12 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     producer.is_waking = False
     producer.sender_loops += 1
     complete_requests(sim, producer, now_ns)
-    next_check_ns = ready(sim, producer, now_ns)
     sendable_count, request_count = 0, 0
+    next_check_ns = find_transactional_wait_ns(sim, producer, now_ns)
+    if next_check_ns >= 0:
+        clear_set(sim, producer.ready_brokers)
+    else:
+        next_check_ns = ready(sim, producer, now_ns)
     broker = find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]

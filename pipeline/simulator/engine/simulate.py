@@ -26,7 +26,7 @@ from pipeline.simulator.engine.run import FINISHED, OUT_OF_RECORDS, OUT_OF_ROOM,
 from pipeline.simulator.engine.state import ALL_FED, NEVER
 from pipeline.simulator.scenario.run_to_run import settle_run
 from pipeline.simulator.scenario.scenario import Scenario
-from pipeline.simulator.scenario.traffic import Recorded
+from pipeline.simulator.scenario.traffic import COMMIT, Recorded
 
 Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and records to kernels
 
@@ -130,7 +130,8 @@ def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
                 rows["due_ns"] = traffic.arrivals.due_ns[records]
                 rows["body_bytes"] = traffic.arrivals.body_bytes[records]
                 rows["partition"] = traffic.arrivals.partition[records]
-                rows["topic"] = topics[traffic.arrivals.target[records]]
+                target = traffic.arrivals.target[records]
+                rows["topic"] = np.where(target == COMMIT, -1, topics[target])
                 thread["first_recorded"] = start - first
                 thread["fed_count"] = ALL_FED if end == len(traffic.arrivals.due_ns) else end
                 start += min(record_count, len(traffic.arrivals.due_ns))

@@ -176,6 +176,7 @@ class ThreadState:
     body_bytes: int
     sent_at_ns: int
     created_at_ns: int  # once there was metadata
+    is_committing: bool
     # while it waits
     is_waiting: bool
     is_granted: bool
@@ -198,7 +199,7 @@ class RecordedSend:
     due_ns: int
     body_bytes: int
     partition: int
-    topic: int
+    topic: int  # -1 where the application commits its transaction
 
 
 class LatencyBuckets:

@@ -128,6 +128,7 @@ class Producer:
     version: str = ""  # for people; all that follows from it is in `settings`
     settings: Settings = field(default_factory=Settings)
     costs: ThreadCosts = field(default_factory=ThreadCosts)  # of its threads
+    coordinator: int = 0  # index of the broker that coordinates its transactions
 
 
 @dataclass(frozen=True)

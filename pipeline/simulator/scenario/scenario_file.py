@@ -128,6 +128,8 @@ def _build_variant(
             continue
         clients[f"{producer.client} {producer.version}, {resolved.strategy}"] = None
         notes |= dict.fromkeys(resolved.notes)
+        if resolved.settings.is_transactional:
+            notes["transactional.id: a scenario has no commits"] = None
         if resolved.settings.client_rack:
             about_racks = describe_racks(resolved.settings.client_rack, {broker.id: broker.rack for broker in brokers})
             notes |= dict.fromkeys([about_racks] if about_racks else [])

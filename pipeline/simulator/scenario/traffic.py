@@ -10,6 +10,7 @@ from pipeline.simulator.scenario.distribution import Distribution
 
 KEYLESS = -1  # in place of a partition: the client's partitioner picks it
 NO_KEY = -1  # in place of a key's length: the record has none
+COMMIT = -1  # in place of a target: no record, the application commits its transaction and waits until it is done
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,19 @@ class Recorded:
     due_ns: NDArray[np.integer[Any]]  # when the application sent it, not falling
     body_bytes: NDArray[np.integer[Any]]  # see `record_size.measure_body_bytes`
     partition: NDArray[np.integer[Any]]  # within the topic, or `KEYLESS`
-    # index into `Traffic.targets`, for the topic only; what else the target says is not looked at
+    # index into `Traffic.targets`, for the topic only; what else the target says is not looked at; or `COMMIT`
     target: NDArray[np.integer[Any]]
+
+    def with_commits(self, at_ns: NDArray[np.integer[Any]]) -> "Recorded":
+        """The application commits at these times, rising, each time right after the last record before."""
+        places = np.unique(np.searchsorted(self.due_ns, at_ns))
+        places = places[places > 0]
+        return Recorded(
+            np.insert(self.due_ns, places, self.due_ns[places - 1]),
+            np.insert(self.body_bytes, places, 0),
+            np.insert(self.partition, places, KEYLESS),
+            np.insert(self.target, places, COMMIT),
+        )
 
 
 Arrivals = PerfTest | Gaps | OnOff | Recorded

@@ -93,6 +93,7 @@ class Accumulator:
         self.pool = BufferPool(self.settings.buffer_memory_bytes)
         self.load_stats: list[LoadStats | None] = [None] * len(self.topics)
         self.is_closing = False
+        self.is_flushing = False
         self.node_times: dict[int, NodeTimes] = {}
         self._ratios: list[np.float32] = [FIRST_RATIO] * len(self.topics)
         self._drain_indexes = [0] * len(scenario.brokers)
@@ -152,10 +153,15 @@ class Accumulator:
         rests = self._is_resting(head, now_ns)
         wait_ns = head.backoff_ms * MS if rests else self.settings.linger_ns
         is_full = len(queue.batches) > 1 or head.is_full
-        if not rests and (is_full or waited_ns >= wait_ns or self.pool.is_exhausted or self.is_closing):
+        if not rests and (is_full or waited_ns >= wait_ns or self.pool.is_exhausted or self.is_sending_all):
             brokers.add(queue.leader)
             return NEVER
         return self.round_time(now_ns) + max(wait_ns - waited_ns, 0)
+
+    @property
+    def is_sending_all(self) -> bool:
+        """The producer is closed, or commits."""
+        return self.is_closing or self.is_flushing
 
     def _is_ready(self, partition: int, now_ns: int) -> bool:
         ready: set[int] = set()

@@ -147,7 +147,7 @@ class Connection:
         done_ns = start_ns + service_ns
         self._idle_since_ns = done_ns
         delay_ns = value_at(self._broker.delay_ns, done_ns)
-        if delay_ns:
+        if delay_ns and request.batches:
             done_ns += delay_ns + self._oversleep.draw(self._broker.oversleep_ns)
         if self._acks < 0 and not request.is_error:
             done_ns += self._replica_wait.draw(self._broker.replica_wait_ns)
@@ -160,7 +160,7 @@ class Connection:
             if idle_from_ns <= now_ns - self._idle_since_ns:
                 request_ns = idle_request_ns
         service_ns = self._service.draw(request_ns)
-        service_ns += (len(request.batches) - 1) * service.partition_ns
+        service_ns += max(len(request.batches) - 1, 0) * service.partition_ns
         service_ns += request.size_bytes * service.kib_ns // 1024
         if now_ns < service.warm_up_ns:
             excess_percent = (service.warm_up_percent - 100) * (service.warm_up_ns - now_ns) // service.warm_up_ns

@@ -141,6 +141,8 @@ class _Run:
         for broker, takes_ns in turn.connecting:
             self._clocks.set(first + broker, now_ns + takes_ns)
         self._grant(turn.granted, now_ns)
+        for thread in turn.committed:
+            self._clocks.set(self._first_thread + thread, now_ns)
         if sender.accumulator.is_closing and sender.is_idle:
             sender.due_ns = NEVER
         self._set_sender(producer)
@@ -158,7 +160,13 @@ class _Run:
         thread = self._threads[number]
         producer = self._owners[number]
         waiting, thread.waiting = thread.waiting, None
-        if waiting is None:
+        if thread.is_committing:
+            thread.is_committing = False
+            self._go_on(number, now_ns, now_ns, now_ns)
+        elif waiting is None and thread.begins_commit():
+            self._senders[producer].begin_commit(number, now_ns)
+            self._set_sender(producer)
+        elif waiting is None:
             self._send(number, now_ns)
         elif waiting.needed_bytes == 0:
             self._append(number, waiting.record, now_ns)
@@ -211,21 +219,22 @@ class _Run:
         partition = self._scenario.partition_starts[record.topic] + outcome.partition
         queue_number = sender.accumulator.first_queue + partition
         self._tally.count_append(producer, queue_number, now_ns, pool.total_bytes - pool.free_bytes)
+        sender.note_partition(partition)
         returned_ns = now_ns + costs.append_ns
         if outcome.wakes_sender and not sender.is_called:
             returned_ns += self._wake_calls[number].draw(costs.wake_call_ns)
             sender.call(now_ns, returned_ns)
             self._set_sender(producer)
-        self._go_on(number, record, returned_ns, now_ns)
+        self._go_on(number, record.sent_at_ns, returned_ns, now_ns)
 
     def _refuse(self, number: int, record: Record, now_ns: int) -> None:
         producer = self._owners[number]
         self._tally.count_refused(producer)
-        self._go_on(number, record, now_ns + self._scenario.producers[producer].costs.append_ns, now_ns)
+        self._go_on(number, record.sent_at_ns, now_ns + self._scenario.producers[producer].costs.append_ns, now_ns)
 
-    def _go_on(self, number: int, record: Record, returned_ns: int, now_ns: int) -> None:
+    def _go_on(self, number: int, sent_ns: int, returned_ns: int, now_ns: int) -> None:
         """`send()` returns; the thread's next record, or the end."""
-        self._clocks.set(self._first_thread + number, self._threads[number].go_on(record.sent_at_ns, returned_ns))
+        self._clocks.set(self._first_thread + number, self._threads[number].go_on(sent_ns, returned_ns))
         self._close_if_done(self._owners[number], now_ns)
 
     def _close_if_done(self, producer: int, now_ns: int) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import MS, ClientFamily
-from tests.oracles.simulator.accumulator import NEVER, Accumulator
+from tests.oracles.simulator.accumulator import NEVER, Accumulator, Ready
 from tests.oracles.simulator.chance import Stream
 from tests.oracles.simulator.connection import Request
 from tests.oracles.simulator.link import Link
@@ -41,12 +41,37 @@ class Turn:
         connecting: Brokers the client connects to, with the time from now that it takes.
         cut: Brokers whose connection was closed.
         granted: Threads that got the memory they waited for.
+        committed: Threads whose commit is done.
     """
 
     requests: list[tuple[int, Request]] = field(default_factory=list)
     connecting: list[tuple[int, int]] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     granted: list[int] = field(default_factory=list)
+    committed: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Coordination:
+    """What a producer owes the coordinator of its transactions.
+
+    Attributes:
+        partitions: Of the transaction that is open.
+        has_new: Some of them the coordinator was not told.
+        request: That it has not answered.
+        is_ending: It is an `EndTxn`.
+        committing: The thread that commits.
+        refused_until_ns: The transaction before is not complete until then.
+        retry_at_ns: When a refused request is sent again.
+    """
+
+    partitions: set[int] = field(default_factory=set)
+    has_new: bool = False
+    request: Request | None = None
+    is_ending: bool = False
+    committing: int = -1
+    refused_until_ns: int = 0
+    retry_at_ns: int = 0
 
 
 class Sender:
@@ -77,6 +102,19 @@ class Sender:
         self._busy_until_ns = 0
         self.is_called = False
         self._is_waking = False
+        self._coordination = Coordination()
+
+    def begin_commit(self, thread: int, now_ns: int) -> None:
+        """A thread calls `commitTransaction`."""
+        self._coordination.committing = thread
+        self.accumulator.is_flushing = True
+        self.call(now_ns, now_ns)
+
+    def note_partition(self, partition: int) -> None:
+        """A partition got a record."""
+        if self._settings.adds_partitions and partition not in self._coordination.partitions:
+            self._coordination.partitions.add(partition)
+            self._coordination.has_new = True
 
     def call(self, now_ns: int, returned_ns: int) -> None:
         """A thread calls `wakeup`, which returns later; the first call since the last turn counts."""
@@ -114,16 +152,48 @@ class Sender:
         for broker in range(len(self.links)):
             self._handle_responses(broker, now_ns, turn)
             self._cut_if_late(broker, now_ns, turn)
-        ready = self.accumulator.find_ready(now_ns)
+        until_ns = self._coordinate(now_ns, turn)
+        ready = self.accumulator.find_ready(now_ns) if until_ns is None else Ready((), until_ns)
         sendable = [broker for broker in ready.brokers if self._can_send(broker, now_ns, turn)]
         for broker in sendable:
             self._send(broker, now_ns, turn)
         self._expire(now_ns, turn)
-        self._busy_until_ns = now_ns + self._costs.loop_ns + len(turn.requests) * self._costs.request_ns
+        produced = sum(1 for _, request in turn.requests if request.batches)
+        self._busy_until_ns = now_ns + self._costs.loop_ns + produced * self._costs.request_ns
         self.due_ns = self._busy_until_ns
         if not sendable:
             self.due_ns = self._find_poll_end_ns(now_ns, ready.brokers, ready.next_check_ns)
         return turn
+
+    def _coordinate(self, now_ns: int, turn: Turn) -> int | None:
+        """Asks the coordinator what is owed to it; until when nothing else is sent, or None."""
+        own, broker = self._coordination, self._producer.coordinator
+        if own.request is not None:
+            return NEVER
+        ends = self.accumulator.is_flushing and self.is_idle
+        if not own.has_new and not ends:
+            return None
+        if now_ns < own.retry_at_ns:
+            return own.retry_at_ns
+        if self._is_connected_to(broker, now_ns, turn):
+            own.request = Request([], now_ns, now_ns + self._costs.transit_ns, 0)
+            own.is_ending, own.has_new = not own.has_new, False
+            turn.requests.append((broker, own.request))
+            self.links[broker].in_flight.append(own.request)
+        return NEVER
+
+    def _hear_coordinator(self, request: Request, now_ns: int, turn: Turn, *, is_error: bool) -> None:
+        own = self._coordination
+        own.request = None
+        if is_error:
+            own.has_new = not own.is_ending
+        elif own.is_ending:
+            self.accumulator.is_flushing = False
+            own.partitions.clear()
+            own.refused_until_ns = now_ns + self._costs.markers_ns
+            turn.committed.append(own.committing)
+        elif request.arrived_ns < own.refused_until_ns:
+            own.has_new, own.retry_at_ns = True, now_ns + 20 * MS
 
     def _find_poll_end_ns(self, now_ns: int, waiting: tuple[int, ...], next_check_ns: int) -> int:
         """When the poll ends by itself; its timeout is counted from the clock the turn began with."""
@@ -151,13 +221,16 @@ class Sender:
         return sent_ns + self._settings.request_timeout_ns + (MS if self._producer.family is ClientFamily.JAVA else 1)
 
     def _can_send(self, broker: int, now_ns: int, turn: Turn) -> bool:
+        can_send = self._is_connected_to(broker, now_ns, turn)
+        self.accumulator.note_node(broker, now_ns, can_drain=can_send)
+        return can_send
+
+    def _is_connected_to(self, broker: int, now_ns: int, turn: Turn) -> bool:
         link = self.links[broker]
         if not link.is_connected and not link.is_connecting:
             link.is_connecting = True
             turn.connecting.append((broker, self._costs.connect_ns))
-        can_send = link.can_send(now_ns, self._settings.max_in_flight_count)
-        self.accumulator.note_node(broker, now_ns, can_drain=can_send)
-        return can_send
+        return link.can_send(now_ns, self._settings.max_in_flight_count)
 
     def _send(self, broker: int, now_ns: int, turn: Turn) -> None:
         if self._producer.family is ClientFamily.LIBRDKAFKA:
@@ -183,6 +256,9 @@ class Sender:
             link.in_flight.remove(request)
             if self._settings.throttles_itself:
                 link.throttled_until_ns = max(link.throttled_until_ns, now_ns + request.throttle_ns)
+            if request is self._coordination.request:
+                self._hear_coordinator(request, now_ns, turn, is_error=request.is_error)
+                continue
             self._tally.count_response(self._number, broker, request, now_ns)
             for batch in request.batches:
                 self._settle(batch, now_ns, turn, is_error=request.is_error or batch in request.refused)
@@ -197,6 +273,8 @@ class Sender:
         turn.connecting.append((broker, self._settings.reconnect_backoff_ns + self._costs.connect_ns))
         self._tally.count_timeouts(self._number, broker, len(late))
         for request in late:
+            if request is self._coordination.request:
+                self._hear_coordinator(request, now_ns, turn, is_error=True)
             for batch in request.batches:
                 self._settle(batch, now_ns, turn, is_error=True)
 

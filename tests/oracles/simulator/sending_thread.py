@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
-from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target
+from pipeline.simulator.scenario.traffic import COMMIT, KEYLESS, Recorded, Target
 from tests.oracles.simulator.arrivals import start_clock
 from tests.oracles.simulator.batch import Record
 from tests.oracles.simulator.chance import Stream
@@ -57,11 +57,21 @@ class SendingThread:
         self._weights = list(accumulate(target.weight for target in traffic.targets))
         self._sent_count = 0
         self.waiting: Waiting | None = None
+        self.is_committing = False
         self.is_done = False
 
     def start(self) -> int | None:
         """When its first record is due, or None."""
         return self._check_end(self._clock.first())
+
+    def begins_commit(self) -> bool:
+        """What is due is a commit; it is begun."""
+        arrivals = self._traffic.arrivals
+        if not isinstance(arrivals, Recorded) or int(arrivals.target[self._sent_count]) != COMMIT:
+            return False
+        self._sent_count += 1
+        self.is_committing = True
+        return True
 
     def take_record(self, now_ns: int, created_ns: int) -> Record:
         """The record that is due now; its CreateTime is later if metadata is to be fetched first."""

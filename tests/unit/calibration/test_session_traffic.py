@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.calibration.session_traffic import iter_sessions
+from pipeline.calibration.session_traffic import find_commits, iter_sessions
 
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 ARRAYS = {name: pa.list_(pa.int32()) for name in ("gap_ms", "body_bytes", "partition", "key_index")}
@@ -46,3 +46,43 @@ def test_each_session_comes_once_and_whole_in_any_order_of_rows(seed):
         assert session.elapsed_ms.tolist() == [5, 10, 15, 60_005, 60_010, 60_015, 60_020]
         assert session.body_bytes.tolist() == [10 * number] * 3 + [10 * number + 1] * 4
         assert session.aborted_record_count == 2
+
+
+def make_batches(*batches):
+    """Batches of producer 7 by partition, each a time in ms and whether it is a marker; and one of another producer's markers."""
+    rows = [
+        {"topic": "orders", "topic_id": "", "partition": partition, "base_offset": offset, "producer_id": 7,
+         "max_timestamp": START + timedelta(milliseconds=at_ms), "is_control": is_marker}
+        for offset, (partition, at_ms, is_marker) in enumerate(batches)
+    ]  # fmt: skip
+    rows.append(rows[0] | {"producer_id": 9, "is_control": True, "base_offset": 99})
+    stamps = pa.timestamp("us", "UTC")
+    return pa.table(
+        {name: pa.array([row[name] for row in rows], stamps if name == "max_timestamp" else None) for name in rows[0]}
+    )
+
+
+def find_elapsed(rows, producer_id=7):
+    return (find_commits(rows, producer_id) - int(START.timestamp() * 1000)).tolist()
+
+
+def test_a_commit_is_where_its_last_record_in_any_partition_was_sent():
+    rows = make_batches(
+        (0, 10, False), (0, 50, True), (0, 60, False), (0, 130, True),
+        (1, 40, False), (1, 53, True), (1, 120, False), (1, 133, True),
+    )  # fmt: skip
+    assert find_elapsed(rows) == [40, 120]
+    order = np.random.default_rng(1).permutation(rows.num_rows)
+    assert find_elapsed(rows.take(pa.array(order))) == [40, 120]
+    assert find_elapsed(rows, -1) == []
+    assert find_elapsed(rows.filter(pa.array([not one for one in rows["is_control"].to_pylist()]))) == []
+
+
+def test_a_slow_client_clock_changes_nothing_and_a_marker_without_records_says_nothing():
+    """The log's order decides: this client's clock is ten minutes behind the brokers'. Partition 2 has a marker alone."""
+    late = 600_000
+    rows = make_batches(
+        (0, 10, False), (0, late + 50, True), (0, 60, False), (0, late + 130, True),
+        (1, 40, False), (1, late + 53, True), (2, late + 300, True),
+    )  # fmt: skip
+    assert find_elapsed(rows) == [40, 60]

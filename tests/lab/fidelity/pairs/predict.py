@@ -91,6 +91,7 @@ FIGURES = (
 )
 
 
+TRANSACTION_RECORDS = 200  # as `PlayTraffic` commits
 DEFAULT_LINGER_MS = {OLD: "0", MIDDLE: "0", NEW: "5", NEWEST: "5"}
 
 
@@ -99,8 +100,12 @@ def write_candidates(file: Path, client: Client) -> Path:
     defaults = {"linger.ms": DEFAULT_LINGER_MS[client.version], "batch.size": "16384"}
     if client.version == NEWEST:
         defaults["partitioner.rack.aware"] = "false"
+    if "transactional.id" not in client.config:
+        defaults["transactional.id"] = None
     config = {name: value for name, value in (defaults | client.config).items() if name != "client.rack"}
     named = {"name": CANDIDATE, "client": client.version, "config": config}
+    if "transactional.id" in client.config:
+        named["commit_every"] = f"{TRANSACTION_RECORDS} records"
     file.write_text(yaml.safe_dump({"candidates": [named]}))
     return file
 

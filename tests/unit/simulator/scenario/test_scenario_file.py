@@ -321,8 +321,8 @@ def test_what_has_no_effect_is_told():
     )
     assert only(changed("\n      linger.ms: 5", f" {config}")).notes == (
         "without influence on the simulation: client.id, ssl.protocol",
-        "transactional.id is not simulated: transactions themselves: only the idempotence they need",
         "partitioner.adaptive.partitioning.enable: without effect, as partitioner.class is set",
+        "transactional.id: a scenario has no commits",
     )
     old = changed("linger.ms: 5", "partitioner.ignore.keys: true").replace("3.9.1", "3.2.3")
     assert only(old).notes == (
