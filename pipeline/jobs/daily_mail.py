@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.alerting.digest import ALL_CLUSTERS, ClusterDay, describe_day
@@ -36,12 +37,15 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
-    judged = load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",))["window_start"]
-    starts_ms = [start.timestamp() * 1000 for start in pc.unique(judged).to_pylist()]
+    shown = load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start", "verdict"))
+    is_blind = pc.is_in(shown["verdict"], pa.array(["incomplete", "stale"]))
+    seen, blind = (set(pc.unique(rows["window_start"]).to_pylist()) for rows in (shown, shown.filter(is_blind)))
+    starts_ms = [start.timestamp() * 1000 for start in seen - blind]
     columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
-    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start")
-    last = {row["incident_id"]: row for row in changes.to_pylist()}
-    still_open = sorted((row for row in last.values() if row["state"] not in ENDED), key=lambda row: row["since"])
+    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start").to_pylist()
+    ended = {row["incident_id"] for row in changes if row["state"] in ENDED}
+    last = {row["incident_id"]: row for row in changes if row["incident_id"] not in ended}
+    still_open = sorted(last.values(), key=lambda row: row["since"])
     return ClusterDay(
         cluster=name,
         window_count=DAY_MS // window_ms,

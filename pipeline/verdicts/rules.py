@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.config.rules import Gate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline.verdicts.sources import SkippedWindow
 
 _MOST_EVENTS = 12
+_BLIND = frozenset({"incomplete", "stale"})
 
 
 def judge_rules(
@@ -137,8 +139,11 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
         return "\n".join([f"cluster {cluster}: NOT healthy", *_lines(failed), *events])
     sources = _lines(failed)
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
-    if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
-        return "\n".join([f"cluster {cluster}: health is not known, data is missing", *sources, *events])
+    unjudged = find_unjudged(verdicts)
+    if unjudged is not None or (sources and not shares):
+        why = [] if sources or unjudged is None else _lines([replace(unjudged, subject="shares")])
+        text = f"health is not known{', data is missing' if sources else ''}"
+        return "\n".join([f"cluster {cluster}: {text}", *sources, *why, *events])
     # no byte came in its window, and nothing is known to be missing
     if shares and all((verdict.verdict == "not_enough_traffic" and verdict.value is None) for verdict in shares):
         starts_ms = sorted({verdict.window_start_ms for verdict in shares})
@@ -155,14 +160,22 @@ def _describe_shares(
     verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate
 ) -> tuple[str, Sequence[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
-    count = len({verdict.window_start_ms for verdict in verdicts})
+    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in _BLIND}
+    count = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     above = [verdict for verdict in shares if verdict.is_above]
     if above:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
         return f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})", above
     text = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
-    return text, above
+    return f"{text}; of {len(blind_ms)} earlier ones nothing is known" if blind_ms else text, above
+
+
+def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """A verdict on a share of the newest window, if none is judged there: data is missing, or a reassignment runs."""
+    shares = (verdict for verdict in verdicts if verdict.rule == BROKER_SHARE)
+    newest = max(shares, key=lambda verdict: verdict.window_start_ms, default=None)
+    return newest if newest is not None and newest.verdict in _BLIND else None
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:
