@@ -3,6 +3,7 @@
 Rows are of kind `sample`, or of kind `problem` for what could not be read.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,6 +21,7 @@ MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
+_SEPARATORS = re.compile(r"[\\,=]")
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -30,7 +32,7 @@ SAMPLE_SCHEMA = pa.schema(
         ("name", pa.string()),
         ("exposed_name", pa.string()),
         ("labels", _LABELS),
-        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas
+        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas, `\` before such within
         ("value", pa.float64()),
         ("path", pa.string()),
         ("position", pa.int64()),
@@ -109,7 +111,7 @@ def _sample_batch(
         "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),
         "labels": pa.array([s.labels for s in taken], _LABELS).take(take),
         "labels_text": pa.array(
-            [",".join(f"{name}={value}" for name, value in s.labels) for s in taken], pa.string()
+            [",".join(f"{_escape(name)}={_escape(value)}" for name, value in s.labels) for s in taken], pa.string()
         ).take(take),
         "value": pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63))),
         "path": _repeated(path, count),
@@ -132,6 +134,11 @@ def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Seq
         "first_bytes_hex": pa.array([p.first_bytes[:64].hex() for p in problems], pa.string()),
     }
     return _batch(known, count)
+
+
+def _escape(text: str) -> str:
+    """Separators within a name or value: a client chooses some, and must not pass for another series."""
+    return _SEPARATORS.sub(r"\\\g<0>", text)
 
 
 def _repeated(text: str, count: int) -> pa.Array:
