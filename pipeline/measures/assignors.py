@@ -26,6 +26,8 @@ from itertools import cycle
 Partition = tuple[str, int]
 Assignment = dict[str, list[Partition]]
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+MOST_DEALT = 10_000_000
+"""Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,12 @@ class GroupBalance:
 
 
 def balance_group(
-    owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
+    owned: Mapping[str, Sequence[Partition]],
+    partitions: Mapping[str, Sequence[int]],
+    loads: Mapping[Partition, int],
+    assignors: Sequence[str] = ASSIGNORS,
 ) -> GroupBalance:
-    """Balance of a group now and under Kafka's assignors.
+    """Balance of a group now and under some of Kafka's assignors.
 
     `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
     the window.
@@ -58,7 +63,7 @@ def balance_group(
     return GroupBalance(
         member_count=len(owned),
         now=peak_to_mean(owned),
-        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
+        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in assignors},
     )
 
 
