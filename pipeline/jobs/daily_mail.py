@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.alerting.digest import ALL_CLUSTERS, ClusterDay, describe_day
@@ -22,6 +21,9 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
+_KNOWN = "verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL)"
+"""Silence is not well either: no share of a window without records has a value."""
+
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Queues it once a day, however often it is called; recordings end at their own `as_of`."""
@@ -37,10 +39,13 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
-    shown = load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start", "verdict"))
-    is_blind = pc.is_in(shown["verdict"], pa.array(["incomplete", "stale"]))
-    seen, blind = (set(pc.unique(rows["window_start"]).to_pylist()) for rows in (shown, shown.filter(is_blind)))
-    starts_ms = [start.timestamp() * 1000 for start in seen - blind]
+    of_shares = "rule = 'broker_share'"
+    judged = (
+        load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",), where=where)["window_start"]
+        for where in ("true", of_shares, f"{of_shares} AND {_KNOWN}")
+    )
+    seen, shares, known = (set(pc.unique(starts).to_pylist()) for starts in judged)
+    starts_ms = [start.timestamp() * 1000 for start in seen - (shares - known)]
     columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
     changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start").to_pylist()
     ended = {row["incident_id"] for row in changes if row["state"] in ENDED}

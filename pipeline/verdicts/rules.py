@@ -139,17 +139,17 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
         return "\n".join([f"cluster {cluster}: NOT healthy", *_lines(failed), *events])
     sources = _lines(failed)
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
+    # no byte came in its window, and nothing is known to be missing
+    if shares and all(map(_is_silent, shares)):
+        starts_ms = sorted({verdict.window_start_ms for verdict in shares})
+        windows = "this window" if len(starts_ms) == 1 else f"these {len(starts_ms)} windows"
+        text = f"no records in {windows}; the next one ends at {format_instant(starts_ms[-1] + 2 * window_ms)}"
+        return "\n".join([f"cluster {cluster}: {text}", *sources, *events])
     unjudged = find_unjudged(verdicts)
     if unjudged is not None or (sources and not shares):
         why = [] if sources or unjudged is None else _lines([replace(unjudged, subject="shares")])
         text = f"health is not known{', data is missing' if sources else ''}"
         return "\n".join([f"cluster {cluster}: {text}", *sources, *why, *events])
-    # no byte came in its window, and nothing is known to be missing
-    if shares and all((verdict.verdict == "not_enough_traffic" and verdict.value is None) for verdict in shares):
-        starts_ms = sorted({verdict.window_start_ms for verdict in shares})
-        windows = "this window" if len(starts_ms) == 1 else f"these {len(starts_ms)} windows"
-        text = f"no records in {windows}; the next one ends at {format_instant(starts_ms[-1] + 2 * window_ms)}"
-        return "\n".join([f"cluster {cluster}: {text}", *sources, *events])
     text, above = _describe_shares(verdicts, shares, gate)
     if sources:
         text = f"not every source is complete; judged by the others: {text}"
@@ -172,10 +172,15 @@ def _describe_shares(
 
 
 def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """A verdict on a share of the newest window, if none is judged there: data is missing, or a reassignment runs."""
-    shares = (verdict for verdict in verdicts if verdict.rule == BROKER_SHARE)
-    newest = max(shares, key=lambda verdict: verdict.window_start_ms, default=None)
-    return newest if newest is not None and newest.verdict in _BLIND else None
+    """A verdict on a share of the newest window, if none is judged there: data is missing, a reassignment runs, or no record came."""
+    shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
+    newest_ms = max((verdict.window_start_ms for verdict in shares), default=0)
+    newest = [verdict for verdict in shares if verdict.window_start_ms == newest_ms]
+    return newest[0] if newest and all(one.verdict in _BLIND or _is_silent(one) for one in newest) else None
+
+
+def _is_silent(verdict: Verdict) -> bool:
+    return verdict.verdict == "not_enough_traffic" and verdict.value is None
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:

@@ -106,9 +106,14 @@ def test_a_window_without_records_is_not_called_healthy():
     ]  # fmt: skip  # fields of a value, several a line
     verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
     assert {verdict.verdict for verdict in verdicts} == {"not_enough_traffic"}
+    assert find_unjudged(verdicts) is not None
     assert describe_health(verdicts, RUN) == (
         "cluster prod: no records in this window; the next one ends at 1970-01-01T00:03:00Z"
     )
+    assert describe_health([*shares(100, 100, 100), *verdicts], RUN).splitlines() == [
+        "cluster prod: health is not known",
+        "  1970-01-01T00:01:00Z shares: no traffic in this window",
+    ]
 
 
 def test_what_is_found_in_many_windows_is_one_line():
