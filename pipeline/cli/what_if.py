@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.configured:
         changes = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
-        documents = [{"name": name, **_describe(now, foreseen, follows)} for name, foreseen in changes]
-        as_json = json.dumps({"window": str(window), "not_judged": not_judged, "what_ifs": documents}, indent=2) + "\n"
+        documents = [{"name": name, "not_judged": not_judged, **_describe(now, one, follows)} for name, one in changes]
+        as_json = json.dumps({"window": str(window), "what_ifs": documents}, indent=2) + "\n"
         sys.stdout.write(as_json if args.json else says_window(window) + as_table(documents))
         return 0
     foreseen = work_out(
