@@ -12,7 +12,7 @@ from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import find_subjects, parse_metadata_record
+from pipeline.codec.metadata.cluster_metadata import RecordType, find_subjects, parse_metadata_record
 from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
 from pipeline.model.log import Problem, is_partition_number
@@ -60,6 +60,9 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     for orphan in orphans:
         number = orphan.record.fields.get("partition_id", 0)
         what = "nothing registered before it" if is_partition_number(number) else f"partition {number}, as no topic has"
+        if orphan.record.api_key == RecordType.CONFIG:
+            what = "more configs than a cluster has"
+            _note(unread, orphan.timestamp_ms, frozenset({StateSubject.CONFIGS}), what)
         reason = f"{orphan.record.type_name} at offset {orphan.offset} is about {what}"
         problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
     return replace(history, unread=tuple(unread)), tuple(problems)

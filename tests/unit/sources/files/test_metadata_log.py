@@ -180,3 +180,13 @@ def test_a_log_of_more_records_than_any_has_is_not_believed(tmp_path, monkeypatc
     folder = write_log(tmp_path, (0, REGISTER), (1, TOPIC), (2, TOPIC))
     history, _ = read_cluster_history(discover_logs([folder]))
     assert history.list_doubts(StateSubject.BROKERS, 1) == ("the metadata log has more than 2 records",)
+
+
+def test_configs_beyond_those_of_any_cluster_are_in_doubt(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.codec.metadata.cluster_history._MOST_COPIED", 0)
+    configs = [(at_ms, bytes([1, 4, 0, 2, 2, 0x74, 2, 0x61 + at_ms, 2, 0x31, 0])) for at_ms in range(2)]
+    folder = write_log(tmp_path, (0, REGISTER), *configs)
+    history, problems = read_cluster_history(discover_logs([folder]))
+    assert history.list_doubts(StateSubject.CONFIGS, 2) == ("more configs than a cluster has",)
+    assert history.list_doubts(StateSubject.PARTITIONS, 2) == ()
+    assert len(problems) == 1
