@@ -40,12 +40,9 @@ class GroupBalance:
 
 
 def balance_group(
-    owned: Mapping[str, Sequence[Partition]],
-    partitions: Mapping[str, Sequence[int]],
-    loads: Mapping[Partition, int],
-    assignors: Sequence[str] = ASSIGNORS,
+    owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
 ) -> GroupBalance:
-    """Balance of a group now and under some of Kafka's assignors.
+    """Balance of a group now and under Kafka's assignors.
 
     `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
     the window.
@@ -63,7 +60,7 @@ def balance_group(
     return GroupBalance(
         member_count=len(owned),
         now=peak_to_mean(owned),
-        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in assignors},
+        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
     )
 
 

@@ -31,7 +31,7 @@ _NAMED = 5
 
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """How evenly members of a consumer group read; of several descriptions within a window the last one counts."""
-    from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, balance_group
+    from pipeline.measures.assignors import MOST_DEALT, balance_group
 
     dealt: dict[int, int] = defaultdict(int)
     described: dict[tuple[int, str], list[Row]] = defaultdict(list)
@@ -55,8 +55,8 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
                 topic: sorted(number for _, number in of_topics[topic]) for topic in topics if topic in of_topics
             }
             dealt[start_ms] += len(known)
-            assignors = ASSIGNORS if dealt[start_ms] <= MOST_DEALT else ()
-            yield _balance(rule, start_ms, group_id, topics, balance_group(owned, numbers, known, assignors))
+            balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
+            yield _balance(rule, start_ms, group_id, topics, balance)
 
 
 def _balance(rule: str, start_ms: int, group_id: str, topics: Collection[str], balance: "GroupBalance") -> RuleMeasure:

@@ -20,8 +20,7 @@ _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _LEADER_UNCHANGED = -2
 _MOST_ORPHANS = 1_000  # that are named
-_MOST_COPIED = 20_000_000
-"""Configs in all states of all topics together: each change keeps the others of its topic once more."""
+_MOST_COPIED = 20_000_000  # configs in all states together: each change keeps the others of its topic once more
 
 
 class MetadataEntry(NamedTuple):
@@ -97,8 +96,7 @@ class _Fold:
         self._partitions: _Timelines[TopicPartition, PartitionState] = _Timelines()
         self._configs: _Timelines[tuple[int, str], Mapping[str, str]] = _Timelines()
         self._topic_names: dict[str, str] = {}
-        # so that no record has all partitions looked at
-        self._of_topic: defaultdict[str, set[TopicPartition]] = defaultdict(set)
+        self._of_topic: defaultdict[str, set[TopicPartition]] = defaultdict(set)  # no record looks at all partitions
         self._with_elr: defaultdict[str, set[TopicPartition]] = defaultdict(set)
         self._copied = 0
         self._handlers: dict[int, Callable[[Mapping[str, Any], int], bool]] = {

@@ -39,11 +39,12 @@ def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) 
     for broker_id in (one for one in connection.broker_ids if one not in state.silent_brokers):
         try:
             known += client.list_groups(broker_ids=[broker_id])
-        except KafkaError as error:
+        except (KafkaError, TypeError) as error:  # the latter for an answer of null
             questions[f"consumer groups of broker {broker_id}"] = describe_error(error)
     rows: list[ConsumerGroupMember] = []
     room = _MOST_CHARACTERS
-    named = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
+    consuming = [g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}]
+    named = sorted({*consuming} - {None})
     group_ids = [group_id for group_id in named if len(group_id) <= MAX_NAME_LENGTH]
     group_ids.sort(key=lambda group_id: hashlib.blake2b(f"{at_ms} {group_id!a}".encode()).digest())
     left_out = [group_id for group_id in named if len(group_id) > MAX_NAME_LENGTH]

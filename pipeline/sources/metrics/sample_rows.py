@@ -6,6 +6,7 @@ Rows are of kind `sample`, or of kind `problem` for what could not be read.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -21,7 +22,7 @@ MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
-_SEPARATORS = re.compile(r"[\\,=]")
+_escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label passes for no other series
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -134,11 +135,6 @@ def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Seq
         "first_bytes_hex": pa.array([p.first_bytes[:64].hex() for p in problems], pa.string()),
     }
     return _batch(known, count)
-
-
-def _escape(text: str) -> str:
-    """Separators within a name or value: a client chooses some, and must not pass for another series."""
-    return _SEPARATORS.sub(r"\\\g<0>", text)
 
 
 def _repeated(text: str, count: int) -> pa.Array:

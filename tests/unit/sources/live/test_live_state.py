@@ -380,7 +380,7 @@ def test_a_broker_that_refuses_to_list_groups_hides_none_of_others():
     def list_groups(broker_ids):
         if 2 in broker_ids:
             raise ClusterAuthorizationFailedError
-        return listed()
+        return [*listed(), {"group_id": None}]
 
     client.list_groups = list_groups
     rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1, 2, 3)), asked)
