@@ -162,6 +162,14 @@ def test_a_broker_tells_its_own_configs_only():
     assert told == {1: {"num.io.threads": "1"}}
 
 
+def test_a_broker_tells_configs_that_it_was_asked_for_only():
+    """No table holds a name that is null, and each row holds all names."""
+    configs = [SimpleNamespace(name=name, value="8") for name in ("num.io.threads", None, "n" * 30_000)]
+    said = [SimpleNamespace(error_code=0, resource_name="1", configs=configs)]
+    told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
+    assert told == {1: {"num.io.threads": "8"}}
+
+
 @pytest.mark.parametrize(
     ("brokers", "told", "questions"),
     [
