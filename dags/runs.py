@@ -163,12 +163,12 @@ def read_left(ti: Any, task_id: str, count: int) -> list[dict[str, Any]]:
 def describe_event(report: StepReport) -> dict[str, Any]:
     """A cluster's part of an asset's event: verdict, summary, warnings, and rows written by table.
 
-    A verdict is `fail` (the health gate failed), `warn` (a check of lesser severity did), `ok`, or `none`: nothing was written.
+    A verdict is `fail` (the health gate failed), `warn` (a check of lesser severity did), `ok`, or `none`: nothing was written, or
+    the newest window could not be judged.
     """
+    good = "warn" if report.warnings else "ok" if report.versions else "none"
     return {
-        "verdict": "fail"
-        if not report.is_healthy
-        else ("warn" if report.warnings else "ok" if report.versions else "none"),
+        "verdict": "fail" if not report.is_healthy else good if report.is_known else "none",
         "summary": report.verdict,
         "warnings": list(report.warnings),
         "rows": dict(report.added_rows),

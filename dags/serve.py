@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _serve(host: str, port: int, home: Path, path: Path) -> int:
-    url = f"http://{_ANYWHERE.get(host, host)}:{port}"
+    url = format_url(host, port)
     use_airflow_home(home, path, overrides=serve_settings(host, port, url))
     subprocess.run([AIRFLOW, "db", "migrate"], check=True)  # noqa: S603  (no shell)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -69,6 +69,11 @@ def _serve(host: str, port: int, home: Path, path: Path) -> int:
     except KeyboardInterrupt:
         return 0
     return 1  # each runs until it is stopped, so its end is a failure; its last lines say why
+
+
+def format_url(host: str, port: int) -> str:
+    """Where a server that listens on an address is reached from here."""
+    return f"http://{_ANYWHERE.get(host, f'[{host}]' if ':' in host else host)}:{port}"
 
 
 def _found(path: Path) -> Path:

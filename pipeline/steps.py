@@ -2,10 +2,11 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +29,7 @@ from pipeline.jobs import (
 )
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.model.number_text import escape_hidden, format_name, format_slug
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
@@ -38,6 +40,7 @@ from pipeline.storage.engines import running_engine
 from pipeline.storage.locks import holding
 from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
+from pipeline.verdicts.rules import find_unjudged
 
 _log = logging.getLogger(__name__)
 _SHOWN = 300
@@ -52,6 +55,7 @@ class StepReport:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_healthy: bool = True
+    is_known: bool = True  # the newest window was judged, not only looked at
     verdict: str = ""
 
     @property
@@ -113,7 +117,7 @@ def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepRe
     checked = check_measured(spark, run, windows, verdicts, written)
     held = score_health.digest_inputs(run, keep_sums.held_windows(run))
     reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
-    return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
+    return replace(_report(run, reports, checked), **_describe(run, verdicts, health))
 
 
 def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin) -> StepReport:
@@ -128,20 +132,13 @@ def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWin
     reports = [JobReport(notes=(text, *(() if written else write_reports(run, windows))))]
     begin("gate")
     checked = check_measured(spark, run, windows, verdicts)
-    return _report(run, reports, checked, is_healthy=health.success, verdict=describe_health(verdicts, run))
+    return replace(_report(run, reports, checked), **_describe(run, verdicts, health))
 
 
 STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
 
 
-def _report(
-    run: RunContext,
-    reports: Iterable[JobReport],
-    checked: Iterable[SuiteReport],
-    *,
-    is_healthy: bool = True,
-    verdict: str = "",
-) -> StepReport:
+def _report(run: RunContext, reports: Iterable[JobReport], checked: Iterable[SuiteReport]) -> StepReport:
     done = tuple(reports)
     versions = {name: version for job in done for name, version in job.table_versions.items()}
     return StepReport(
@@ -149,9 +146,13 @@ def _report(
         added_rows=count_added_rows(run.warehouse, versions),
         notes=tuple(note for job in done for note in job.notes),
         warnings=tuple(check.describe() for gate in checked for check in gate.warnings),
-        is_healthy=is_healthy,
-        verdict=verdict,
     )
+
+
+def _describe(run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> dict[str, Any]:
+    """What a step says of the cluster's health."""
+    is_known = find_unjudged(verdicts) is None
+    return {"is_healthy": health.success, "is_known": is_known, "verdict": describe_health(verdicts, run)}
 
 
 def take_steps(

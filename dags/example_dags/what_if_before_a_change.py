@@ -1,7 +1,7 @@
 """Asks what a change of brokers would do to shares before it is made, and lets it through only where all stays within a limit.
 
-Trigger it with the broker that is about to go; `partition-health what-if --help` has the other changes. It reads the newest judged
-window. What nobody can predict, as where load follows a slow broker, is not let through.
+Trigger it with the broker that is about to go; `partition-health what-if --help` has the other changes. It reads the newest window.
+What nobody can predict, as where load follows a slow broker, or where that window could not be judged, is not let through.
 """
 
 import json
@@ -37,10 +37,11 @@ with DAG(
     @task.short_circuit
     def is_bearable(answer: Any, params: Any = None) -> bool:
         """Whether each broker's share ratio is known and within the limit, and every partition has a leader."""
-        ratios = [broker["changed_share_ratio"] for broker in answer["brokers"]]
-        known = [ratio for ratio in ratios if ratio is not None]
-        print(f"then {known}, no leader for {answer['leaderless']}")  # noqa: T201  # the task's log
-        return bool(known) and max(known) <= params["most_ratio"] and not answer["leaderless"]
+        left = [broker for broker in answer["brokers"] if broker["broker_id"] != params["lose_broker"]]
+        ratios = [broker["changed_share_ratio"] for broker in left]
+        print(f"then {ratios}, no leader for {answer['leaderless']}, {answer['not_judged']}")  # noqa: T201  # the task's log
+        is_known = bool(ratios) and None not in ratios and not answer["not_judged"]
+        return is_known and max(ratios) <= params["most_ratio"] and not answer["leaderless"]
 
     change = BashOperator(task_id="change", bash_command="echo 'your change here'")
 

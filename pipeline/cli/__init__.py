@@ -96,6 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader (`| head`) has enough; what is still buffered must not raise again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _SIGPIPE_EXIT_CODE
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"{PROGRAM}: error:", escape_hidden(f"{error.filename}: {error.strerror}"), file=sys.stderr)
+        return USAGE_EXIT_CODE  # a path that an option names
     return code
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.environment import cache_directory, provide_secrets
+from pipeline.errors import ConfigError
 
 _PROMPT = "sql> "
 _MORE = "  -> "
@@ -49,6 +50,8 @@ def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
         if line is None:
             statement = ""
             continue
+        if "\0" in line:
+            raise ConfigError("a NUL in a statement: no table and no text of SQL holds one")
         for part in re.split("(?<=;)", line.rstrip("\n") + "\n"):
             statement += part
             if sqlite3.complete_statement(statement):  # its last semicolon is outside quotes and comments

@@ -24,12 +24,15 @@ from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import find_keyed, follows_broker, load_doubts, load_placement, sum_topics
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.measures.window_loads import expected_shares
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.placement import PlacementBroker
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
-from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
+from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
+from pipeline.verdicts.rules import find_unjudged
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -88,11 +91,14 @@ def run(args: argparse.Namespace) -> int:
     window_ms = milliseconds_of(config.window)
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
-    target = run.cluster.gate.resolves_at
+    target, window = run.cluster.gate.resolves_at, find_newest(run)
+    if (not_judged := find_doubt(run, window)) is not None:
+        sys.stderr.write(
+            escape_hidden(f"window {window}: {not_judged}; shares below may lack what is missing\n", keep="\n")
+        )
     if args.zones is not None:
-        zoned = find_newest(run)
-        return what_if_zones.run(run, zoned, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
-    window, now, follows = _load_newest(run)
+        return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
+    now, follows = _load_cluster(run, window)
     max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
 
     following = Following(keyed=find_keyed(run, window), replay=partial(_replay, run, window)) if follows else None
@@ -102,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.configured:
         changes = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
-        documents = [{"name": name, **_describe(now, foreseen, follows)} for name, foreseen in changes]
+        documents = [{"name": name, "not_judged": not_judged, **_describe(now, one, follows)} for name, one in changes]
         as_json = json.dumps({"window": str(window), "what_ifs": documents}, indent=2) + "\n"
         sys.stdout.write(as_json if args.json else says_window(window) + as_table(documents))
         return 0
@@ -119,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in foreseen.plan.moves)
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
-    document = {"window": str(window), **_describe(now, foreseen, follows)}
+    document = {"window": str(window), "not_judged": not_judged, **_describe(now, foreseen, follows)}
     text = json.dumps(document, indent=2) + "\n"
     sys.stdout.write(text if args.json else says_window(window) + format_what_if(document, foreseen, target))
     return 0
@@ -138,7 +144,7 @@ def _replay(
 
 
 def find_newest(run: RunContext) -> TimeWindow:
-    """The newest judged window; `NothingUsableError` if there is none."""
+    """The newest window that was measured; `NothingUsableError` if there is none."""
     every = TimeWindow(0, run.now_ms)
     start_ms = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every).find_newest()
     if start_ms is None:
@@ -146,9 +152,14 @@ def find_newest(run: RunContext) -> TimeWindow:
     return run.window_at(start_ms)
 
 
-def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int, ...]]:
-    """The newest judged window, its cluster, and the brokers above their share that load follows."""
-    window = find_newest(run)
+def find_doubt(run: RunContext, window: TimeWindow) -> str | None:
+    """Why a window's shares were not judged, as when data is missing; None where they were."""
+    unjudged = find_unjudged(run.values(Verdict, VERDICTS, (window,)))
+    return None if unjudged is None else unjudged.reason
+
+
+def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:
+    """A window's cluster, and the brokers above their share that load follows."""
     partitions, brokers = load_placement(run, window)
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
     follows = tuple(
@@ -159,7 +170,7 @@ def _load_newest(run: RunContext) -> tuple[TimeWindow, PlacedCluster, tuple[int,
             and follows_broker(row)
         )
     )
-    return window, (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows
+    return (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows
 
 
 def _change_of(given: WhatIf) -> ClusterChange:

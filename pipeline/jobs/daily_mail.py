@@ -21,6 +21,9 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
+_KNOWN = "verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL)"
+"""Silence is not well either: no share of a window without records has a value."""
+
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Queues it once a day, however often it is called; recordings end at their own `as_of`."""
@@ -36,12 +39,18 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
-    judged = load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",))["window_start"]
-    starts_ms = [start.timestamp() * 1000 for start in pc.unique(judged).to_pylist()]
+    of_shares = "rule = 'broker_share'"
+    judged = (
+        load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",), where=where)["window_start"]
+        for where in ("true", of_shares, f"{of_shares} AND {_KNOWN}")
+    )
+    seen, shares, known = (set(pc.unique(starts).to_pylist()) for starts in judged)
+    starts_ms = [start.timestamp() * 1000 for start in seen - (shares - known)]
     columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
-    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start")
-    last = {row["incident_id"]: row for row in changes.to_pylist()}
-    still_open = sorted((row for row in last.values() if row["state"] not in ENDED), key=lambda row: row["since"])
+    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start").to_pylist()
+    ended = {row["incident_id"] for row in changes if row["state"] in ENDED}
+    last = {row["incident_id"]: row for row in changes if row["incident_id"] not in ended}
+    still_open = sorted(last.values(), key=lambda row: row["since"])
     return ClusterDay(
         cluster=name,
         window_count=DAY_MS // window_ms,

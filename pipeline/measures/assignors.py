@@ -26,6 +26,8 @@ from itertools import cycle
 Partition = tuple[str, int]
 Assignment = dict[str, list[Partition]]
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+MOST_DEALT = 10_000_000
+"""Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

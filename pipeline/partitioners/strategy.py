@@ -11,7 +11,7 @@ from enum import Enum
 from pipeline.errors import ConfigError, InputError
 from pipeline.partitioners.hashes import HashName, Mask, take_modulo
 
-_CONFLUENT = re.compile(r"(\d+)\.(\d+)\.(\d+)-c(?:cs|e)")
+_CONFLUENT = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-c(?:cs|e)")  # a client may tell as many digits as it likes
 
 
 class KeyRule(Enum):
@@ -105,7 +105,7 @@ def read_kafka_version(text: str) -> str:
     """
     if (own := _CONFLUENT.fullmatch(text)) and int(own[1]) >= 7:
         return f"{int(own[1]) - 4}.{own[2]}.{own[3]}"
-    found = re.match(r"\d+(\.\d+)+", text)
+    found = re.match(r"\d{1,9}(\.\d{1,9})+", text)
     return found[0] if found else ""
 
 

@@ -6,8 +6,9 @@ References:
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
@@ -19,6 +20,9 @@ from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
+if TYPE_CHECKING:
+    from pipeline.measures.assignors import GroupBalance
+
 DISK_RULE = "disk_hours_to_full"
 EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
 """Rules about what happened to brokers and producers, shown in every mail and verdict about a window."""
@@ -27,6 +31,9 @@ _NAMED = 5
 
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """How evenly members of a consumer group read; of several descriptions within a window the last one counts."""
+    from pipeline.measures.assignors import MOST_DEALT, balance_group
+
+    dealt: dict[int, int] = defaultdict(int)
     described: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in given.rows(CONSUMER_GROUPS, 0):
         described[milliseconds_of(row["window_start"]), row["group_id"]].append(row)
@@ -41,22 +48,18 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             if row["observed_at"] == last and row["member_id"] is not None:
                 owned[row["member_id"]].append((row["topic"], row["partition"]))
         if len(owned) > 1:
-            yield _balance(rule, start_ms, group_id, owned, loads[start_ms])
+            topics = {topic for parts in owned.values() for topic, _ in parts}
+            of_topics = loads[start_ms]
+            known = {part: size for topic in topics for part, size in of_topics.get(topic, {}).items()}
+            numbers = {
+                topic: sorted(number for _, number in of_topics[topic]) for topic in topics if topic in of_topics
+            }
+            dealt[start_ms] += len(known)
+            balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
+            yield _balance(rule, start_ms, group_id, topics, balance)
 
 
-def _balance(
-    rule: str,
-    start_ms: int,
-    group_id: str,
-    owned: Mapping[str, Sequence[tuple[str, int]]],
-    loads: Mapping[str, Mapping[tuple[str, int], int]],
-) -> RuleMeasure:
-    from pipeline.measures.assignors import balance_group
-
-    topics = {topic for parts in owned.values() for topic, _ in parts}
-    known = {part: size for topic in topics for part, size in loads.get(topic, {}).items()}
-    numbers = {topic: sorted(number for _, number in loads[topic]) for topic in topics if topic in loads}
-    balance = balance_group(owned, numbers, known)
+def _balance(rule: str, start_ms: int, group_id: str, topics: Collection[str], balance: "GroupBalance") -> RuleMeasure:
     under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
     return RuleMeasure(
         window_start_ms=start_ms,
@@ -67,7 +70,7 @@ def _balance(
         is_enough=balance.now is not None,
         detail=(
             f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what was "
-            f"written; under the assignors: {under or 'no traffic'}"
+            f"written; under the assignors: {under or 'not known'}"
         ),
     )
 

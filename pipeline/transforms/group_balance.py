@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.measures.assignors import ASSIGNORS, Partition, assign_consumers
+from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Partition, assign_consumers
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
@@ -33,6 +33,7 @@ def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start:
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in described:
         by_group[row["group_id"]].append(row)
+    dealt = 0
     for group_id, rows in sorted(by_group.items()):
         at = sorted({row["observed_at"] for row in rows if row["window_start"] == start})
         if at:
@@ -49,12 +50,16 @@ def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start:
                 for row in last
                 if (part := (row["topic"], row["partition"])) in before and row["lag_count"] is not None and seconds
             }
-            for measured in _measure_topics(last, growth, loads):
+            dealt += sum(len(loads[topic]) for topic in {row["topic"] for row in last} & loads.keys())
+            for measured in _measure_topics(last, growth, loads, ASSIGNORS if dealt <= MOST_DEALT else ()):
                 yield {"window_start": start, "group_id": group_id, **measured}
 
 
 def _measure_topics(
-    rows: Sequence[Row], growth: Mapping[Partition, float], loads: Mapping[str, Mapping[Partition, int]]
+    rows: Sequence[Row],
+    growth: Mapping[Partition, float],
+    loads: Mapping[str, Mapping[Partition, int]],
+    assignors: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     owned: dict[str, list[Partition]] = defaultdict(list)
     for row in rows:
@@ -68,7 +73,7 @@ def _measure_topics(
         growths[topic].append((str(number), each))
     numbers = {topic: sorted(number for _, number in loads[topic]) for topic in lags if topic in loads}
     now = _find_busiest(owned, loads)
-    under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in ASSIGNORS}
+    under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in assignors}
     reading = Counter(topic for parts in owned.values() for topic in {topic for topic, _ in parts})
     for topic, of_topic in sorted(lags.items()):
         sizes = loads.get(topic, {})

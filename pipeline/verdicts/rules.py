@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.config.rules import Gate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline.verdicts.sources import SkippedWindow
 
 _MOST_EVENTS = 12
+_BLIND = frozenset({"incomplete", "stale"})
 
 
 def judge_rules(
@@ -137,14 +139,17 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
         return "\n".join([f"cluster {cluster}: NOT healthy", *_lines(failed), *events])
     sources = _lines(failed)
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
-    if sources and all(verdict.verdict in {"incomplete", "stale"} for verdict in shares):
-        return "\n".join([f"cluster {cluster}: health is not known, data is missing", *sources, *events])
     # no byte came in its window, and nothing is known to be missing
-    if shares and all((verdict.verdict == "not_enough_traffic" and verdict.value is None) for verdict in shares):
+    if shares and all(map(_is_silent, shares)):
         starts_ms = sorted({verdict.window_start_ms for verdict in shares})
         windows = "this window" if len(starts_ms) == 1 else f"these {len(starts_ms)} windows"
         text = f"no records in {windows}; the next one ends at {format_instant(starts_ms[-1] + 2 * window_ms)}"
         return "\n".join([f"cluster {cluster}: {text}", *sources, *events])
+    unjudged = find_unjudged(verdicts)
+    if unjudged is not None or (sources and not shares):
+        why = [] if sources or unjudged is None else _lines([replace(unjudged, subject="shares")])
+        text = f"health is not known{', data is missing' if sources else ''}"
+        return "\n".join([f"cluster {cluster}: {text}", *sources, *why, *events])
     text, above = _describe_shares(verdicts, shares, gate)
     if sources:
         text = f"not every source is complete; judged by the others: {text}"
@@ -155,14 +160,27 @@ def _describe_shares(
     verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate
 ) -> tuple[str, Sequence[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
-    count = len({verdict.window_start_ms for verdict in verdicts})
+    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in _BLIND}
+    count = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     above = [verdict for verdict in shares if verdict.is_above]
     if above:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
         return f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})", above
     text = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"
-    return text, above
+    return f"{text}; of {len(blind_ms)} earlier ones nothing is known" if blind_ms else text, above
+
+
+def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """A verdict on a share of the newest window, if none is judged there: data is missing, a reassignment runs, or no record came."""
+    shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
+    newest_ms = max((verdict.window_start_ms for verdict in shares), default=0)
+    newest = [verdict for verdict in shares if verdict.window_start_ms == newest_ms]
+    return newest[0] if newest and all(one.verdict in _BLIND or _is_silent(one) for one in newest) else None
+
+
+def _is_silent(verdict: Verdict) -> bool:
+    return verdict.verdict == "not_enough_traffic" and verdict.value is None
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:

@@ -81,3 +81,31 @@ def test_a_reason_holds_nothing_that_airflows_database_refuses(tmp_path):
     assert done.returncode == 0, done.stderr
     reason = "NothingUsableError: no source holds anything:\nlogs/ord\\udcffers\\x00-0: not read"
     assert json.loads(done.stdout.splitlines()[-1]) == {"phase": {"one": "sources"}, "failure": {"one": reason}}
+
+
+EVENTS = """
+import json
+from dags.runs import describe_event
+from pipeline.steps import StepReport
+known = {name: describe_event(StepReport(versions={"t": 1}, **said))["verdict"] for name, said in {
+    "judged": {}, "not judged": {"is_known": False}, "not judged, and hot before": {"is_known": False, "is_healthy": False},
+}.items()}
+print(json.dumps(known))
+"""
+
+
+def test_an_event_about_a_window_that_was_not_judged_is_not_ok(tmp_path):
+    """While a reassignment runs no share is judged, and nothing fails: others' DAGs would deploy."""
+    (tmp_path / "own.yaml").write_text(
+        "warehouse: w\noutbox: o\nclusters:\n  one:\n    sources: [{kind: log_directories, paths: [logs]}]\n"
+    )
+    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
+    done = subprocess.run(
+        [sys.executable, "-c", EVENTS], cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "judged": "ok",
+        "not judged": "none",
+        "not judged, and hot before": "fail",
+    }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dags.serve import format_url
 from tests.lab.process import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +58,17 @@ def test_a_folder_that_is_served_already(refused, tmp_path):
 def test_no_configuration(refused, tmp_path):
     said = refused(*free_ports(1), config="gone.yaml")
     assert said.endswith("gone.yaml: go to the folder that holds it, or set PARTITION_HEALTH_CONFIG")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+        ("::1", "http://[::1]:80"),
+        ("fe80::2", "http://[fe80::2]:80"),
+    ],
+)
+def test_an_address_of_ipv6_stands_in_brackets(host, url):
+    assert format_url(host, 80) == url

@@ -9,7 +9,8 @@ from expectations.reports import CheckResult
 from pipeline.config.rules import Gate
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.verdicts.broker_share import judge_broker_share
-from pipeline.verdicts.sources import SourceStatus, judge_sources
+from pipeline.verdicts.rules import find_unjudged
+from pipeline.verdicts.sources import SkippedWindow, SourceStatus, judge_skipped, judge_sources
 
 RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()), window_ms=60_000)
 
@@ -72,6 +73,29 @@ def test_shares_are_known_where_only_metrics_are_missing():
     assert describe_health(missing, RUN).splitlines() == ["cluster prod: health is not known, data is missing", silent]
 
 
+MOVING = {60_000: SkippedWindow("incomplete", "a reassignment of 3 partitions was running")}
+
+
+def test_a_window_that_is_not_judged_is_not_called_healthy():
+    hot = judge_skipped(MOVING, {60_000: {1: 2.9, 2: 0.1}}, limit_value=1.2)
+    for verdicts in (hot, (*shares(100, 100, 100), *hot)):
+        assert find_unjudged(verdicts) is not None
+        assert describe_health(verdicts, RUN).splitlines() == [
+            "cluster prod: health is not known",
+            f"  1970-01-01T00:01:00Z shares: not judged: {MOVING[60_000].reason}",
+        ]
+
+
+def test_windows_that_were_not_judged_are_counted_beside_the_newest():
+    earlier = judge_skipped({-60_000: MOVING[60_000]}, {}, limit_value=1.2)
+    verdicts = (*earlier, *shares(100, 100, 100))
+    assert find_unjudged(verdicts) is None
+    assert describe_health(verdicts, RUN) == (
+        "cluster prod: healthy, no broker fails in this window (to fail, a broker has to be above its share in 3 of 4 windows); "
+        "of 1 earlier ones nothing is known"
+    )
+
+
 def test_a_window_without_records_is_not_called_healthy():
     loads = [
         BrokerLoad(
@@ -82,9 +106,14 @@ def test_a_window_without_records_is_not_called_healthy():
     ]  # fmt: skip  # fields of a value, several a line
     verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
     assert {verdict.verdict for verdict in verdicts} == {"not_enough_traffic"}
+    assert find_unjudged(verdicts) is not None
     assert describe_health(verdicts, RUN) == (
         "cluster prod: no records in this window; the next one ends at 1970-01-01T00:03:00Z"
     )
+    assert describe_health([*shares(100, 100, 100), *verdicts], RUN).splitlines() == [
+        "cluster prod: health is not known",
+        "  1970-01-01T00:01:00Z shares: no traffic in this window",
+    ]
 
 
 def test_what_is_found_in_many_windows_is_one_line():

@@ -5,6 +5,7 @@ References:
     `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -18,6 +19,8 @@ K = TypeVar("K")
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _LEADER_UNCHANGED = -2
+_MOST_ORPHANS = 1_000  # that are named
+_MOST_COPIED = 20_000_000  # configs in all states together: each change keeps the others of its topic once more
 
 
 class MetadataEntry(NamedTuple):
@@ -42,7 +45,8 @@ def fold_cluster_history(
         known_since_ms: Moment from which states are known, where it is not the first record's: a snapshot's.
 
     Returns:
-        The history, and the records left out because their topic, partition or broker is not registered or cannot be.
+        The history, and the records left out because their topic, partition or broker is not registered or cannot be, or because
+        configs are more than a cluster has; a thousand of these at most.
     """
     fold = _Fold()
     now_ms = first_ms = None
@@ -92,6 +96,9 @@ class _Fold:
         self._partitions: _Timelines[TopicPartition, PartitionState] = _Timelines()
         self._configs: _Timelines[tuple[int, str], Mapping[str, str]] = _Timelines()
         self._topic_names: dict[str, str] = {}
+        self._of_topic: defaultdict[str, set[TopicPartition]] = defaultdict(set)  # no record looks at all partitions
+        self._with_elr: defaultdict[str, set[TopicPartition]] = defaultdict(set)
+        self._copied = 0
         self._handlers: dict[int, Callable[[Mapping[str, Any], int], bool]] = {
             RecordType.REGISTER_BROKER: self._register_broker,
             RecordType.UNREGISTER_BROKER: self._unregister_broker,
@@ -108,7 +115,7 @@ class _Fold:
 
     def apply(self, entry: MetadataEntry, at_ms: int) -> None:
         handler = self._handlers.get(entry.record.api_key)
-        if handler is not None and not handler(entry.record.fields, at_ms):
+        if handler is not None and not handler(entry.record.fields, at_ms) and len(self.orphans) < _MOST_ORPHANS:
             self.orphans.append(entry)
 
     def history(self, known_since_ms: int | None) -> ClusterHistory:
@@ -171,8 +178,9 @@ class _Fold:
         name = self._topic_names.pop(fields["topic_id"], None)
         if name is None:
             return False
-        for key in [key for key in self._partitions.now if key.topic == name]:
+        for key in self._of_topic.pop(name, ()):
             self._partitions.set(key, None, at_ms)
+        self._with_elr.pop(name, None)
         if (_TOPIC_RESOURCE, name) in self._configs.now:
             self._configs.set((_TOPIC_RESOURCE, name), None, at_ms)
         return True
@@ -196,20 +204,29 @@ class _Fold:
             directory_ids=tuple(fields.get("directories") or ()),
             partition_epoch=fields["partition_epoch"],
         )
-        self._partitions.set(state.topic_partition, state, at_ms)
+        self._of_topic[topic].add(state.topic_partition)
+        self._set_partition(state, at_ms)
         return True
+
+    def _set_partition(self, state: PartitionState, at_ms: int) -> None:
+        held = self._with_elr[state.topic]
+        (held.add if state.eligible_leader_replicas or state.last_known_elr else held.discard)(state.topic_partition)
+        self._partitions.set(state.topic_partition, state, at_ms)
 
     def _change_partition(self, fields: Mapping[str, Any], at_ms: int) -> bool:
         topic = self._topic_names.get(fields["topic_id"])
         state = None if topic is None else self._partitions.now.get(TopicPartition(topic, fields["partition_id"]))
         if state is None:
             return False
-        self._partitions.set(state.topic_partition, _merge(state, fields), at_ms)
+        self._set_partition(_merge(state, fields), at_ms)
         return True
 
     def _set_config(self, fields: Mapping[str, Any], at_ms: int) -> bool:
         key = (fields["resource_type"], fields["resource_name"])
         configs = dict(self._configs.now.get(key, {}))
+        self._copied += len(configs)
+        if self._copied > _MOST_COPIED:
+            return False
         if fields["value"] is None:
             configs.pop(fields["name"], None)
         else:
@@ -218,10 +235,10 @@ class _Fold:
         return True
 
     def _clear_elr(self, fields: Mapping[str, Any], at_ms: int) -> bool:
-        topic = fields["topic_name"]  # empty: all topics
-        for key, state in list(self._partitions.now.items()):
-            if topic in {"", key.topic} and (state.eligible_leader_replicas or state.last_known_elr):
-                self._partitions.set(key, replace(state, eligible_leader_replicas=(), last_known_elr=()), at_ms)
+        topics = [fields["topic_name"]] if fields["topic_name"] else [*self._with_elr]  # empty: all topics
+        for key in [key for topic in topics for key in self._with_elr.pop(topic, ())]:
+            cleared = replace(self._partitions.now[key], eligible_leader_replicas=(), last_known_elr=())
+            self._partitions.set(key, cleared, at_ms)
         return True
 
 

@@ -5,13 +5,14 @@ What cannot be read takes away from the history what rests on it: see `ClusterHi
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import find_subjects, parse_metadata_record
+from pipeline.codec.metadata.cluster_metadata import RecordType, find_subjects, parse_metadata_record
 from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
 from pipeline.model.log import Problem, is_partition_number
@@ -21,6 +22,8 @@ from pipeline.sources.files.log_directories import discover_logs
 
 _TORN = "torn"  # the last batch of a log that was copied while it was written: nothing before it is missing
 _EVERYTHING = frozenset(StateSubject)
+_MOST_RECORDS = 20_000_000  # of a log: ten times what Kafka keeps of one with a million partitions
+_MOST_NOTED = 1_000  # of what cannot be read
 _DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 _SNAPSHOT_HEADER_TYPE = b"\x00\x03"
 
@@ -35,24 +38,31 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     problems: list[Problem] = []
     unread: list[UnreadState] = []
     snapshot = _choose_snapshot(directory, problems, unread)
-    entries: list[MetadataEntry] = []
-    known_since_ms = None
-    from_offset = 0
-    if snapshot is not None:
-        known_since_ms = _read_snapshot_time(snapshot)
-        entries += (
-            entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
-            for entry in _read_entries(snapshot, problems, unread)
-        )
-        from_offset = _snapshot_end_offset(snapshot)
-    for segment in directory.segments:
-        entries += (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)
-    if not entries:
+    known_since_ms = None if snapshot is None else _read_snapshot_time(snapshot)
+
+    def read_all() -> Iterator[MetadataEntry]:
+        from_offset = 0
+        if snapshot is not None:
+            for entry in _read_entries(snapshot, problems, unread):
+                yield entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
+            from_offset = _snapshot_end_offset(snapshot)
+        for segment in directory.segments:
+            yield from (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)
+
+    entries = read_all()  # one after the other: a history takes less
+    first = next(entries, None)
+    if first is None:
         return None, tuple(problems)
-    history, orphans = fold_cluster_history(entries, known_since_ms=known_since_ms)
+    taken = chain((first,), islice(entries, _MOST_RECORDS - 1))
+    history, orphans = fold_cluster_history(taken, known_since_ms=known_since_ms)
+    if next(entries, None) is not None:
+        _note(unread, None, _EVERYTHING, f"the metadata log has more than {_MOST_RECORDS:,} records")
     for orphan in orphans:
         number = orphan.record.fields.get("partition_id", 0)
         what = "nothing registered before it" if is_partition_number(number) else f"partition {number}, as no topic has"
+        if orphan.record.api_key == RecordType.CONFIG:
+            what = "more configs than a cluster has"
+            _note(unread, orphan.timestamp_ms, frozenset({StateSubject.CONFIGS}), what)
         reason = f"{orphan.record.type_name} at offset {orphan.offset} is about {what}"
         problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
     return replace(history, unread=tuple(unread)), tuple(problems)
@@ -102,42 +112,50 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
     """Records of a log segment or a snapshot (same format), control records left out; what is not read is noted."""
     try:
         scan = scan_headers(path)
-        with open_regular(path) as file:
-            data = file.read(scan.valid_bytes)
+        file = open_regular(path)
     except OSError as error:
         problems.append(Problem.of_error(path, error))
-        unread.append(UnreadState(None, _EVERYTHING, f"{path.name} cannot be read"))
+        _note(unread, None, _EVERYTHING, f"{path.name} cannot be read")
         return
     problems += scan.problems
     last_ms: int | None = None
-    for row, is_usable, is_control in zip(scan.rows, scan.usable, scan.is_control, strict=True):
-        position = int(row["position"])
-        # its own time is no better than its records
-        if not is_usable or not 0 <= int(row["max_timestamp_ms"]) <= LATEST_MS:
-            unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
-            continue
-        last_ms = int(row["max_timestamp_ms"])
-        if is_control:
-            continue
-        try:
-            records = read_entry_records(data[position : position + int(row["size_bytes"])])
-        except InputError as error:
-            problems.append(_problem(path, position, error))
-            unread.append(UnreadState(last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}"))
-            continue
-        for record in records:
-            if record.value is None:
+    # controllers write none that is compressed: who does has a small file take any memory
+    readable = scan.usable & (scan.codec == 0)
+    with file:
+        for row, is_readable, is_control in zip(scan.rows, readable, scan.is_control, strict=True):
+            position = int(row["position"])
+            # its own time is no better than its records
+            if not is_readable or not 0 <= int(row["max_timestamp_ms"]) <= LATEST_MS:
+                _note(unread, last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}")
+                continue
+            last_ms = int(row["max_timestamp_ms"])
+            if is_control:
                 continue
             try:
-                yield MetadataEntry(last_ms, record.offset, parse_metadata_record(record.value))
+                file.seek(position)
+                records = read_entry_records(file.read(int(row["size_bytes"])))
             except InputError as error:
                 problems.append(_problem(path, position, error))
-                unread.append(UnreadState(last_ms, find_subjects(record.value), error.reason))
+                _note(unread, last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}")
+                continue
+            for value, offset in ((record.value, record.offset) for record in records if record.value is not None):
+                try:
+                    yield MetadataEntry(last_ms, offset, parse_metadata_record(value))
+                except InputError as error:
+                    problems.append(_problem(path, position, error))
+                    del problems[_MOST_NOTED:]
+                    _note(unread, last_ms, find_subjects(value), error.reason)
     # why a log was not read to its end; None where it was, or where only its last batch is torn
     reasons = [problem.reason for problem in scan.problems if problem.position == scan.valid_bytes]
     lost = None if not reasons or reasons[-1].startswith(_TORN) else reasons[-1]
     if lost is not None:
-        unread.append(UnreadState(last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {lost}"))
+        _note(unread, last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {lost}")
+
+
+def _note(unread: list[UnreadState], at_ms: int | None, subjects: frozenset[StateSubject], reason: str) -> None:
+    """Notes what is not read; after many, only if it is about something new: that is in doubt since the first."""
+    if len(unread) < _MOST_NOTED or not any(subjects <= one.subjects for one in unread):
+        unread.append(UnreadState(at_ms, subjects, reason))
 
 
 def _problem(path: Path, position: int, error: InputError) -> Problem:

@@ -88,7 +88,7 @@ def _examine_groups(connection: ClusterConnection) -> Finding:
         known = sorted(group["group_id"] for group in connection.admin.list_groups())
         for group_id in known[:1]:
             connection.admin.list_group_offsets(group_id)
-    except KafkaError as error:
+    except (KafkaError, TypeError) as error:  # the latter for nulls
         return Finding(name=name, is_ok=True, found=f"not answered ({describe_error(error)}); {advice}")
     counted = f"{len(known):,} that we may see" if known else f"none that we may see; if there are any: {advice}"
     return Finding(name=name, is_ok=True, found=counted)

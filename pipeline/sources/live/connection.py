@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from pipeline.errors import SourceUnreachableError
@@ -57,6 +58,18 @@ def count_votes(answers: Sequence[Mapping[_K, _V]]) -> tuple[dict[_K, _V], list[
     return agreed, contested
 
 
+def fill_nulls(message: Any) -> Any:
+    """Puts empty arrays in place of null ones: the library takes them anywhere, and no honest broker sends them."""
+    fields = message.fields if isinstance(message, DataContainer) else {}
+    for name in [name for name, field in fields.items() if field.is_array()]:
+        held = getattr(message, name)
+        if held is None:
+            setattr(message, name, [])
+        for each in held or ():
+            fill_nulls(each)
+    return message
+
+
 class ClusterConnection:
     """Connections to a cluster's brokers, made as they are needed.
 
@@ -86,7 +99,7 @@ class ClusterConnection:
         async def sent() -> Any:
             return await self._manager.send(request, node_id=broker_id)
 
-        return self._manager.run(sent)
+        return fill_nulls(self._manager.run(sent))
 
     def ask_metadata(self, request: Any) -> dict[str, Any]:
         """Replies to a `MetadataRequest`, by address; raises `KafkaError` where no broker answers.
@@ -136,7 +149,7 @@ class ClusterConnection:
         replies = {}
         for node, answer in sent:
             try:
-                replies[_address_of(node)] = await answer
+                replies[_address_of(node)] = fill_nulls(await answer)
             except KafkaError:
                 self._silent.add(node.node_id)
         return replies

@@ -131,11 +131,12 @@ def _ask_configs(
     except KafkaError as error:
         failures.questions[question] = describe_error(error)
         return {}
+    asked = {name for *_, names in resources for name in names}
     return {
         result.resource_name: {
             row.name: row.value
             for row in result.configs
-            if row.value is not None and len(row.value) <= _MOST_CHARACTERS
+            if row.name in asked and row.value is not None and len(row.value) <= _MOST_CHARACTERS
         }
         for result in reply.results
     }

@@ -35,14 +35,16 @@ def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) 
     first: that follows from `at_ms`, too.
     """
     client, questions = connection.admin, state.failures.questions
-    try:
-        known = client.list_groups(broker_ids=[b for b in connection.broker_ids if b not in state.silent_brokers])
-    except KafkaError as error:
-        questions["consumer groups"] = describe_error(error)
-        return ()
+    known: list[dict[str, Any]] = []
+    for broker_id in (one for one in connection.broker_ids if one not in state.silent_brokers):
+        try:
+            known += client.list_groups(broker_ids=[broker_id])
+        except (KafkaError, TypeError) as error:  # the latter for an answer of null
+            questions[f"consumer groups of broker {broker_id}"] = describe_error(error)
     rows: list[ConsumerGroupMember] = []
     room = _MOST_CHARACTERS
-    named = sorted({g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}})
+    consuming = [g["group_id"] for g in known if g.get("protocol_type", "consumer") in {"consumer", ""}]
+    named = sorted({*consuming} - {None})
     group_ids = [group_id for group_id in named if len(group_id) <= MAX_NAME_LENGTH]
     group_ids.sort(key=lambda group_id: hashlib.blake2b(f"{at_ms} {group_id!a}".encode()).digest())
     left_out = [group_id for group_id in named if len(group_id) > MAX_NAME_LENGTH]
@@ -55,7 +57,7 @@ def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) 
         try:
             described = client.describe_groups([group_id])[group_id]
             committed = client.list_group_offsets(group_id)[group_id]
-        except (KafkaError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - the library decodes bytes that a member chose, and raises what it may
             questions[f"consumer group {group_id}"] = describe_error(error)
             continue
         if described.get("error"):  # groups of the newer protocol have a description of their own
@@ -85,9 +87,7 @@ def _group_rows(
     owners = {key: member for member in described.get("members") or () for key in _owned(member)}
     offsets = {TopicPartition(key.topic, key.partition): row.offset for key, row in committed.items()}
     assignor = described.get("protocol_data") or None
-    for key in sorted({*owners, *offsets}):
-        if key not in state.partitions:
-            continue
+    for key in sorted({*owners, *offsets} & state.partitions.keys()):
         high = state.high_watermarks.get(key)
         offset = offsets.get(key, -1)
         member = owners.get(key, {})
@@ -109,8 +109,8 @@ def _group_rows(
 def _owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
     assignment = member.get("member_assignment")
     if isinstance(assignment, dict):  # bytes where it could not be decoded
-        for entry in assignment["assigned_partitions"]:
-            yield from (TopicPartition(entry["topic"], number) for number in entry["partitions"])
+        for entry in assignment["assigned_partitions"] or ():  # a member may say null anywhere
+            yield from (TopicPartition(entry["topic"], number) for number in entry["partitions"] or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
 Rows are of kind `sample`, or of kind `problem` for what could not be read.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -20,6 +22,7 @@ MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
+_escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label passes for no other series
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -30,7 +33,7 @@ SAMPLE_SCHEMA = pa.schema(
         ("name", pa.string()),
         ("exposed_name", pa.string()),
         ("labels", _LABELS),
-        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas
+        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas, `\` before such within
         ("value", pa.float64()),
         ("path", pa.string()),
         ("position", pa.int64()),
@@ -109,7 +112,7 @@ def _sample_batch(
         "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),
         "labels": pa.array([s.labels for s in taken], _LABELS).take(take),
         "labels_text": pa.array(
-            [",".join(f"{name}={value}" for name, value in s.labels) for s in taken], pa.string()
+            [",".join(f"{_escape(name)}={_escape(value)}" for name, value in s.labels) for s in taken], pa.string()
         ).take(take),
         "value": pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63))),
         "path": _repeated(path, count),

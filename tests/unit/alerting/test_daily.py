@@ -5,6 +5,8 @@ from datetime import timedelta
 from email import message_from_bytes
 from email.policy import default
 
+import pytest
+
 from pipeline.jobs import daily_mail, deliver_alerts
 from pipeline.model.window import DAY_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -75,3 +77,16 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
         "  recorded  well        2 of 1440  2026-10-22 09:05 UTC",
         "  well      well        1 of 1440  2026-11-21 09:05 UTC",
     ]
+
+
+@pytest.mark.parametrize("verdict", ["incomplete", "stale", "not_enough_traffic"])
+def test_a_day_without_a_window_that_could_be_judged_is_not_called_well(tmp_path, verdict):
+    """Verdicts say so while a reassignment runs, or where no record comes. An incident that ended in the window of its last message is over."""
+    run = a_run(tmp_path, to=("platform@x.org",), daily=True)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
+    windows = [TimeWindow(T0_MS + at * MINUTE_MS, T0_MS + (at + 1) * MINUTE_MS) for at in range(3)]
+    rows = [GOOD | {"window_start": instant_of(one.start_ms), "verdict": verdict} for one in windows]
+    run.replace(VERDICTS, rows, windows)
+    run.replace(INCIDENTS, [change(1, state="resolved"), change(1)], windows[:1])
+    said = daily_mail._look_at(run.config, run.cluster_name, NOW_MS)
+    assert (said.state, said.judged_count, said.newest_ms, said.open_incidents) == ("not judged", 0, None, ())

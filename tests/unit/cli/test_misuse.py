@@ -56,3 +56,10 @@ def test_a_factor_that_nothing_can_grow_by_is_refused_in_one_line(config, capsys
     with pytest.raises(SystemExit, match="2"):
         main(["what-if", option, f"1={factor}", "--config", config])
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"argument {option}: invalid read value: '1={factor}'")
+
+
+def test_a_path_that_cannot_be_written_is_said_in_one_line(config, tmp_path, capsys):
+    output = tmp_path / "a file" / "report.html"
+    output.parent.write_text("")
+    assert main(["report", "--output", str(output), "--config", config]) == 2
+    assert capsys.readouterr().err == f"partition-health: error: {output.parent}: File exists\n"

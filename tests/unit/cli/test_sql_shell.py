@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.cli.sql import asks_for_rows, format_rows
 from pipeline.cli.sql_shell import split_statements
+from pipeline.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -74,3 +75,8 @@ def test_of_many_rows_the_first_thousand_are_shown_and_it_is_said():
 )
 def test_statements_that_copies_of_tables_answer_as_well(statement, is_of_rows):
     assert asks_for_rows(statement) is is_of_rows
+
+
+def test_a_nul_is_refused_in_one_line():
+    with pytest.raises(ConfigError, match="a NUL in a statement"):
+        list(split_statements(["SELECT 1; SELECT 'a\0b';"]))

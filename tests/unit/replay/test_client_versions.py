@@ -39,6 +39,8 @@ def with_linger(baseline, linger):
         ([{"client_version": "3.9.1"}, {"client_version": "4.1.1"}], None),
         ([{"client_version": "3.9.1"}, {"client_version": None}], None),
         ([{"client_version": "unknown"}], None),
+        ([{"client_version": f"{'9' * 5_000}.1"}], None),  # Python converts no such number
+        ([{"client_version": f"{'9' * 5_000}.1.1-ccs"}], None),
         ([{"client_software_name": "a-library-of-ours", "client_version": "4.1.1"}], None),
         ([], None),
     ],

@@ -149,6 +149,18 @@ def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
     assert "range 1.33, roundrobin 1.33, sticky 1.33" in measure.detail
 
 
+def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
+    monkeypatch.setattr("pipeline.measures.assignors.MOST_DEALT", 4)
+    groups = [
+        {"window_start": T0, "observed_at": T0, "group_id": f"g{n}", "member_id": f"m{p}", "topic": "a", "partition": p}
+        for n in range(4)
+        for p in (0, 1)
+    ]
+    loads = [{"window_start": T0, "topic": "a", "partition": number, "size_bytes": 5} for number in (0, 1)]
+    found = [*measured("assignment_skew", {"bronze.consumer_groups": groups, "gold.partition_health": loads})]
+    assert [(one.value, "range 1.00" in one.detail) for one in found] == [(1.0, True)] * 2 + [(1.0, False)] * 2
+
+
 def test_segments_before_their_logs_start_are_gone():
     def segment(base_offset, last_offset, deletable):
         return {

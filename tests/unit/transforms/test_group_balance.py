@@ -116,3 +116,11 @@ def test_offsets_that_a_member_made_up_end_no_run(sign):
     rows = [described(5, "a", number, sign * (2**63 - 1), "x") for number in range(3)]
     (row,) = measure_groups(rows, loaded("a", 1, 1, 1), START).to_pylist()
     assert row["lag_count"] == sign * 2**62
+
+
+def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
+    monkeypatch.setattr("pipeline.transforms.group_balance.MOST_DEALT", 30, raising=False)
+    rows = [described(5, "a", number, 1, f"m{number}") | {"group_id": f"g{n}"} for n in range(9) for number in (0, 1)]
+    found = measure_groups(rows, loaded("a", *range(10)), START).to_pylist()
+    assert [bool(row["busiest_ratio_under"]) for row in found] == [True] * 3 + [False] * 6
+    assert all(row["busiest_ratio"] for row in found)

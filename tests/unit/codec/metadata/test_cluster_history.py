@@ -1,6 +1,7 @@
 """The fold of metadata records: rows of records, and the state they must leave (rules of `PartitionRegistration.merge`)."""
 
 import struct
+import time
 
 import pytest
 
@@ -319,3 +320,25 @@ def test_log_directories_are_cordoned_and_uncordoned_by_a_change():
     history, _ = fold((10, broker()), *((20 + at, row) for at, row in enumerate(rows)))
     assert [history.state_at(at).brokers[1].cordoned_directory_ids for at in (10, 20, 21, 22)] == [(), one, one, ()]
     assert history.state_at(21).brokers[1].is_fenced is False
+
+
+def seconds_of(*rows):
+    began = time.process_time()
+    fold((10, topic(), *(partition(number=number) for number in range(5_000))), (20, *rows))
+    return time.process_time() - began
+
+
+def test_no_record_has_all_partitions_looked_at():
+    """A host may write any number of them into its own log."""
+    few = (RecordType.CLEAR_ELR, {"topic_name": "t"})
+    gone = [(RecordType.TOPIC, {"name": "u", "topic_id": "other"}), (RecordType.REMOVE_TOPIC, {"topic_id": "other"})]
+    assert seconds_of(*[few] * 5_000) < 2
+    assert seconds_of(*gone * 5_000) < 2
+
+
+def test_configs_of_a_topic_take_no_memory_of_their_square(monkeypatch):
+    monkeypatch.setattr("pipeline.codec.metadata.cluster_history._MOST_COPIED", 1_000, raising=False)
+    named = [(RecordType.CONFIG, {**config("1")[1], "name": f"c{number}"}) for number in range(3_000)]
+    history, orphans = fold((10, topic(), *named))
+    assert sum(len(state) for state in history.topic_configs["t"].values) < 2_000
+    assert len(orphans) == 1_000

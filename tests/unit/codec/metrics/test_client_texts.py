@@ -1,6 +1,9 @@
 """Statistics of librdkafka, odd ones. Oracle: the texts below, read by hand."""
 
 import json
+import tracemalloc
+
+import pytest
 
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 
@@ -53,3 +56,22 @@ def test_a_single_object_takes_the_file_s_instant():
     found = parse_librdkafka_statistics(json.dumps(statistics(1, 100, 5), indent=1), observed_at_ms=7)
     assert {sample.observed_at_ms for sample in found.samples} == {7}
     assert found.bad_lines == ()
+
+
+@pytest.mark.parametrize("line", ["\n", " \n"])
+def test_many_lines_of_statistics_take_no_memory(line):
+    text = line * 500_000
+    tracemalloc.start()
+    try:
+        parse_librdkafka_statistics(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
+
+
+def test_a_line_of_statistics_ends_where_json_lines_do():
+    line = json.dumps({"name": "p#1", "ts": 0, "time": 1, "msg_cnt": 2, "brokers": {}, "topics": {}})
+    odd = line.replace("p#1", "p\u2028#1")  # Python's splitlines would cut it there
+    found = parse_librdkafka_statistics(f"{odd}\n{line}\n")
+    assert (len(found.samples), found.bad_lines) == (2, ())

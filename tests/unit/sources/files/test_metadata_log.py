@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import StateSubject
-from pipeline.model.log import Record
+from pipeline.model.log import Codec, Record
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.cluster_reading import iter_availability, read_cluster
 from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_states
@@ -155,3 +155,38 @@ def test_a_broker_whose_disks_are_all_cordoned_takes_no_replica(tmp_path):
         changed = dataclasses.replace(history, brokers={1: dataclasses.replace(timeline, values=(broker,))})
         (row,) = iter_broker_rows("c", changed, {}, list_window_states(changed, WINDOWS[:1]), {})
         assert row["takes_replicas"] is takes
+
+
+def test_compressed_records_are_not_read_and_not_believed(tmp_path):
+    """Controllers write none; a kilobyte of them may take a megabyte, and a file all memory."""
+    folder = write_log(tmp_path, (0, REGISTER))
+    records = [Record(offset=one, timestamp_ms=LATE_MS, key=None, value=TOPIC, headers=()) for one in range(1, 9)]
+    log = folder / "__cluster_metadata-0" / f"{0:020d}.log"
+    said = (0, f"a batch at position {log.stat().st_size} of {log.name}")
+    log.write_bytes(log.read_bytes() + make_batch(records, codec=Codec.ZSTD))
+    history, _ = read_cluster_history(discover_logs([folder]))
+    assert [(one.at_ms, one.reason) for one in history.unread] == [said]
+
+
+def test_what_cannot_be_read_is_noted_a_thousand_times(tmp_path):
+    odd = [(at_ms, b"\x01\x63\x00") for at_ms in range(1_200)]
+    folder = write_log(tmp_path, (0, REGISTER), (0, bytes([1, 12, 9])), *odd)
+    history, problems = read_cluster_history(discover_logs([folder]))
+    assert (len(history.unread), len(problems)) == (1_000, 1_000)
+
+
+def test_a_log_of_more_records_than_any_has_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.sources.files.metadata_log._MOST_RECORDS", 2, raising=False)
+    folder = write_log(tmp_path, (0, REGISTER), (1, TOPIC), (2, TOPIC))
+    history, _ = read_cluster_history(discover_logs([folder]))
+    assert history.list_doubts(StateSubject.BROKERS, 1) == ("the metadata log has more than 2 records",)
+
+
+def test_configs_beyond_those_of_any_cluster_are_in_doubt(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.codec.metadata.cluster_history._MOST_COPIED", 0)
+    configs = [(at_ms, bytes([1, 4, 0, 2, 2, 0x74, 2, 0x61 + at_ms, 2, 0x31, 0])) for at_ms in range(2)]
+    folder = write_log(tmp_path, (0, REGISTER), *configs)
+    history, problems = read_cluster_history(discover_logs([folder]))
+    assert history.list_doubts(StateSubject.CONFIGS, 2) == ("more configs than a cluster has",)
+    assert history.list_doubts(StateSubject.PARTITIONS, 2) == ()
+    assert len(problems) == 1

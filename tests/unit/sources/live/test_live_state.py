@@ -4,6 +4,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from kafka.errors import ClusterAuthorizationFailedError
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, EarlierState, PartitionState, Timeline
@@ -158,6 +160,14 @@ def test_a_broker_tells_its_own_configs_only():
     ]
     told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
     assert told == {1: {"num.io.threads": "1"}}
+
+
+def test_a_broker_tells_configs_that_it_was_asked_for_only():
+    """No table holds a name that is null, and each row holds all names."""
+    configs = [SimpleNamespace(name=name, value="8") for name in ("num.io.threads", None, "n" * 30_000)]
+    said = [SimpleNamespace(error_code=0, resource_name="1", configs=configs)]
+    told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
+    assert told == {1: {"num.io.threads": "8"}}
 
 
 @pytest.mark.parametrize(
@@ -344,3 +354,43 @@ def test_groups_have_no_more_rows_than_a_run_holds(monkeypatch):
     }  # each has its turn
     said = "2 groups were not asked: the others have as many rows as a run holds"
     assert asked.failures.questions == {"consumer groups": said}
+
+
+@pytest.mark.parametrize(
+    "assigned",
+    [
+        b"\0\0\0\0\0\1\0\2\xff\xfe\0\0\0\1\0\0\0\0\0\0\0\0",
+        b"\xff\xff\0\0\0\0",
+        b"\0\0\xff\xff\xff\xff\0\0\0\0",
+        b"\0\0\0\0\0\1\xff\xff\0\0\0\1\0\0\0\0\0\0\0\0",
+        b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0",
+    ],
+    ids=["no UTF-8", "no version", "no topics", "no name", "no partitions"],
+)
+def test_a_member_whose_bytes_mean_nothing_ends_no_run(assigned):
+    """Members choose them, and Kafka hands them on as they are; kafka-python raises whatever comes of it."""
+    client = group_client({"good": {}, "odd": {}})
+    as_before = client.describe_groups
+
+    def describe(ids):
+        decoded = ConsumerProtocolAssignment.decode(assigned).to_dict() if ids == ["odd"] else None
+        return {"odd": {"members": [{"member_assignment": decoded}]}} if decoded else as_before(ids)
+
+    client.describe_groups = describe
+    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), state())
+    assert {row.group_id: row.member_id for row in rows}["good"] == "m"
+
+
+def test_a_broker_that_refuses_to_list_groups_hides_none_of_others():
+    client, asked = group_client({"g": {}}), state()
+    listed = client.list_groups
+
+    def list_groups(broker_ids):
+        if 2 in broker_ids:
+            raise ClusterAuthorizationFailedError
+        return [*listed(), {"group_id": None}]
+
+    client.list_groups = list_groups
+    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1, 2, 3)), asked)
+    assert {row.group_id for row in rows} == {"g"}
+    assert asked.failures.questions == {"consumer groups of broker 2": "ClusterAuthorizationFailed"}

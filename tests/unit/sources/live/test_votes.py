@@ -1,11 +1,12 @@
 """What brokers say about the cluster, counted. Oracle: written out by hand; real brokers are in `tests/integration/test_lying_broker.py`."""
 
 import asyncio
+import struct
 from types import SimpleNamespace
 
 import pytest
 from kafka.errors import KafkaConnectionError
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
@@ -155,3 +156,18 @@ def test_addresses_that_do_not_answer_are_named():
     connection = connected({"a:1": reply(0), "b:2": None, "c:3": reply(0)})
     connection.ask_metadata(BROKERS_REQUEST)
     assert connection.unheard == ("b:2",)
+
+
+NOWHERE = struct.pack(">iii", -1, 0, -1)
+NO_PARTITIONS = struct.pack(">iiihh1s?i", 0, 0, 1, 0, 1, b"t", False, -1)
+NO_REPLICAS = struct.pack(">iiihh1s?ihiiii", 0, 0, 1, 0, 1, b"t", False, 1, 0, 0, 1, -1, -1)
+
+
+@pytest.mark.parametrize("odd", [NOWHERE, NO_PARTITIONS, NO_REPLICAS], ids=["nothing", "partitions", "replicas"])
+def test_an_answer_with_nulls_is_one_with_nothing(odd):
+    """The protocol has null arrays, and the library takes them where no broker may send one."""
+    lie = MetadataResponse.decode(odd, version=1)
+    replies = dict.fromkeys(HONEST, reply(1)) | {LIAR: lie}
+    metadata = ask_metadata(connected(replies))
+    assert metadata.partitions[KEY].leader_id == 1
+    assert [*metadata.dissenters] == [LIAR]

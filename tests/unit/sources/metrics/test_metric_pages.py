@@ -125,6 +125,13 @@ def test_series_that_are_too_long_are_left_out_and_told_of_once(tmp_path, text, 
     assert problem["reason"] == "series with more than 16,384 characters of names and labels are left out"
 
 
+def test_no_series_passes_for_another_by_a_comma_in_a_label(tmp_path):
+    text = 'kafka_brokers{a="1,b=2"} 1\nkafka_brokers{a="1",b="2"} 1\nkafka_brokers{a="1\\\\",b="2"} 1\n'
+    samples, problems = rows(tmp_path / "s", text)
+    assert [sample["labels_text"] for sample in samples] == ["a=1\\,b\\=2", "a=1,b=2", "a=1\\\\,b=2"]
+    assert problems == []
+
+
 def test_a_text_gives_so_many_bytes_of_samples_in_arrays_that_arrow_can_hold(tmp_path, monkeypatch):
     text = "".join(f"{statistics_of('c' * 1000)}\n" for _ in range(9))
     everything, problems = rows(tmp_path / "s", text, kind=LibrdkafkaStatistics)

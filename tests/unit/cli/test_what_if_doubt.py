@@ -1,0 +1,24 @@
+"""What `what-if` says of a window that was not judged. Oracle: verdicts as a run writes them, by hand."""
+
+import pytest
+
+from pipeline.cli.what_if import find_doubt
+from pipeline.model.window import instant_of
+from pipeline.tables.gold import VERDICTS
+from tests.unit.alerting.test_daily import GOOD
+from tests.unit.alerting.test_queue_messages import a_run
+
+REASON = "not judged: live_cluster brought 2 of 3"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "doubt"), [("ok", None), ("fail", None), ("incomplete", REASON), ("stale", REASON)]
+)
+def test_a_window_whose_shares_lack_something_is_named(tmp_path, verdict, doubt):
+    run = a_run(tmp_path)
+    run.replace(
+        VERDICTS,
+        [GOOD | {"window_start": instant_of(run.windows[0].start_ms), "verdict": verdict, "reason": REASON}],
+        run.windows,
+    )
+    assert find_doubt(run, run.windows[0]) == doubt
