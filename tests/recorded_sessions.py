@@ -108,10 +108,5 @@ def _join(
     )
     columns = np.concatenate([batches for _, batches in parts], axis=1)
     codec = CODECS[np.bincount(columns[6] & 7).argmax()]
-    batches = SessionBatches(
-        columns[0].astype(np.int32),
-        columns[1].astype(np.int32),
-        *columns[2:6],
-        codec=codec,
-    )
+    batches = SessionBatches(columns[0].astype(np.int32), columns[1].astype(np.int32), *columns[2:6], codec=codec)
     return traffic, batches

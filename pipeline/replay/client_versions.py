@@ -8,10 +8,10 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.clients import list_choices, rule_of
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.partitioners.strategy import read_kafka_version
+from pipeline.partitioners.strategy import parse_version, read_kafka_version
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey
-from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, find_config
+from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, OLDEST, find_config
 
 LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
 """By `client_software_name` (KIP-714, KIP-511); `app-info` and Micrometer, which name none, are of Java clients."""
@@ -65,6 +65,8 @@ def take_version(baseline: Baseline, library: str, version: str) -> Baseline:
 
 def _has(library: str, version: str, name: str) -> bool:
     strategy = STRATEGIES.get(name)
+    if parse_version(version) < parse_version(OLDEST[library]):
+        return False
     return strategy is not None and strategy.client == library and any(use.covers(version) for use in strategy.uses)
 
 

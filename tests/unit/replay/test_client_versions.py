@@ -85,3 +85,13 @@ def test_batches_are_believed_where_the_version_has_no_such_partitioner():
     named = take_version(baseline, "kafka-clients", "2.3.1")
     assert (named.version, named.strategy) == ("3.9.1", "java-builtin")
     assert [one.kind for one in named.assumptions] == [Caveat.OTHER_VERSION]
+
+
+def test_a_version_older_than_any_that_is_simulated_changes_nothing_but_a_note():
+    """`resolve_producer` refuses it, which would end the replay of its cluster."""
+    baseline = make_baseline("librdkafka-consistent_random", client="librdkafka", version="2.16.0")
+    named = found(
+        baseline, {("10.0.0.1:80", "app"): {"client_software_name": "librdkafka", "client_version": "0.11.6"}}
+    )
+    assert (named.client, named.version) == ("librdkafka", "2.16.0")
+    assert [one.kind for one in named.assumptions] == [Caveat.OTHER_VERSION]
