@@ -13,9 +13,7 @@ from pipeline.simulator.engine.clocks import set_clock
 from pipeline.simulator.engine.network_client import can_send, put_in_flight, take_request
 from pipeline.simulator.engine.state import MS, NEVER, NONE, RECORDED, Simulation, ThreadState
 
-_RETRY_NS = (
-    20 * MS
-)  # `ADD_PARTITIONS_RETRY_BACKOFF_MS`: the transaction before is not complete (CONCURRENT_TRANSACTIONS)
+_RETRY_NS = 20 * MS  # `ADD_PARTITIONS_RETRY_BACKOFF_MS`: after CONCURRENT_TRANSACTIONS
 
 
 @njit

@@ -13,6 +13,9 @@ The next event is that of the earliest clock, on a tie the one with the lowest n
 *Partition queues.* A producer's queue of batches for a partition has number producer x partitions + partition, where
 partitions are counted over all topics of the scenario.
 
+*Transactions.* A producer that commits has one thread. The coordinator serves its requests like others, without the delay, which
+is known of Produce requests alone.
+
 *Chance.* Each purpose and unit has a stream of random numbers, counted from 0:
 
 | purpose | unit | drawn |

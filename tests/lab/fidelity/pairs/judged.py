@@ -164,7 +164,7 @@ def thin_scrapes(capture: Path, folder: Path, scrape_s: float) -> Path:
         folder: Is made.
         scrape_s: Seconds.
     """
-    if not scrape_s:
+    if not scrape_s or not any((capture / "scrapes").rglob("*.prom")):  # librdkafka's statistics are left as they are
         return capture
     folder.mkdir()
     (folder / "brokers").symlink_to((capture / "brokers").resolve())
