@@ -173,7 +173,7 @@ def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
 
     from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
     from pipeline.model.incident import IncidentChange
-    from pipeline.storage.values import values_of
+    from pipeline.tables.values import values_of
 
     names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
     messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))

@@ -18,12 +18,12 @@ from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
-from pipeline.storage.values import value_of
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.tables.values import value_of
 from pipeline.verdicts.rules import list_events
 
 ALL_CLIENTS = "*"

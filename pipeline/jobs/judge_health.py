@@ -7,11 +7,11 @@ from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
-from pipeline.storage.values import value_of
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+from pipeline.tables.values import value_of
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import (

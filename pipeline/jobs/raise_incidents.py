@@ -31,9 +31,9 @@ from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.values import row_of, values_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from pipeline.tables.values import row_of, values_of
 from pipeline.verdicts.sources import CALM_BELOW
 
 _SOURCE_WORSENS_BY = 3.0

@@ -19,8 +19,8 @@ from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.tables.values import value_of
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""

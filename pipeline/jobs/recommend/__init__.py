@@ -25,16 +25,16 @@ from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.rules.disks import disk_fillings
+from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.values import row_of
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
+from pipeline.tables.values import row_of
 
 ReplayLeaders: TypeAlias = Callable[[Mapping[tuple[str, int], int], Mapping[str, float]], LeaderReplay]
 """Replays a window with new leaders by topic and partition; errors of topics widen their ranges."""
@@ -150,7 +150,7 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
     rooms = {
         broker_id: max(0, min(total - used for used, total in fillings.values()))  # a replica may come to any of them
         for broker_id, row in registered.items()
-        if (fillings := dict(disk_fillings(row, run.cluster.disk_bytes)))
+        if (fillings := dict(disk_fillings(run.cluster.disk_bytes, *(row[name] for name in DISK_COLUMNS))))
     }
     brokers = [
         PlacementBroker(

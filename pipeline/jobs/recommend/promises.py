@@ -14,7 +14,6 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.values import value_of, values_of
 from pipeline.tables.bronze import CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
@@ -22,6 +21,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from pipeline.tables.silver import PRODUCER_NODES
+from pipeline.tables.values import value_of, values_of
 
 
 class PromiseLedger:
