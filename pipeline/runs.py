@@ -135,13 +135,18 @@ class RunContext:
         loaded: list[Row] = self.load(table, windows, columns).to_pylist()
         return loaded
 
-    def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
+    def values(
+        self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None, *, where: str = ""
+    ) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
-        return values_of(kind, self.load(table, windows))
+        return values_of(kind, self.load(table, windows, where=where))
 
-    def tuples(self, table: Table, windows: Sequence[TimeWindow] | None, *names: str) -> Iterator[tuple[Any, ...]]:
+    def tuples(
+        self, table: Table, windows: Sequence[TimeWindow] | None, *names: str, where: str = ""
+    ) -> Iterator[tuple[Any, ...]]:
         """Some columns of the same, row by row, see `tuples_of`."""
-        return tuples_of(self.load(table, windows, [find_column(name, table.column_names) for name in names]), *names)
+        columns = [find_column(name, table.column_names) for name in names]
+        return tuples_of(self.load(table, windows, columns, where=where), *names)
 
     def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
         """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""

@@ -75,10 +75,8 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     news = [change for change in changes if change.key not in silenced]
-    judged_from = {
-        milliseconds_of(row["window_start"]): row["judged_from"]
-        for row in run.rows(VERDICTS, windows, ("window_start", "judged_from"))
-    } | {window.start_ms: digest for window, digest in (inputs or {}).items()}
+    judged_from: dict[int, str | None] = dict(run.tuples(VERDICTS, windows, "window_start_ms", "judged_from"))
+    judged_from |= {window.start_ms: digest for window, digest in (inputs or {}).items()}
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
     starts_ms = {window.start_ms for window in windows}
     starts_ms |= {change.window_start_ms for change in stored if change.window_start_ms >= first_ms}

@@ -104,7 +104,7 @@ def texts_of(nodes, function, tree):
             name = ast.unparse(node.value)
             for inner in (*ast.walk(function), *tree.body):
                 if isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) == name:
-                    yield from texts_of(inner.value.elts, function, tree)
+                    yield from texts_of(getattr(inner.value, "elts", None) or inner.value.keys, function, tree)
             if function.args.vararg and function.args.vararg.arg == name:
                 calls = [inner for inner in ast.walk(tree) if called(inner) == function.name]
                 yield from (text for call in calls for text in texts_of(call.args, function, tree))
