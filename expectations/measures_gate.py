@@ -173,7 +173,6 @@ def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
 
     from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
     from pipeline.model.incident import IncidentChange
-    from pipeline.tables.values import values_of
 
     names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
     messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))
@@ -185,7 +184,7 @@ def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
     own = messages.filter(pc.is_in(messages["window_start"], starts))
     untold = [
         {"window_start": instant_of(one.window_start_ms), "incident_id": one.incident_id, "state": one.state}
-        for one in values_of(IncidentChange, run.load(INCIDENTS, windows, where="silenced_by IS NULL"))
+        for one in run.values(IncidentChange, INCIDENTS, windows, where="silenced_by IS NULL")
         if one.is_open and one.key not in told
     ]
     schema = pa.schema([field.with_nullable(nullable=True) for field in own.schema])

@@ -27,6 +27,7 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
 
 ALL_CLIENTS = "*"
+KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
 
 
 def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
@@ -105,6 +106,5 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
 
 
 def _latency(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> ProduceLatency | None:
-    is_known = "request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
-    wanted = f"client_id = '{ALL_CLIENTS}' AND broker_id = {broker_id} AND {is_known}"
+    wanted = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
     return next(iter(run.values(ProduceLatency, LATENCY, windows, where=wanted)), None)

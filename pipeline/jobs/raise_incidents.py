@@ -119,7 +119,7 @@ def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]
         subjects = sorted({format_datafusion_text(f"{one.rule} {one.subject}") for one in known})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
     before = (TimeWindow(began_ms, first_ms),)
-    return values_of(Verdict, run.load(VERDICTS, before, where=wanted))
+    return run.values(Verdict, VERDICTS, before, where=wanted)
 
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_count
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +26,6 @@ class RuleInput:
     appended: Callable[[], Sequence[Row]] = tuple  # rows of `sum_appended`, of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
-
-    def values(self, kind: type[_Value], table: Table) -> list[_Value]:
-        """Rows as values of a dataclass, see `values_of`."""
-        from pipeline.tables.values import values_of
-
-        return values_of(kind, self.load(table, 0))
 
     def tuples(self, table: Table, *names: str, history_windows: int = 0) -> Iterator[tuple[Any, ...]]:
         """Some columns, row by row, see `tuples_of`."""
@@ -77,7 +70,7 @@ class Rule:
     severity: str = "warning"  # `critical` makes incidents, `warning` only makes verdicts; by default
 
 
-def measure_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
+def measure_of_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
     """A measure of a topic, in the window that starts then."""
     subject = f"topic {topic}"
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic=topic, value=value, detail=detail)
@@ -103,7 +96,7 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
     client = "client_id" if "client_id" in table.column_names else subject
 
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-        of_subject: Callable[..., RuleMeasure] = measure_topic if subject == "topic" else measure_broker
+        of_subject: Callable[..., RuleMeasure] = measure_of_topic if subject == "topic" else measure_broker
         for start_ms, named, client_id, *told in given.tuples(table, "window_start_ms", subject, client, *wanted):
             if told[0] is not None and (client == subject or client_id == "*"):
                 detail = words.format_map(dict(zip(wanted, told, strict=True)))

@@ -2,46 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pipeline.model.number_text import format_ratio
-from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_topic
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_of_topic
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import TOPIC_HEALTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicHealth:
-    """A topic in a window: columns of `gold.topic_health`."""
-
-    window_start_ms: int
-    topic: str
-    topic_id: str
-    partition_count: int
-    placement: str
-    peak_to_mean: float | None
-    chance_peak_to_mean: float | None
-    best_peak_to_mean: float | None
-    peak_p_value: float | None
-    unit_count: float | None
-    required_unit_count: float | None
-    heavy_key_count: int | None
-    top_key_ratio: float | None
-
-
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    for one in given.values(TopicHealth, TOPIC_HEALTH):
-        if one.peak_to_mean is None:
+    peaks = ("peak_to_mean", "chance_peak_to_mean", "best_peak_to_mean", "peak_p_value")
+    columns = ("window_start_ms", "topic", "partition_count", "placement", "unit_count", "required_unit_count", *peaks)
+    for start_ms, topic, count, placement, units, required, *of in given.tuples(TOPIC_HEALTH, *columns):
+        peak, chance, best, p_value = of
+        if peak is None:
             continue
-        detail = f"the hottest of {one.partition_count:,} partitions has {one.peak_to_mean:.2f} times the mean"
-        if one.chance_peak_to_mean is not None:
-            detail += f", chance gives up to {one.chance_peak_to_mean:.2f} for its {one.placement}"
-        if one.best_peak_to_mean is not None and one.best_peak_to_mean > 1:
-            detail += f", no hash of these keys gets below {one.best_peak_to_mean:.2f}"
+        detail = f"the hottest of {count:,} partitions has {peak:.2f} times the mean"
+        if chance is not None:
+            detail += f", chance gives up to {chance:.2f} for its {placement}"
+        if best is not None and best > 1:
+            detail += f", no hash of these keys gets below {best:.2f}"
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
-        is_enough = one.placement == "keys" or (one.unit_count or 0) >= (one.required_unit_count or 0)
-        measure = measure_topic(rule, one.window_start_ms, one.topic, one.peak_to_mean, detail)
-        yield replace(measure, p_value=one.peak_p_value, is_enough=is_enough)
+        is_enough = placement == "keys" or (units or 0) >= (required or 0)
+        yield replace(measure_of_topic(rule, start_ms, topic, peak, detail), p_value=p_value, is_enough=is_enough)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -63,7 +46,7 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
     for start_ms, topic in given.tuples(TOPIC_HEALTH, "window_start_ms", "topic"):
         sizes = overdue.get((start_ms, topic), [])
         detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
-        yield measure_topic(rule, start_ms, topic, float(len(sizes)), detail)
+        yield measure_of_topic(rule, start_ms, topic, float(len(sizes)), detail)
 
 
 TOPIC_RULES = (

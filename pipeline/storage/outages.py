@@ -1,12 +1,11 @@
 """Outages of brokers, from what was observed of a live cluster, from the batches that were read, and from brokers' metrics."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pipeline.config.storage import Folder
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
-from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import TimeWindow, spanning
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows
 from pipeline.tables.broker_metrics import BROKER_METRICS
@@ -30,9 +29,15 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     span = spanning(windows)
     reach_ms = WITHIN * window_ms
     reach = TimeWindow(max(0, span.start_ms - reach_ms), span.end_ms + reach_ms)
-    states = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED).to_pylist()
-    observed = _list_observations(states, window_ms)
-    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {row["broker_id"] for row in states})
+    stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED)
+    states = list(tuples_of(stored, "broker_id", "window_start_ms", "observed_ms", "is_fenced"))
+    # broker, when the cluster was asked, and whether it was away; of windows that hold the moment
+    observed = [
+        (broker_id, at_ms, is_away)
+        for broker_id, start_ms, at_ms, is_away in states
+        if at_ms is not None and is_away is not None and start_ms <= at_ms < start_ms + window_ms
+    ]
+    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {broker_id for broker_id, *_ in states})
     away_ms = [at_ms for _, at_ms, is_away in observed if is_away]
     if not away_ms and not gaps:
         return []
@@ -74,14 +79,3 @@ def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: in
         if instance in brokers:
             sampled[brokers[instance]].add(at_ms)
     return find_gaps({broker_id: sorted(times) for broker_id, times in sampled.items()})
-
-
-def _list_observations(states: Iterable[dict[str, Any]], window_ms: int) -> list[tuple[int, int, bool]]:
-    """Broker, when the cluster was asked, and whether it was away; of windows that hold the moment."""
-    observations = []
-    for row in states:
-        if row["observed_at"] is not None and row["is_fenced"] is not None:
-            start_ms, at_ms = milliseconds_of(row["window_start"]), milliseconds_of(row["observed_at"])
-            if start_ms <= at_ms < start_ms + window_ms:
-                observations.append((row["broker_id"], at_ms, row["is_fenced"]))
-    return observations

@@ -3,9 +3,10 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pipeline.advice.slow_broker import BrokerAnswers
+from pipeline.evidence.gathering import KNOWN_LATENCY
+from pipeline.evidence.incident import ProduceLatency
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.number_text import format_percent
 from pipeline.model.window import TimeWindow
@@ -13,8 +14,6 @@ from pipeline.runs import RunContext
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 
-Latency = tuple[Any, ...]  # mean, ratio to peers, maximum
-ALL_CLIENTS = "*"
 _LOOK_BACK = 24  # windows, as far back as `gold.latency` itself compares
 _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 
@@ -22,14 +21,10 @@ _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int]) -> dict[int, BrokerAnswers]:
     """Reads how fast these brokers answered in a window; without those whose latency nobody reports."""
     first_ms = max(0, window.start_ms - _LOOK_BACK * run.window_ms)
-    by_broker: dict[int, dict[int, Latency]] = defaultdict(dict)
-    of_broker = ("client_id", "broker_id", "window_start_ms")
-    columns = (*of_broker, "request_latency_avg_ms", "ratio_to_peers", "request_latency_max_ms")
-    for client_id, broker_id, start_ms, *latency in run.tuples(
-        LATENCY, (TimeWindow(first_ms, window.end_ms),), *columns
-    ):
-        if client_id == ALL_CLIENTS and latency[0] is not None and latency[1]:
-            by_broker[broker_id][start_ms] = tuple(latency)
+    reach = (TimeWindow(first_ms, window.end_ms),)
+    by_broker: dict[int, dict[int, ProduceLatency]] = defaultdict(dict)
+    for one in run.values(ProduceLatency, LATENCY, reach, where=KNOWN_LATENCY):
+        by_broker[one.broker_id][one.window_start_ms] = one
     # mean time of Produce requests by broker and stage; the median where the exporter drops the mean
     stages: dict[int, dict[str, float]] = defaultdict(dict)
     times = run.tuples(BROKER_REQUEST_TIMES, (window,), "broker_id", "stage", "time_mean_ms", "time_p50_ms")
@@ -50,9 +45,9 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
                 for stage, ms in spent.items():
                     others[stage].append(ms)
         answers[broker_id] = BrokerAnswers(
-            latency_avg_ms=own[0],
-            ratio_to_peers=own[1],
-            latency_max_ms=own[2],
+            latency_avg_ms=own.request_latency_avg_ms,
+            ratio_to_peers=own.ratio_to_peers,
+            latency_max_ms=own.request_latency_max_ms,
             since_ms=since_ms,
             is_since_first=since_ms is not None and before_ms is None,
             stages_ms=stages.get(broker_id, {}),
@@ -63,11 +58,11 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
     return answers
 
 
-def find_beginning(latencies: Mapping[int, Latency]) -> tuple[int | None, int | None]:
+def find_beginning(latencies: Mapping[int, ProduceLatency]) -> tuple[int | None, int | None]:
     """The first window of those up to the newest in which a broker was slow, and the one before it; None for none."""
     since_ms = None
     for start_ms in sorted(latencies, reverse=True):
-        if not is_slow(*latencies[start_ms][:2]):
+        if not is_slow(latencies[start_ms].request_latency_avg_ms, latencies[start_ms].ratio_to_peers):
             return since_ms, start_ms
         since_ms = start_ms
     return since_ms, None

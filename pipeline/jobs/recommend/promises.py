@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
-from pipeline.jobs.recommend.answers import ALL_CLIENTS
+from pipeline.evidence.gathering import ALL_CLIENTS
 from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
 from pipeline.model.window import TimeWindow
@@ -21,7 +21,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from pipeline.tables.silver import PRODUCER_NODES
-from pipeline.tables.values import value_of, values_of
+from pipeline.tables.values import values_of
 
 
 class PromiseLedger:
@@ -39,8 +39,9 @@ class PromiseLedger:
         self._advice = [
             one for one in run.values(Recommendation, RECOMMENDATIONS, reach) if one.window_start_ms not in own
         ]
-        decided = run.load(PROMISES, where="outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL").to_pylist()
-        self._promises = [one for one in (value_of(Promise, row) for row in decided) if one.window_start_ms not in own]
+        is_decided = "outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL"
+        decided = run.values(Promise, PROMISES, where=is_decided)
+        self._promises = [one for one in decided if one.window_start_ms not in own]
         self._windows: dict[int, PromiseWindow] = {}
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
