@@ -110,6 +110,25 @@ def texts_of(nodes, function, tree):
                 yield from (text for call in calls for text in texts_of(call.args, function, tree))
 
 
+def names_in(node):
+    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+
+
+def columns_known(node, function, tree):
+    """Columns of each table that a call may read: those it names, else those of its function.
+
+    Of `tuples_of` an answer to a query: the columns of the module's tables, and what its SQL says.
+    """
+    is_answer = called(node) == "tuples_of"
+    named = [BY_NAME[name] for name in names_in(node) if name in BY_NAME]
+    tables = named or [BY_NAME[name] for name in names_in(tree if is_answer else function) if name in BY_NAME]
+    known = [set(table.column_names) for table in tables]
+    if not is_answer:
+        return known
+    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant)]
+    return [{word for text in texts if " " in str(text) for word in _WORDS.findall(str(text))}.union(*known)]
+
+
 def find_foreign(sources):
     """Columns read by `tuples` and fields read by `values`, `values_of` and `value_of` that their table has not."""
     trees = {path: ast.parse(text) for path, text in sources.items()}
@@ -121,34 +140,27 @@ def find_foreign(sources):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
     }
 
-    def names_in(node):
-        return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
-
     for path, tree in trees.items():
-        if not re.search(r"(tuples|values?_of|values)\(\w", sources[path]):
+        if not re.search(r"(tuples|values?)(_of)?\(\w", sources[path]):
             continue
         module = ast.Module([*tree.body, *(constants[name] for name in names_in(tree) if name in constants)], [])
         for function in (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)):
             for node in ast.walk(function):
                 kind = called(node)
-                if kind not in {"tuples", "values", "values_of", "value_of"} or not node.args:
+                if kind not in {"tuples", "tuples_of", "values", "values_of", "value_of"} or not node.args:
                     continue
                 if function.name in CHECKED_ELSEWHERE | {"measure", "values_of"}:
                     continue
                 wanted = set(texts_of(node.args, function, module))
-                if kind != "tuples":
+                if not kind.startswith("tuples"):
                     name = ast.unparse(node.args[0])
                     own = classes[name].body
                     wanted = {one.target.id for one in own if isinstance(one, ast.AnnAssign)} - NOT_STORED.get(
                         name, set()
                     )
-                named = [BY_NAME[name] for name in names_in(node) if name in BY_NAME]
-                tables = named or [BY_NAME[name] for name in names_in(function) if name in BY_NAME]
-                lacking = [
-                    {name for name in wanted if find_column(name, table.column_names) not in table.column_names}
-                    for table in tables
-                ]
-                if not wanted or not tables or all(lacking):
+                known = columns_known(node, function, tree)
+                lacking = [{name for name in wanted if find_column(name, columns) not in columns} for columns in known]
+                if not wanted or not known or all(lacking):
                     yield f"{path}:{node.lineno}: {', '.join(sorted(min(lacking, key=len, default='no table')))}"
 
 
@@ -161,6 +173,11 @@ def read(run):
     names = ("rack", "{0}")
     return run.tuples(BROKERS, None, "broker_id", *names)
 """
+PLANTED_ANSWER = """
+def read(run):
+    sql = "SELECT rack, away_ms FROM brokers"
+    return tuples_of(run.query(sql, windows, brokers=BROKERS), "rack", "{0}")
+"""
 PLANTED_CLASS = """
 class Planted:
     rack: str
@@ -171,7 +188,7 @@ def read(run):
 """
 
 
-@pytest.mark.parametrize("planted", [PLANTED, PLANTED_CLASS])
+@pytest.mark.parametrize("planted", [PLANTED, PLANTED_ANSWER, PLANTED_CLASS])
 def test_a_column_of_another_table_is_found(sources, planted):
     assert list(find_foreign({"planted.py": planted.format("away_ms")})) == []
     (found,) = find_foreign({"planted.py": planted.format("size_bytes")})
