@@ -173,7 +173,6 @@ def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
 
     from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
     from pipeline.model.incident import IncidentChange
-    from pipeline.storage.values import values_of
 
     names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
     messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))
@@ -185,7 +184,7 @@ def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
     own = messages.filter(pc.is_in(messages["window_start"], starts))
     untold = [
         {"window_start": instant_of(one.window_start_ms), "incident_id": one.incident_id, "state": one.state}
-        for one in values_of(IncidentChange, run.load(INCIDENTS, windows, where="silenced_by IS NULL"))
+        for one in run.values(IncidentChange, INCIDENTS, windows, where="silenced_by IS NULL")
         if one.is_open and one.key not in told
     ]
     schema = pa.schema([field.with_nullable(nullable=True) for field in own.schema])
@@ -199,14 +198,11 @@ def join_verdicts(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
     rows = run.table_of(VERDICTS, verdicts)
     starts_ms = sorted({verdict.window_start_ms for verdict in verdicts})
     windows = [run.window_at(start_ms) for start_ms in starts_ms]
-    measured = {
-        (row["window_start"], "broker_share", f"broker {row['broker_id']}"): row["share_ratio"]
-        for row in run.rows(BROKER_SHARE, windows, ("window_start", "broker_id", "share_ratio"))
-    } | {
-        (row["window_start"], row["rule"], row["subject"]): row["value"]
-        for row in run.rows(RULE_MEASURES, windows, ("window_start", "rule", "subject", "value"))
-    }
     names = ("window_start", "rule", "subject")
+    measured = {tuple(key): value for *key, value in run.tuples(RULE_MEASURES, windows, *names, "value")} | {
+        (start, "broker_share", f"broker {broker_id}"): ratio
+        for start, broker_id, ratio in run.tuples(BROKER_SHARE, windows, "window_start", "broker_id", "share_ratio")
+    }
     keys = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
     judged = rows.append_column("measured_value", pa.array([measured.get(key) for key in keys], pa.float64()))
     unjudged = [dict(zip(names, key, strict=True)) for key in {*measured} - {*keys} if key[1] == "broker_share"]

@@ -20,10 +20,10 @@ from pipeline.storage.file_writer import Scope, write_tables
 from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows, replace_rows
-from pipeline.storage.values import row_of, values_of
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
+from pipeline.tables.values import find_column, row_of, tuples_of, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,9 +135,18 @@ class RunContext:
         loaded: list[Row] = self.load(table, windows, columns).to_pylist()
         return loaded
 
-    def values(self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None) -> list[_Value]:
+    def values(
+        self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None, *, where: str = ""
+    ) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
-        return values_of(kind, self.load(table, windows))
+        return values_of(kind, self.load(table, windows, where=where))
+
+    def tuples(
+        self, table: Table, windows: Sequence[TimeWindow] | None, *names: str, where: str = ""
+    ) -> Iterator[tuple[Any, ...]]:
+        """Some columns of the same, row by row, see `tuples_of`."""
+        columns = [find_column(name, table.column_names) for name in names]
+        return tuples_of(self.load(table, windows, columns, where=where), *names)
 
     def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
         """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pipeline.measures.window_loads import expected_shares
 from pipeline.model.number_text import format_name
@@ -25,7 +25,7 @@ class Doubts(NamedTuple):
 def weigh_doubts(
     topics: Iterable[str],
     trust: Mapping[str, str | None],
-    tested: Mapping[str, Mapping[str, Any]],
+    tested: Mapping[str, float | None],
     topic_bytes: Mapping[str, int],
 ) -> Doubts:
     """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
@@ -33,11 +33,11 @@ def weigh_doubts(
     Args:
         topics: Those whose replay is wanted.
         trust: Of each topic's replay, as `gold.scenario_comparison` has it.
-        tested: Rows of `gold.back_tests` by topic.
+        tested: By topic, how many points its shares were off in the back-test.
         topic_bytes: Bytes of every topic of the window.
     """
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
-    errors = {topic: tested.get(topic, {}).get("share_error_points") for topic in doubted}
+    errors = {topic: tested.get(topic) for topic in doubted}
     unknown = next((topic for topic in doubted if errors[topic] is None), None)
     if unknown is not None:
         return Doubts({}, f"the replay of {format_name(unknown)} is {trust.get(unknown) or 'not there'}")

@@ -73,9 +73,7 @@ def _check_incident(config: PipelineConfig, pattern: str) -> None:
     """Refuses a pattern that no incident is like, which would mute nothing; nothing where no window was judged yet."""
     if not has_table(table_path(config.warehouse, INCIDENTS)):
         return
-    known = sorted(
-        {row["incident_id"] for row in load_rows(config.warehouse, INCIDENTS, columns=("incident_id",)).to_pylist()}
-    )
+    known = sorted(set(load_rows(config.warehouse, INCIDENTS, columns=("incident_id",))["incident_id"].to_pylist()))
     if not fnmatch.filter(known, pattern):
         near = ", ".join(difflib.get_close_matches(pattern, known) or known[-3:]) or "none so far"
         raise ConfigError(f"no incident {pattern}; there is {near}")

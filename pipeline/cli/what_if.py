@@ -21,12 +21,13 @@ from pipeline.codec.tools.reassignment_text import format_reassignment, parse_re
 from pipeline.config.sections import Factor, WhatIf
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.jobs.recommend import find_keyed, follows_broker, load_doubts, load_placement, sum_topics
+from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
+from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.measures.window_loads import expected_shares
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.placement import PlacementBroker
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
@@ -164,10 +165,10 @@ def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, t
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
     follows = tuple(
         sorted(
-            row["broker_id"]
-            for row in run.rows(BROKER_SHARE, (window,))
-            if (row["share_ratio"] or 0.0) >= run.cluster.gate.of_topic(row["excess_topic"]).resolves_at
-            and follows_broker(row)
+            one.broker_id
+            for one in run.values(BrokerLoad, BROKER_SHARE, (window,))
+            if (one.share_ratio or 0.0) >= run.cluster.gate.of_topic(one.excess_topic).resolves_at
+            and follows_broker(one)
         )
     )
     return (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows

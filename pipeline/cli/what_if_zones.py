@@ -13,7 +13,8 @@ from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf, des
 from pipeline.cli.text_table import format_table
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
-from pipeline.jobs.recommend import find_keyed, load_doubts, load_placement
+from pipeline.jobs.recommend import load_doubts, load_placement
+from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.jobs.score_health import load_zone_loads
 from pipeline.model.number_text import format_bytes, format_name, format_ratio

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.evidence.incident import (
@@ -18,7 +19,6 @@ from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
-from pipeline.storage.values import value_of
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from pipeline.tables.incidents import INCIDENTS
@@ -27,6 +27,7 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.verdicts.rules import list_events
 
 ALL_CLIENTS = "*"
+KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
 
 
 def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
@@ -35,7 +36,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
     verdict = next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == key)
     # ids that were merged into the incident since it began: they ended in a window of its span
     span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
-    changes = run.rows(INCIDENTS, (span,), ("incident_id", "merged_into"))
+    changes = run.tuples(INCIDENTS, (span,), "incident_id", "merged_into")
     common: dict[str, Any] = {
         "cluster": run.cluster_name,
         "change": change,
@@ -52,7 +53,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
         "report": run.config.report_link(run.cluster_name, change.window_start_ms),
-        "merged": tuple(sorted({row["incident_id"] for row in changes if row["merged_into"] == change.incident_id})),
+        "merged": tuple(sorted({one for one, merged_into in changes if merged_into == change.incident_id})),
     }
     if change.rule == SOURCE_ARRIVAL:
         return IncidentEvidence(**common, limits_at="freshness")
@@ -66,45 +67,44 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
 def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:
     change, broker_id = common["change"], int(verdict.subject.removeprefix("broker "))
     windows = (run.window_at(verdict.window_start_ms),)
-    shares = sorted(run.rows(BROKER_SHARE, windows), key=lambda row: row["broker_id"])
-    own = next(row for row in shares if row["broker_id"] == broker_id)
-    gate = run.cluster.gate.of_topic(own["excess_topic"])
+    brokers = sorted(run.values(BrokerLoad, BROKER_SHARE, windows), key=lambda one: one.broker_id)
+    own = next(one for one in brokers if one.broker_id == broker_id)
+    gate = run.cluster.gate.of_topic(own.excess_topic)
+    is_split = f"broker_id = {broker_id} AND leaders_term IS NOT NULL"
+    causes = run.values(ShareCauses, BROKER_SHARE, windows, where=is_split)
     loads: Counter[tuple[str, int]] = Counter()
-    for row in run.rows(PARTITION_TRAFFIC, windows):
-        loads[row["topic"], row["leader_id"]] += row["size_bytes"]
+    for topic, leader_id, size in run.tuples(PARTITION_TRAFFIC, windows, "topic", "leader_id", "size_bytes"):
+        loads[topic, leader_id] += size
+    led = run.values(HotPartition, PARTITION_HEALTH, windows, where=f"leader_id = {broker_id}")
     # loads the promises since the incident began
     span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
     promises = run.values(Promise, PROMISES, (span,))
     # loads the recommendations on the subject, by rank
-    rows = [row for row in run.rows(RECOMMENDATIONS, windows) if row["subject"] == verdict.subject]
-    for row in rows:
-        row["broker_ratios"] = {int(broker_id): ratio for broker_id, ratio in row["broker_ratios"] or ()}
+    advice = [
+        replace(one, broker_ratios={int(broker): ratio for broker, ratio in dict(one.broker_ratios or ()).items()})
+        for one in run.values(Recommendation, RECOMMENDATIONS, windows)
+        if one.subject == verdict.subject
+    ]
+    compared = run.tuples(SCENARIO_COMPARISON, windows, "topic", "baseline", "is_baseline", "baseline_source")
     return BrokerShareEvidence(
         **common | {"owner": gate.owner or run.cluster.owner},
         broker_id=broker_id,
         limits_at="gate.limit_ratio (gate.topics for one topic)",
-        brokers=tuple(value_of(BrokerLoad, row) for row in shares),
-        topics=rank_topics(loads, broker_id=broker_id, expected_share=own["expected_share"]),
-        partitions=tuple(
-            value_of(HotPartition, row) for row in run.rows(PARTITION_HEALTH, windows) if row["leader_id"] == broker_id
-        ),
-        causes=None if own["leaders_term"] is None else value_of(ShareCauses, own),
+        brokers=tuple(brokers),
+        topics=rank_topics(loads, broker_id=broker_id, expected_share=own.expected_share),
+        partitions=tuple(led),
+        causes=next(iter(causes), None),
         above_count=verdict.above_count,
         gate=gate,
         latency=_latency(run, windows, broker_id),
         partitioners={
-            row["topic"]: row["baseline"]
-            for row in run.rows(SCENARIO_COMPARISON, windows)
-            if row["is_baseline"] and row["baseline_source"] != "none"
+            topic: baseline for topic, baseline, is_baseline, source in compared if is_baseline and source != "none"
         },
-        recommendations=tuple(value_of(Recommendation, row) for row in sorted(rows, key=lambda row: row["rank"])),
+        recommendations=tuple(sorted(advice, key=lambda one: one.rank)),
         promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
     )
 
 
 def _latency(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> ProduceLatency | None:
-    for row in run.rows(LATENCY, windows):
-        if (row["client_id"], row["broker_id"]) == (ALL_CLIENTS, broker_id):
-            is_known = row["request_latency_avg_ms"] is not None and row["ratio_to_peers"]
-            return value_of(ProduceLatency, row) if is_known else None
-    return None
+    wanted = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
+    return next(iter(run.values(ProduceLatency, LATENCY, windows, where=wanted)), None)

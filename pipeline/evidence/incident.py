@@ -79,6 +79,8 @@ class ShareCauses:
 class ProduceLatency:
     """Produce latency of the broker over all clients: columns of `gold.latency`."""
 
+    window_start_ms: int
+    broker_id: int
     request_latency_avg_ms: float
     ratio_to_peers: float
     request_latency_max_ms: float | None = None

@@ -14,9 +14,9 @@ from pipeline.runs import JobReport
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.values import row_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from pipeline.tables.values import row_of
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig

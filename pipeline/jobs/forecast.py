@@ -18,12 +18,13 @@ from pipeline.measures.forecast import (
     forecast_days,
 )
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
-from pipeline.rules.disks import disk_fillings
+from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import FORECAST, TOPIC_HEALTH
+from pipeline.tables.values import tuples_of
 
 TOPICS = 50  # those with most bytes: the cost does not grow with the number of topics
 _STEP = "CAST(floor(date_part('epoch', window_start) * 1000 / {step_ms}) AS BIGINT)"
@@ -102,9 +103,9 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
 
 def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
     disks = [
-        (row["step"], f"{disk} of broker {row['broker_id']}", float(used))
-        for row in frame.to_arrow().to_pylist()
-        for disk, (used, _) in disk_fillings(row, run.cluster.disk_bytes)
+        (step, f"{disk} of broker {of_broker[0]}", float(used))
+        for step, *of_broker in tuples_of(frame.to_arrow(), "step", *DISK_COLUMNS)
+        for disk, (used, _) in disk_fillings(run.cluster.disk_bytes, *of_broker)
     ]
     return pl.DataFrame(disks, schema={"step": pl.Int64, "subject": pl.String, "value": pl.Float64}, orient="row")
 

@@ -7,11 +7,11 @@ from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
-from pipeline.storage.values import value_of
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
+from pipeline.tables.values import tuples_of
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import (
@@ -36,8 +36,8 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     judged_ms = run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)) | {w.start_ms for w in windows}
     reach = _reach(run, first_ms, gate.n)
     trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
-    status = [row for row in run.rows(WINDOW_STATUS, reach) if milliseconds_of(row["window_start"]) in trusted_ms]
-    arrivals = [value_of(SourceStatus, row) for row in status]
+    status = run.values(SourceStatus, WINDOW_STATUS, reach)
+    arrivals = [one for one in status if one.window_start_ms in trusted_ms]
     skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
     loads = run.values(BrokerLoad, BROKER_SHARE, reach)
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
@@ -77,8 +77,8 @@ def judge_further_rules(
 def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
     moving: Counter[int] = Counter()
-    for row in run.rows(TOPIC_HEALTH, windows, ("window_start", "reassigning_count")):
-        moving[milliseconds_of(row["window_start"])] += row["reassigning_count"]
+    for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
+        moving[start_ms] += count
     return {
         start_ms: SkippedWindow(
             "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
@@ -94,12 +94,9 @@ def _find_beginnings(run: RunContext) -> dict[str, SourceBeginning]:
         "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
         "FROM status GROUP BY source"
     )
-    rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS).to_pylist()
+    rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
     return {
-        row["source"]: SourceBeginning(
-            milliseconds_of(row["asked"]), None if row["brought"] is None else milliseconds_of(row["brought"])
-        )
-        for row in rows
+        source: SourceBeginning(*times_ms) for source, *times_ms in tuples_of(rows, "source", "asked_ms", "brought_ms")
     }
 
 

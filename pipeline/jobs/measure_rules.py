@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import polars as pl
+import pyarrow as pa
 
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
@@ -55,18 +56,15 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
 
 def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
     @cache
-    def rows(table: Table, history_windows: int) -> Sequence[Row]:
+    def load(table: Table, history_windows: int) -> pa.Table:
+        if table is LOG_SEGMENTS:
+            sql = _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms))
+            return run.query(sql, windows, segments=LOG_SEGMENTS, state=CLUSTER_STATE)
         first_ms = windows[0].start_ms - history_windows * run.window_ms
-        return run.rows(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
-
-    def deletable_segments() -> Sequence[Row]:
-        sql = _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms))
-        segments: list[Row] = run.query(sql, windows, segments=LOG_SEGMENTS, state=CLUSTER_STATE).to_pylist()
-        return segments
+        return run.load(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
 
     given = RuleInput(
-        rows=rows,
-        deletable_segments=deletable_segments,
+        load=load,
         appended=cache(lambda: _load_appended(run, windows)),
         starts_ms=[window.start_ms for window in windows],
         window_ms=run.window_ms,

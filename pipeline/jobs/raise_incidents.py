@@ -31,9 +31,9 @@ from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.values import row_of, values_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from pipeline.tables.values import row_of, values_of
 from pipeline.verdicts.sources import CALM_BELOW
 
 _SOURCE_WORSENS_BY = 3.0
@@ -75,10 +75,8 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     news = [change for change in changes if change.key not in silenced]
-    judged_from = {
-        milliseconds_of(row["window_start"]): row["judged_from"]
-        for row in run.rows(VERDICTS, windows, ("window_start", "judged_from"))
-    } | {window.start_ms: digest for window, digest in (inputs or {}).items()}
+    judged_from: dict[int, str | None] = dict(run.tuples(VERDICTS, windows, "window_start_ms", "judged_from"))
+    judged_from |= {window.start_ms: digest for window, digest in (inputs or {}).items()}
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
     starts_ms = {window.start_ms for window in windows}
     starts_ms |= {change.window_start_ms for change in stored if change.window_start_ms >= first_ms}
@@ -121,7 +119,7 @@ def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]
         subjects = sorted({format_datafusion_text(f"{one.rule} {one.subject}") for one in known})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
     before = (TimeWindow(began_ms, first_ms),)
-    return values_of(Verdict, run.load(VERDICTS, before, where=wanted))
+    return run.values(Verdict, VERDICTS, before, where=wanted)
 
 
 def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:

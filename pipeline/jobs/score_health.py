@@ -85,8 +85,7 @@ def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[Tim
     """Those of some windows that were judged from the inputs that they have now."""
     if not inputs:
         return set()
-    rows = run.rows(VERDICTS, tuple(inputs), ("window_start", "judged_from"))
-    judged_from = {milliseconds_of(row["window_start"]): row["judged_from"] for row in rows}
+    judged_from = dict(run.tuples(VERDICTS, tuple(inputs), "window_start_ms", "judged_from"))
     return {window for window, digest in inputs.items() if judged_from.get(window.start_ms) == digest}
 
 

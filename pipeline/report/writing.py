@@ -30,7 +30,7 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
     Returns:
         What people should know: where the newest is, or why there is none. A report that fails stops no run.
     """
-    starts_ms = {milliseconds_of(row["window_start"]) for row in run.rows(INCIDENTS, windows, ("window_start",))}
+    starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]
     path = None
     try:

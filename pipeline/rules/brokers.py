@@ -8,13 +8,12 @@ References:
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
-from pipeline.model.window import milliseconds_of
 from pipeline.rules.disks import measure_disks
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker, measure_column
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
@@ -34,19 +33,20 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     from pipeline.measures.assignors import MOST_DEALT, balance_group
 
     dealt: dict[int, int] = defaultdict(int)
-    described: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in given.rows(CONSUMER_GROUPS, 0):
-        described[milliseconds_of(row["window_start"]), row["group_id"]].append(row)
+    described: dict[tuple[int, str], list[tuple[int, str, str, int]]] = defaultdict(list)
+    of_member = ("observed_ms", "member_id", "topic", "partition")
+    for start_ms, group_id, *of in given.tuples(CONSUMER_GROUPS, "window_start_ms", "group_id", *of_member):
+        described[start_ms, group_id].append(tuple(of))
     loads: dict[int, dict[str, dict[tuple[str, int], int]]] = defaultdict(lambda: defaultdict(dict))
-    for row in given.rows(PARTITION_HEALTH, 0) if described else ():
-        of_topic = loads[milliseconds_of(row["window_start"])][row["topic"]]
-        of_topic[row["topic"], row["partition"]] = row["size_bytes"]
+    sizes = given.tuples(PARTITION_HEALTH, "window_start_ms", "topic", "partition", "size_bytes") if described else ()
+    for start_ms, topic, partition, size in sizes:
+        loads[start_ms][topic][topic, partition] = size
     for (start_ms, group_id), rows in sorted(described.items()):
-        last = max(row["observed_at"] for row in rows)
+        last_ms = max(row[0] for row in rows)
         owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for row in rows:
-            if row["observed_at"] == last and row["member_id"] is not None:
-                owned[row["member_id"]].append((row["topic"], row["partition"]))
+        for at_ms, member_id, topic, partition in rows:
+            if at_ms == last_ms and member_id is not None:
+                owned[member_id].append((topic, partition))
         if len(owned) > 1:
             topics = {topic for parts in owned.values() for topic, _ in parts}
             of_topics = loads[start_ms]
@@ -79,12 +79,11 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Partitions that a broker led in a window before another did, by the leader epochs of their batches."""
     led: dict[tuple[int, str, str, int], list[tuple[int, int]]] = defaultdict(list)
     carriers: dict[int, set[int]] = defaultdict(set)
-    for row in given.rows(PARTITION_TRAFFIC, 0):
-        if row["leader_id"] >= 0:
-            start_ms = milliseconds_of(row["window_start"])
-            carriers[start_ms].add(row["leader_id"])
-            place = (start_ms, row["topic"], row["topic_id"], row["partition"])
-            led[place].append((row["leader_epoch"], row["leader_id"]))
+    columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_epoch", "leader_id")
+    for *place, epoch, leader_id in given.tuples(PARTITION_TRAFFIC, *columns):
+        if leader_id >= 0:
+            carriers[place[0]].add(leader_id)
+            led[tuple(place)].append((epoch, leader_id))
     moved: dict[tuple[int, int], list[str]] = {(at, broker): [] for at, ids in carriers.items() for broker in ids}
     for (start_ms, topic, _, partition), terms in sorted(led.items()):
         for (_, before), (_, after) in pairwise(sorted(terms)):
@@ -101,11 +100,11 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Seconds of a window in which a broker was out of the cluster; of a live one as far as answers and leader epochs say."""
-    for row in given.rows(BROKERS, 0):
-        away_ms, start_ms = row["away_ms"], milliseconds_of(row["window_start"])
-        span_ms = start_ms, start_ms + given.window_ms
-        outages = [one for one in given.outages if one.broker_id == row["broker_id"] and one.told_ms(*span_ms)]
-        if away_ms is None and row["is_fenced"] is None and not outages:
+    columns = ("window_start_ms", "broker_id", "away_ms", "is_fenced", "observed_ms")
+    for start_ms, broker_id, known_ms, is_fenced, asked_ms in given.tuples(BROKERS, *columns):
+        away_ms, span_ms = known_ms, (start_ms, start_ms + given.window_ms)
+        outages = [one for one in given.outages if one.broker_id == broker_id and one.told_ms(*span_ms)]
+        if away_ms is None and is_fenced is None and not outages:
             continue
         detail = "in the cluster"
         if away_ms:
@@ -113,10 +112,10 @@ def _broker_away(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         elif away_ms is None and outages:
             away_ms = sum(one.told_ms(*span_ms) for one in outages)
             detail = _describe_outage(outages[0], away_ms, span_ms[1])
-        elif away_ms is None and row["is_fenced"]:
-            asked = "" if row["observed_at"] is None else f" at {format_clock(milliseconds_of(row['observed_at']))}"
+        elif away_ms is None and is_fenced:
+            asked = "" if asked_ms is None else f" at {format_clock(asked_ms)}"
             away_ms, detail = given.window_ms, f"not in the cluster when it was asked{asked}"
-        yield measure_broker(rule, start_ms, row["broker_id"], (away_ms or 0) / 1000, detail)
+        yield measure_broker(rule, start_ms, broker_id, (away_ms or 0) / 1000, detail)
 
 
 def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
@@ -135,19 +134,18 @@ def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
 
 def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """How long quotas delay produce requests, as clients and brokers report it."""
-    for (start_ms, client_id), rows in _by_client(given).items():
-        known = [row for row in rows if row["throttle_time_avg_ms"] is not None]
+    for (start_ms, client_id), rows in _by_client(given, "throttle_time_avg_ms", "throttle_time_max_ms").items():
+        known = [(average, longest or 0.0) for average, longest in rows if average is not None]
         if known:
-            average = max(row["throttle_time_avg_ms"] for row in known)
-            longest = max((row["throttle_time_max_ms"] or 0.0 for row in known), default=0.0)
+            average, longest = (max(times) for times in zip(*known, strict=True))
             at_most = f", {longest:,.0f} ms at most" if longest > average else ""
             detail = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
             yield _measure_client(rule, start_ms, client_id, average, detail)
     slowest: dict[tuple[int, int], float] = {}
-    for row in given.rows(BROKER_REQUEST_TIMES, 0):
-        if row["stage"] == "throttle" and row["broker_id"] is not None and row["time_mean_ms"] is not None:
-            place = milliseconds_of(row["window_start"]), row["broker_id"]
-            slowest[place] = max(row["time_mean_ms"], slowest.get(place, 0.0))
+    times = given.tuples(BROKER_REQUEST_TIMES, "window_start_ms", "broker_id", "stage", "time_mean_ms")
+    for start_ms, broker_id, stage, mean_ms in times:
+        if stage == "throttle" and broker_id is not None and mean_ms is not None:
+            slowest[start_ms, broker_id] = max(mean_ms, slowest.get((start_ms, broker_id), 0.0))
     for (start_ms, broker_id), average in sorted(slowest.items()):
         detail = f"its quotas delay produce requests by {average:,.0f} ms on average"
         yield measure_broker(rule, start_ms, broker_id, average, detail)
@@ -155,11 +153,11 @@ def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Records that a producer gave up, as it reports them; what librdkafka reports are requests."""
-    for (start_ms, client_id), rows in _by_client(given).items():
+    for (start_ms, client_id), rows in _by_client(given, "error_rate_per_s", "covered_ms", "source").items():
         counts = [
-            row["error_rate_per_s"] * (row["covered_ms"] or given.window_ms) / 1000
-            for row in rows
-            if row["error_rate_per_s"] is not None and row["source"] != "librdkafka_statistics"
+            rate * (covered_ms or given.window_ms) / 1000
+            for rate, covered_ms, source in rows
+            if rate is not None and source != "librdkafka_statistics"
         ]
         if counts:
             count = max(counts)
@@ -167,11 +165,11 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             yield _measure_client(rule, start_ms, client_id, count, detail)
 
 
-def _by_client(given: RuleInput) -> dict[tuple[int, str], list[Row]]:
-    """Rows of producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
-    by_subject: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in given.rows(PRODUCER_NODES, 0):
-        by_subject[milliseconds_of(row["window_start"]), row["client_id"]].append(row)
+def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list[Any]]]:
+    """Producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
+    by_subject: dict[tuple[int, str], list[list[Any]]] = defaultdict(list)
+    for start_ms, client_id, *metrics in given.tuples(PRODUCER_NODES, "window_start_ms", "client_id", *names):
+        by_subject[start_ms, client_id].append(metrics)
     return dict(sorted(by_subject.items()))
 
 

@@ -1,18 +1,20 @@
 """What the rule about disks measures: hours until a volume is full, each volume once."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.model.window import HOUR_MS, milliseconds_of
-from pipeline.rules.rule import Row, RuleInput, RuleMeasure
+from pipeline.model.window import HOUR_MS
+from pipeline.rules.rule import RuleInput, RuleMeasure
 from pipeline.tables.bronze import BROKERS
 
+DISK_COLUMNS = ("broker_id", "log_dir_bytes", "log_dir_total_bytes", "log_dir_usable_bytes")  # of `bronze.brokers`
 HISTORY_WINDOWS = 24
 HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
 MOST_LATER = 1.5  # times another broker of the same volume may say that it is full, by what it saw
 SAME_VOLUME = 0.001
 """Part of a volume by which two brokers that are asked seconds apart may see its room differ."""
 
+_Pairs = Sequence[tuple[str, int]] | None  # a map, as tables have it
 Disk = tuple[int, str]  # broker and disk
 Fillings = dict[int, tuple[int, int]]  # by window's start: bytes used, bytes in all
 
@@ -27,9 +29,10 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     from pipeline.measures.disks import hours_to_full
 
     disks: dict[Disk, Fillings] = defaultdict(dict)
-    for row in given.rows(BROKERS, max(HISTORY_WINDOWS, -(-HISTORY_MS // given.window_ms))):
-        for name, filling in disk_fillings(row, given.disk_bytes):
-            disks[row["broker_id"], name][milliseconds_of(row["window_start"])] = filling
+    history = max(HISTORY_WINDOWS, -(-HISTORY_MS // given.window_ms))
+    for start_ms, *of_broker in given.tuples(BROKERS, "window_start_ms", *DISK_COLUMNS, history_windows=history):
+        for name, filling in disk_fillings(given.disk_bytes, *of_broker):
+            disks[of_broker[0], name][start_ms] = filling
     shared = _find_shared(disks)
     soonest: dict[tuple[int, int], tuple[float, Disk, str]] = {}
     for disk, by_window in sorted(disks.items()):
@@ -88,14 +91,15 @@ def _name_brokers(ids: list[int]) -> str:
     return f"brokers {', '.join(others)} and {last} report" if others else f"broker {last} reports"
 
 
-def disk_fillings(row: Row, disk_bytes: Mapping[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yields the disks of a broker in a row of `bronze.brokers`, with bytes used and bytes in all."""
-    if row["broker_id"] in disk_bytes:
-        used = sum(size for _, size in row["log_dir_bytes"] or ())
+def disk_fillings(
+    disk_bytes: Mapping[int, int], broker_id: int, held: _Pairs, totals: _Pairs, usable: _Pairs
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields the disks of a broker, by its `DISK_COLUMNS`, with bytes used and bytes in all."""
+    if broker_id in disk_bytes:
+        used = sum(size for _, size in held or ())
         if used:
-            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[row["broker_id"]])
+            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[broker_id])
         return
-    usable = dict(row["log_dir_usable_bytes"] or ())
-    for path, total in row["log_dir_total_bytes"] or ():
+    for path, total in totals or ():
         if total:
-            yield path, (total - usable[path], total)
+            yield path, (total - dict(usable or ())[path], total)

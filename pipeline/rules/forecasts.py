@@ -1,10 +1,11 @@
 """Rules about what is forecast."""
 
 from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
 
 from pipeline.model.number_text import format_ratio
-from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure
 from pipeline.tables.health import FORECAST
 
 FORECAST_RULE = "share_forecast"
@@ -15,22 +16,22 @@ def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
     Where no back-test is good enough for a warning, it is measured and not judged.
     """
-    highest: dict[tuple[int, str], Row] = {}
-    for row in given.rows(FORECAST, 0):
-        if row["measure"] == "share_ratio" and row["value_low"] is not None:
-            key = (milliseconds_of(row["window_start"]), row["subject"])
-            highest[key] = max(row, highest.get(key, row), key=lambda one: (one["is_trusted"], one["value_low"]))
-    for (start_ms, subject), row in sorted(highest.items()):
-        ratio, low, high = (format_ratio(row[name]) for name in ("value", "value_low", "value_high"))
-        tested = f"in the back-test {row['back_test_coverage_ratio'] or 0:.0%} of the hours were in such ranges"
+    highest: dict[tuple[int, str], list[Any]] = {}
+    names = ("is_trusted", "value_low", "value", "value_high", "highest_at", "reason", "back_test_coverage_ratio")
+    for start_ms, subject, measure, *row in given.tuples(FORECAST, "window_start_ms", "subject", "measure", *names):
+        if measure == "share_ratio" and row[1] is not None:
+            key = (start_ms, subject)
+            highest[key] = max(row, highest.get(key, row), key=itemgetter(0, 1))
+    for (start_ms, subject), (is_trusted, *ends, at, reason, covered) in sorted(highest.items()):
+        low, ratio, high = map(format_ratio, ends)
+        tested = f"in the back-test {covered or 0:.0%} of the hours were in such ranges"
         yield RuleMeasure(
             window_start_ms=start_ms,
             rule=rule,
             subject=subject,
-            value=row["value_low"],
-            is_enough=row["is_trusted"],
-            detail=f"will have {ratio} [{low}, {high}] its fair share on {row['highest_at']:%A %d %B %H:%M} UTC; "
-            f"{row['reason'] or tested}",
+            value=ends[0],
+            is_enough=is_trusted,
+            detail=f"will have {ratio} [{low}, {high}] its fair share on {at:%A %d %B %H:%M} UTC; {reason or tested}",
         )
 
 

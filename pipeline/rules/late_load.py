@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from pipeline.measures.chance import chance_p_value
 from pipeline.model.number_text import format_between, format_count, format_percent, format_ratio
-from pipeline.model.window import milliseconds_of
 from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.gold import BROKER_SHARE
 
@@ -15,17 +14,17 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     moments: dict[tuple[int, int], dict[int, Row]] = defaultdict(dict)
     for row in given.appended():
         moments[row["since_ms"], row["at_ms"]][row["leader_id"]] = row
-    brokers: dict[int, list[Row]] = defaultdict(list)
-    for row in given.rows(BROKER_SHARE, 0) if moments else ():
-        brokers[milliseconds_of(row["window_start"])].append(row)
+    brokers: dict[int, list[tuple[int, float, float | None]]] = defaultdict(list)
+    of_broker = ("window_start_ms", "broker_id", "expected_share", "effective_unit_count")
+    for start_ms, broker_id, share, units in given.tuples(BROKER_SHARE, *of_broker) if moments else ():
+        brokers[start_ms].append((broker_id, share, units))
     for (since_ms, at_ms), rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
         timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items()}
         # one that took less than records say, because they came early or it lies, makes no load of others
         appended = {broker_id: row["timely_bytes"] + max(0, row["late_bytes"]) for broker_id, row in rows.items()}
         all_timely, all_appended = sum(timely.values()), sum(appended.values())
-        for row in brokers[start_ms] if all_timely else ():
-            broker_id, share, units = (row[name] for name in ("broker_id", "expected_share", "effective_unit_count"))
+        for broker_id, share, units in brokers[start_ms] if all_timely else ():
             if not share:
                 continue
             by_times = timely.get(broker_id, 0) / all_timely / share

@@ -3,28 +3,35 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_count
-from pipeline.model.window import milliseconds_of
 from pipeline.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
-    # rows of a table in the windows to measure and in so many before the first
-    rows: Callable[[Table, int], Sequence[Row]]
-    # rows of `bronze.log_segments` whose retention is over at the end of the last window
-    deletable_segments: Callable[[], Sequence[Row]]
+    # rows of a table in the windows to measure and in so many before the first; of `bronze.log_segments` those whose
+    # retention is over at the end of the last window
+    load: Callable[[Table, int], "pa.Table"]
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
     appended: Callable[[], Sequence[Row]] = tuple  # rows of `sum_appended`, of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
+
+    def tuples(self, table: Table, *names: str, history_windows: int = 0) -> Iterator[tuple[Any, ...]]:
+        """Some columns, row by row, see `tuples_of`."""
+        from pipeline.tables.values import tuples_of
+
+        return tuples_of(self.load(table, history_windows), *names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +70,14 @@ class Rule:
     severity: str = "warning"  # `critical` makes incidents, `warning` only makes verdicts; by default
 
 
-def measure_topic_by_rule(
-    rule: str, row: Row, value: float, detail: str, p_value: float | None = None, *, is_enough: bool = True
-) -> RuleMeasure:
-    return RuleMeasure(
-        window_start_ms=milliseconds_of(row["window_start"]),
-        rule=rule,
-        subject=f"topic {row['topic']}",
-        topic=row["topic"],
-        value=value,
-        p_value=p_value,
-        is_enough=is_enough,
-        detail=detail,
-    )
+def measure_of_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
+    """A measure of a topic, in the window that starts then."""
+    subject = f"topic {topic}"
+    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic=topic, value=value, detail=detail)
 
 
 def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
-    """A measure of a broker, in the window that starts then."""
+    """The same of a broker."""
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 
@@ -91,18 +89,17 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
     Raises:
         KeyError: if the table lacks the column, or one of those in `words`.
     """
-    for name in (column, *(named for _, named, _, _ in Formatter().parse(words) if named)):
+    wanted = [column, *(name for _, name, _, _ in Formatter().parse(words) if name)]
+    for name in wanted:
         table.column(name)
+    subject = "topic" if "topic" in table.column_names else "broker_id"
+    client = "client_id" if "client_id" in table.column_names else subject
 
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-        for row in given.rows(table, 0):
-            value = row[column]
-            if value is None or row.get("client_id", "*") != "*":
-                continue
-            detail = words.format_map(row)
-            if "topic" in row:
-                yield measure_topic_by_rule(rule, row, float(value), detail)
-            else:
-                yield measure_broker(rule, milliseconds_of(row["window_start"]), row["broker_id"], value, detail)
+        of_subject: Callable[..., RuleMeasure] = measure_of_topic if subject == "topic" else measure_broker
+        for start_ms, named, client_id, *told in given.tuples(table, "window_start_ms", subject, client, *wanted):
+            if told[0] is not None and (client == subject or client_id == "*"):
+                detail = words.format_map(dict(zip(wanted, told, strict=True)))
+                yield of_subject(rule, start_ms, named, float(told[0]), detail)
 
     return measure

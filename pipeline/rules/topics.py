@@ -2,52 +2,51 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipeline.model.number_text import format_ratio
-from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_topic_by_rule
-from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_of_topic
+from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import TOPIC_HEALTH
 
 
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    for row in given.rows(TOPIC_HEALTH, 0):
-        if row["peak_to_mean"] is None:
+    peaks = ("peak_to_mean", "chance_peak_to_mean", "best_peak_to_mean", "peak_p_value")
+    columns = ("window_start_ms", "topic", "partition_count", "placement", "unit_count", "required_unit_count", *peaks)
+    for start_ms, topic, count, placement, units, required, *of in given.tuples(TOPIC_HEALTH, *columns):
+        peak, chance, best, p_value = of
+        if peak is None:
             continue
-        detail = f"the hottest of {row['partition_count']:,} partitions has {row['peak_to_mean']:.2f} times the mean"
-        if row["chance_peak_to_mean"] is not None:
-            detail += f", chance gives up to {row['chance_peak_to_mean']:.2f} for its {row['placement']}"
-        if row["best_peak_to_mean"] is not None and row["best_peak_to_mean"] > 1:
-            detail += f", no hash of these keys gets below {row['best_peak_to_mean']:.2f}"
+        detail = f"the hottest of {count:,} partitions has {peak:.2f} times the mean"
+        if chance is not None:
+            detail += f", chance gives up to {chance:.2f} for its {placement}"
+        if best is not None and best > 1:
+            detail += f", no hash of these keys gets below {best:.2f}"
         # A topic has the keys it has, and the load they make is real: only batches can be too few.
-        is_enough = row["placement"] == "keys" or (row["unit_count"] or 0) >= (row["required_unit_count"] or 0)
-        yield measure_topic_by_rule(rule, row, row["peak_to_mean"], detail, row["peak_p_value"], is_enough=is_enough)
+        is_enough = placement == "keys" or (units or 0) >= (required or 0)
+        yield replace(measure_of_topic(rule, start_ms, topic, peak, detail), p_value=p_value, is_enough=is_enough)
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Segments whose records are all before their log's start are gone, whatever the table of segments still holds."""
     from pipeline.measures.disks import is_past_retention
 
-    segments = given.deletable_segments()
-    log_starts = {
-        (milliseconds_of(row["window_start"]), row["topic"], row["partition"], row["replica_id"]): row[
-            "log_start_offset"
-        ]
-        for row in (given.rows(CLUSTER_STATE, 0) if segments else ())
-        if row["log_start_offset"] is not None
-    }
+    of_segment = ("topic", "partition", "broker_id", "base_offset", "last_offset", "deletable_ms", "size_bytes")
+    segments = list(given.tuples(LOG_SEGMENTS, *of_segment))
+    of_log = ("window_start_ms", "topic", "partition", "replica_id", "log_start_offset")
+    logs = given.tuples(CLUSTER_STATE, *of_log) if segments else ()
+    log_starts = {tuple(log): first for *log, first in logs if first is not None}
     overdue: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for row in segments:
-        newest = row["base_offset"] if row["last_offset"] is None else row["last_offset"]
+    for topic, partition, broker_id, first, last, deletable_ms, size in segments:
         for start_ms in given.starts_ms:
-            log_start = log_starts.get((start_ms, row["topic"], row["partition"], row["broker_id"]))
-            is_over = is_past_retention(milliseconds_of(row["deletable_at"]), start_ms + given.window_ms)
-            if is_over and log_start is not None and newest >= log_start:
-                overdue[start_ms, row["topic"]].append(row["size_bytes"])
-    for row in given.rows(TOPIC_HEALTH, 0):
-        sizes = overdue.get((milliseconds_of(row["window_start"]), row["topic"]), [])
+            log_start = log_starts.get((start_ms, topic, partition, broker_id))
+            is_over = is_past_retention(deletable_ms, start_ms + given.window_ms)
+            if is_over and log_start is not None and (first if last is None else last) >= log_start:
+                overdue[start_ms, topic].append(size)
+    for start_ms, topic in given.tuples(TOPIC_HEALTH, "window_start_ms", "topic"):
+        sizes = overdue.get((start_ms, topic), [])
         detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
-        yield measure_topic_by_rule(rule, row, float(len(sizes)), detail)
+        yield measure_of_topic(rule, start_ms, topic, float(len(sizes)), detail)
 
 
 TOPIC_RULES = (

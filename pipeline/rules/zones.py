@@ -1,12 +1,11 @@
 """The rule about availability zones: those of `zones.brokers` in the configuration, else `broker.rack`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from pipeline.measures.chance import chance_p_value
 from pipeline.model.number_text import format_name, format_percent, format_ratio
-from pipeline.model.window import milliseconds_of
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure
+from pipeline.rules.rule import Rule, RuleInput, RuleMeasure
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.gold import BROKER_SHARE
 
@@ -14,22 +13,20 @@ from pipeline.tables.gold import BROKER_SHARE
 def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Part of the bytes that brokers of a zone carry over their part of the capacity; none where fewer than two are known."""
     known = {
-        (milliseconds_of(row["window_start"]), row["broker_id"]): given.broker_zones.get(row["broker_id"], row["rack"])
-        for row in given.rows(BROKERS, 0)
+        (start_ms, broker_id): given.broker_zones.get(broker_id, rack)
+        for start_ms, broker_id, rack in given.tuples(BROKERS, "window_start_ms", "broker_id", "rack")
     }
-    zones: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in given.rows(BROKER_SHARE, 0):
-        start_ms = milliseconds_of(row["window_start"])
-        zone = known.get((start_ms, row["broker_id"]))
-        if zone and row["share"] is not None:
-            zones[start_ms, zone].append(row)
-    counts: dict[int, int] = defaultdict(int)
-    for start_ms, _ in zones:
-        counts[start_ms] += 1
+    zones: dict[tuple[int, str], list[tuple[float, float, float | None]]] = defaultdict(list)
+    of_broker = ("window_start_ms", "broker_id", "share", "expected_share", "effective_unit_count")
+    for start_ms, broker_id, part, expected, units in given.tuples(BROKER_SHARE, *of_broker):
+        zone = known.get((start_ms, broker_id))
+        if zone and part is not None:
+            zones[start_ms, zone].append((part, expected, units))
+    counts = Counter(start_ms for start_ms, _ in zones)
     for (start_ms, zone), rows in sorted(zones.items()):
-        share, fair = (sum(row[name] for row in rows) for name in ("share", "expected_share"))
+        share, fair = sum(part for part, _, _ in rows), sum(expected for _, expected, _ in rows)
         if counts[start_ms] > 1 and fair > 0:
-            units = rows[0]["effective_unit_count"]
+            units = rows[0][2]
             yield RuleMeasure(
                 window_start_ms=start_ms,
                 rule=rule,

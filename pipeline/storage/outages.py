@@ -1,17 +1,17 @@
 """Outages of brokers, from what was observed of a live cluster, from the batches that were read, and from brokers' metrics."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pipeline.config.storage import Folder
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
-from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import TimeWindow, spanning
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import BROKERS, METRIC_SAMPLES
 from pipeline.tables.silver import RECORD_BATCHES
+from pipeline.tables.values import tuples_of
 
 WITHIN = 24  # windows around others in which a live cluster was asked
 _OBSERVED = ("window_start", "broker_id", "is_fenced", "observed_at")
@@ -29,9 +29,15 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     span = spanning(windows)
     reach_ms = WITHIN * window_ms
     reach = TimeWindow(max(0, span.start_ms - reach_ms), span.end_ms + reach_ms)
-    states = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED).to_pylist()
-    observed = _list_observations(states, window_ms)
-    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {row["broker_id"] for row in states})
+    stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED)
+    states = list(tuples_of(stored, "broker_id", "window_start_ms", "observed_ms", "is_fenced"))
+    # broker, when the cluster was asked, and whether it was away; of windows that hold the moment
+    observed = [
+        (broker_id, at_ms, is_away)
+        for broker_id, start_ms, at_ms, is_away in states
+        if at_ms is not None and is_away is not None and start_ms <= at_ms < start_ms + window_ms
+    ]
+    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {broker_id for broker_id, *_ in states})
     away_ms = [at_ms for _, at_ms, is_away in observed if is_away]
     if not away_ms and not gaps:
         return []
@@ -40,30 +46,23 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     last_ms = max([*away_ms, *(gap.missed_ms for gap in gaps)])
     dated = TimeWindow(max(seen_ms, default=reach.start_ms) // window_ms * window_ms, last_ms + window_ms)
     where = format_datafusion_predicate(RECORD_BATCHES, cluster, (dated,))
-    rows = query_rows(warehouse, _SPANS.format(where=where), {"batches": RECORD_BATCHES}).to_pylist()
-    led = [
-        LedSpan(
-            (row["topic"], row["topic_id"], row["partition"]),
-            row["leader_epoch"],
-            row["leader_id"],
-            milliseconds_of(row["first_at"]),
-            milliseconds_of(row["last_at"]),
-        )
-        for row in rows
-    ]
+    rows = query_rows(warehouse, _SPANS.format(where=where), {"batches": RECORD_BATCHES})
+    columns = ("topic", "topic_id", "partition", "leader_epoch", "leader_id", "first_ms", "last_ms")
+    led = [LedSpan(tuple(of[:3]), *of[3:]) for of in tuples_of(rows, *columns)]
     return find_outages(observed, led, gaps)
 
 
 def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int, known: set[int]) -> list[SampleGap]:
     """Where metrics of a known broker stayed away; samples are read only around windows with fewer of one than of another."""
     columns = ("window_start", "instance", "broker_id", "sample_count")
-    counted = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns).to_pylist()
-    brokers = {row["instance"]: row["broker_id"] for row in counted if row["broker_id"] in known}
+    stored = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns)
+    counted = [
+        of for of in tuples_of(stored, "broker_id", "instance", "window_start_ms", "sample_count") if of[0] in known
+    ]
+    brokers = {instance: broker_id for broker_id, instance, _, _ in counted}
     counts: dict[int, dict[int, int]] = defaultdict(lambda: dict.fromkeys(brokers.values(), 0))
-    for row in counted:
-        if row["broker_id"] in known:
-            of_window = counts[milliseconds_of(row["window_start"])]
-            of_window[row["broker_id"]] = max(of_window[row["broker_id"]], row["sample_count"])
+    for broker_id, _, start_ms, count in counted:
+        counts[start_ms][broker_id] = max(counts[start_ms][broker_id], count)
     fewer = [
         at_ms
         for at_ms, of in counts.items()
@@ -75,18 +74,8 @@ def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: in
     near = [TimeWindow(at_ms, at_ms + window_ms) for at_ms in starts_ms]
     where = format_datafusion_predicate(METRIC_SAMPLES, cluster, near)
     sampled: dict[int, set[int]] = defaultdict(set)
-    for row in query_rows(warehouse, _SAMPLED.format(where=where), {"samples": METRIC_SAMPLES}).to_pylist():
-        if row["instance"] in brokers:
-            sampled[brokers[row["instance"]]].add(milliseconds_of(row["observed_at"]))
+    samples = query_rows(warehouse, _SAMPLED.format(where=where), {"samples": METRIC_SAMPLES})
+    for instance, at_ms in tuples_of(samples, "instance", "observed_ms"):
+        if instance in brokers:
+            sampled[brokers[instance]].add(at_ms)
     return find_gaps({broker_id: sorted(times) for broker_id, times in sampled.items()})
-
-
-def _list_observations(states: Iterable[dict[str, Any]], window_ms: int) -> list[tuple[int, int, bool]]:
-    """Broker, when the cluster was asked, and whether it was away; of windows that hold the moment."""
-    observations = []
-    for row in states:
-        if row["observed_at"] is not None and row["is_fenced"] is not None:
-            start_ms, at_ms = milliseconds_of(row["window_start"]), milliseconds_of(row["observed_at"])
-            if start_ms <= at_ms < start_ms + window_ms:
-                observations.append((row["broker_id"], at_ms, row["is_fenced"]))
-    return observations

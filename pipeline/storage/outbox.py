@@ -19,8 +19,8 @@ from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
-from pipeline.storage.values import value_of
 from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.tables.values import tuples_of, value_of
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""
@@ -44,16 +44,11 @@ def pending(warehouse: Folder) -> list[AlertMessage]:
 def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
     """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none."""
     reported: dict[str, set[str]] = defaultdict(set)
-    rows = load_rows(
-        warehouse,
-        ALERT_OUTBOX,
-        cluster=cluster,
-        columns=("channel", "tells", "incident_id", "state"),
-        where=f"last_error IS NULL OR given_up_at IS NULL OR NOT starts_with(last_error, '{SILENCED}')",
-    )
-    for row in rows.to_pylist():
-        keys = row["tells"].split(",") if row["tells"] else [f"{row['incident_id']}-{row['state']}"]
-        reported[row["channel"] or MAIL_CHANNEL].update(keys)
+    columns = ("channel", "tells", "incident_id", "state")
+    is_told = f"last_error IS NULL OR given_up_at IS NULL OR NOT starts_with(last_error, '{SILENCED}')"
+    rows = load_rows(warehouse, ALERT_OUTBOX, cluster=cluster, columns=columns, where=is_told)
+    for channel, tells, incident_id, state in tuples_of(rows, *columns):
+        reported[channel or MAIL_CHANNEL].update(tells.split(",") if tells else [f"{incident_id}-{state}"])
     return reported
 
 

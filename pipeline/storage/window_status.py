@@ -8,18 +8,19 @@ vouches for, as after a restored backup.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.storage import Folder
-from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of
+from pipeline.model.window import DAY_MS, TimeWindow, format_instant
 from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY, WINDOW_STATUS
+from pipeline.tables.values import tuples_of
 
 _BOUNDS = ("window_start", "window_end")
 _VERSIONS = "table_versions"
@@ -111,15 +112,14 @@ def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_
 
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """Loads the stored rows of the windows that a run is about to replace."""
-    status = _status_rows(warehouse, cluster, windows).to_pylist()
+    columns = ("window_start_ms", "window_end_ms", "source", "row_count", "expected_count", "arrived_count", "missing")
+    status = list(tuples_of(_status_rows(warehouse, cluster, windows), *columns))
     return StoredWindows(
-        windows=frozenset(_window(row) for row in status),
-        row_counts={(row["source"], _window(row)): row["row_count"] for row in status},
+        windows=frozenset(TimeWindow(*row[:2]) for row in status),
+        row_counts={(source, TimeWindow(*span)): count for *span, source, count, _, _, _ in status},
         availability={
-            (row["source"], _window(row)): StoredAvailability(
-                row["expected_count"], row["arrived_count"], row["missing"]
-            )
-            for row in status
+            (source, TimeWindow(start_ms, end_ms)): StoredAvailability(*arrived)
+            for start_ms, end_ms, source, _, *arrived in status
         },
     )
 
@@ -147,7 +147,3 @@ def _windows(rows: pa.Table) -> frozenset[TimeWindow]:
     bounds = rows.group_by(_BOUNDS).aggregate([]).select(_BOUNDS)  # a window has a row per source
     numbers = (column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist() for column in bounds.columns)
     return frozenset(TimeWindow(start_ms, end_ms) for start_ms, end_ms in zip(*numbers, strict=True))
-
-
-def _window(row: Mapping[str, Any]) -> TimeWindow:
-    return TimeWindow(milliseconds_of(row["window_start"]), milliseconds_of(row["window_end"]))

@@ -20,21 +20,22 @@ from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, mo
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
 from pipeline.config.replay import IN_USE
 from pipeline.jobs.recommend.answers import read_answers
-from pipeline.jobs.recommend.promises import PromiseLedger
+from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.rules.disks import disk_fillings
+from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.values import row_of
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
+from pipeline.tables.values import row_of
 
 ReplayLeaders: TypeAlias = Callable[[Mapping[tuple[str, int], int], Mapping[str, float]], LeaderReplay]
 """Replays a window with new leaders by topic and partition; errors of topics widen their ranges."""
@@ -55,11 +56,11 @@ def run(
         return JobReport()
     # an older warehouse lacks columns of them
     ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))
-    hot: dict[int, list[Row]] = defaultdict(list)
-    for row in run.rows(BROKER_SHARE, windows):
-        gate = run.cluster.gate.of_topic(row["excess_topic"])
-        if (row["share_ratio"] or 0) >= gate.limit_ratio and (row["chance_p_value"] or 0) <= gate.chance_level:
-            hot[milliseconds_of(row["window_start"])].append(row)
+    hot: dict[int, list[BrokerLoad]] = defaultdict(list)
+    for one in run.values(BrokerLoad, BROKER_SHARE, windows):
+        gate = run.cluster.gate.of_topic(one.excess_topic)
+        if (one.share_ratio or 0) >= gate.limit_ratio and (one.chance_p_value or 0) <= gate.chance_level:
+            hot[one.window_start_ms].append(one)
     ledger = PromiseLedger(run, windows)
     promises: list[Promise] = []
     recommendations: list[Recommendation] = []
@@ -85,7 +86,7 @@ def _row(value: Recommendation) -> Row:
 def _recommend(
     run: RunContext,
     window: TimeWindow,
-    hot: Sequence[Row],
+    hot: Sequence[BrokerLoad],
     scores: Mapping[str, PromiseScore],
     replay_of: Callable[[TimeWindow], ReplayLeaders] | None,
 ) -> list[Recommendation]:
@@ -94,24 +95,24 @@ def _recommend(
     partitions, brokers = load_placement(run, window)
     effects = _effects(run, window, shares, loads)
     effects += find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
-    answers = read_answers(run, window, [row["broker_id"] for row in hot])
+    answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
     healed = _healed(run, window, shares, loads)
     brokers_above = [
         HotBroker(
-            broker_id=row["broker_id"],
+            broker_id=one.broker_id,
             window_start_ms=window.start_ms,
-            share_ratio=row["share_ratio"],
-            target_ratio=run.cluster.gate.of_topic(row["excess_topic"]).resolves_at,
-            load_follows=follows_broker(row),
+            share_ratio=one.share_ratio or 0.0,
+            target_ratio=run.cluster.gate.of_topic(one.excess_topic).resolves_at,
+            load_follows=follows_broker(one),
             keyed=keyed,
-            answers=answers.get(row["broker_id"]),
+            answers=answers.get(one.broker_id),
             healed=healed,
             max_moved_bytes=run.cluster.max_moved_bytes,
-            fair_share=row["expected_share"],
-            unit_count=row["effective_unit_count"],
+            fair_share=one.expected_share,
+            unit_count=one.effective_unit_count,
         )
-        for row in hot
+        for one in hot
     ]
     if replay_of is not None:
         sizes = sum_topics(loads)
@@ -150,19 +151,20 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
     rooms = {
         broker_id: max(0, min(total - used for used, total in fillings.values()))  # a replica may come to any of them
         for broker_id, row in registered.items()
-        if (fillings := dict(disk_fillings(row, run.cluster.disk_bytes)))
+        if (fillings := dict(disk_fillings(run.cluster.disk_bytes, *(row[name] for name in DISK_COLUMNS))))
     }
     brokers = [
         PlacementBroker(
-            broker_id=row["broker_id"],
-            rack=registered.get(row["broker_id"], {}).get("rack"),
-            capacity=row["capacity"],
-            is_fenced=_is_gone(registered.get(row["broker_id"], {})),
-            takes_replicas=registered.get(row["broker_id"], {}).get("takes_replicas") is not False,
-            doubt=registered.get(row["broker_id"], {}).get("doubt") or "",
-            free_bytes=rooms.get(row["broker_id"]),
+            broker_id=broker_id,
+            rack=known.get("rack"),
+            capacity=capacity,
+            is_fenced=_is_gone(known),
+            takes_replicas=known.get("takes_replicas") is not False,
+            doubt=known.get("doubt") or "",
+            free_bytes=rooms.get(broker_id),
         )
-        for row in sorted(run.rows(BROKER_SHARE, (window,)), key=lambda row: row["broker_id"])
+        for broker_id, capacity in sorted(run.tuples(BROKER_SHARE, (window,), "broker_id", "capacity"))
+        for known in [registered.get(broker_id, {})]
     ]
     of_replica = ("topic", "topic_id", "partition", "replica_id")
     replicas = _observed_next(run, CLUSTER_STATE, window, of_replica, "is_in_sync")
@@ -189,21 +191,12 @@ def _is_gone(broker: Row) -> bool:
     return bool(broker.get("is_fenced")) or (not is_registered and broker.get("takes_replicas") is False)
 
 
-def follows_broker(row: Row) -> bool:
-    """Whether most of what a broker has above its fair share is neither keys nor their luck, nor how leaders are spread.
-
-    `row`: of `gold.broker_share`.
-    """
-    if row["share"] is None or row["remainder_term"] is None:
+def follows_broker(load: BrokerLoad) -> bool:
+    """Whether most of what a broker has above its fair share is neither keys nor their luck, nor how leaders are spread."""
+    if load.share is None or load.remainder_term is None:
         return False
-    excess = row["share"] - row["expected_share"]
-    return bool(excess > 0 and row["remainder_term"] > _FOLLOWING * excess)
-
-
-def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
-    """Topics placed by keys in a window: their load stays with the partitions, whoever leads them."""
-    rows = run.rows(TOPIC_HEALTH, (window,), ("window_start", "topic", "placement"))
-    return frozenset(row["topic"] for row in rows if row["placement"] == "keys")
+    excess = load.share - load.expected_share
+    return excess > 0 and load.remainder_term > _FOLLOWING * excess
 
 
 def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
@@ -250,9 +243,10 @@ def load_doubts(
     run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int], candidate: str = IN_USE
 ) -> Doubts:
     """Which replays of a window under a candidate are doubted, and by how much; `sizes`: bytes of every topic."""
-    rows = run.rows(SCENARIO_COMPARISON, (window,))
-    trust = {row["topic"]: row["trust"] for row in rows if row["candidate"] == candidate}
-    return weigh_doubts(topics, trust, {row["topic"]: row for row in run.rows(BACK_TESTS, (window,))}, sizes)
+    rows = run.tuples(SCENARIO_COMPARISON, (window,), "candidate", "topic", "trust")
+    trust = {topic: trust for name, topic, trust in rows if name == candidate}
+    tested = dict(run.tuples(BACK_TESTS, (window,), "topic", "share_error_points"))
+    return weigh_doubts(topics, trust, tested, sizes)
 
 
 def sum_topics(loads: Sequence[Row]) -> dict[str, int]:

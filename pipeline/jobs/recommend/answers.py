@@ -5,14 +5,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pipeline.advice.slow_broker import BrokerAnswers
+from pipeline.evidence.gathering import KNOWN_LATENCY
+from pipeline.evidence.incident import ProduceLatency
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.number_text import format_percent
-from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.runs import Row, RunContext
+from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 
-ALL_CLIENTS = "*"
 _LOOK_BACK = 24  # windows, as far back as `gold.latency` itself compares
 _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 
@@ -20,17 +21,17 @@ _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int]) -> dict[int, BrokerAnswers]:
     """Reads how fast these brokers answered in a window; without those whose latency nobody reports."""
     first_ms = max(0, window.start_ms - _LOOK_BACK * run.window_ms)
-    rows = run.rows(LATENCY, (TimeWindow(first_ms, window.end_ms),))
-    by_broker: dict[int, dict[int, Row]] = defaultdict(dict)
-    for row in rows:
-        if row["client_id"] == ALL_CLIENTS and row["request_latency_avg_ms"] is not None and row["ratio_to_peers"]:
-            by_broker[row["broker_id"]][milliseconds_of(row["window_start"])] = row
+    reach = (TimeWindow(first_ms, window.end_ms),)
+    by_broker: dict[int, dict[int, ProduceLatency]] = defaultdict(dict)
+    for one in run.values(ProduceLatency, LATENCY, reach, where=KNOWN_LATENCY):
+        by_broker[one.broker_id][one.window_start_ms] = one
     # mean time of Produce requests by broker and stage; the median where the exporter drops the mean
     stages: dict[int, dict[str, float]] = defaultdict(dict)
-    for row in run.rows(BROKER_REQUEST_TIMES, (window,)):
-        time_ms = row["time_p50_ms"] if row["time_mean_ms"] is None else row["time_mean_ms"]
-        if row["broker_id"] is not None and time_ms is not None:
-            stages[row["broker_id"]][row["stage"]] = time_ms
+    times = run.tuples(BROKER_REQUEST_TIMES, (window,), "broker_id", "stage", "time_mean_ms", "time_p50_ms")
+    for broker_id, stage, mean_ms, median_ms in times:
+        time_ms = median_ms if mean_ms is None else mean_ms
+        if broker_id is not None and time_ms is not None:
+            stages[broker_id][stage] = time_ms
     idle = _read_idle(run, window)
     answers = {}
     for broker_id in broker_ids:
@@ -44,9 +45,9 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
                 for stage, ms in spent.items():
                     others[stage].append(ms)
         answers[broker_id] = BrokerAnswers(
-            latency_avg_ms=own["request_latency_avg_ms"],
-            ratio_to_peers=own["ratio_to_peers"],
-            latency_max_ms=own["request_latency_max_ms"],
+            latency_avg_ms=own.request_latency_avg_ms,
+            ratio_to_peers=own.ratio_to_peers,
+            latency_max_ms=own.request_latency_max_ms,
             since_ms=since_ms,
             is_since_first=since_ms is not None and before_ms is None,
             stages_ms=stages.get(broker_id, {}),
@@ -57,11 +58,11 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
     return answers
 
 
-def find_beginning(rows: Mapping[int, Row]) -> tuple[int | None, int | None]:
+def find_beginning(latencies: Mapping[int, ProduceLatency]) -> tuple[int | None, int | None]:
     """The first window of those up to the newest in which a broker was slow, and the one before it; None for none."""
     since_ms = None
-    for start_ms in sorted(rows, reverse=True):
-        if not is_slow(rows[start_ms]["request_latency_avg_ms"], rows[start_ms]["ratio_to_peers"]):
+    for start_ms in sorted(latencies, reverse=True):
+        if not is_slow(latencies[start_ms].request_latency_avg_ms, latencies[start_ms].ratio_to_peers):
             return since_ms, start_ms
         since_ms = start_ms
     return since_ms, None
@@ -71,19 +72,20 @@ def _read_idle(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float
     """How idle a broker's threads were; the least, where several sources report it."""
     idle: dict[int, dict[str, float]] = defaultdict(dict)
     names = {"request_handler_idle_ratio": "request handlers", "network_processor_idle_ratio": "network threads"}
-    for row in run.rows(BROKER_METRICS, (window,)):
-        for column, name in names.items():
-            if row["broker_id"] is not None and row[column] is not None:
-                idle[row["broker_id"]][name] = min(row[column], idle[row["broker_id"]].get(name, 1.0))
+    for broker_id, *ratios in run.tuples(BROKER_METRICS, (window,), "broker_id", *names):
+        for name, ratio in zip(names.values(), ratios, strict=True):
+            if broker_id is not None and ratio is not None:
+                idle[broker_id][name] = min(ratio, idle[broker_id].get(name, 1.0))
     return idle
 
 
 def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, ...]:
     """What else differs between two windows: brokers, leaders, volume."""
     before, since = run.window_at(before_ms), run.window_at(since_ms)
-    shares = [{row["broker_id"]: row for row in run.rows(BROKER_SHARE, (window,))} for window in (before, since)]
+    columns = ("topic", "partition", "leader_id")
+    shares = [dict(run.tuples(BROKER_SHARE, (window,), "broker_id", "size_bytes")) for window in (before, since)]
     leaders = [
-        {(row["topic"], row["partition"]): row["leader_id"] for row in run.rows(PARTITION_HEALTH, (window,))}
+        {(topic, number): leader_id for topic, number, leader_id in run.tuples(PARTITION_HEALTH, (window,), *columns)}
         for window in (before, since)
     ]
     reasons = [f"broker {broker_id} was gone" for broker_id in sorted(shares[0].keys() - shares[1].keys())]
@@ -91,7 +93,7 @@ def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, 
     moved = sum(leaders[1].get(place, leader) != leader for place, leader in leaders[0].items())
     if moved:
         reasons.append(f"leaders of {moved} partition{'' if moved == 1 else 's'} changed")
-    sizes = [sum(row["size_bytes"] for row in rows.values()) for rows in shares]
+    sizes = [sum(of_broker.values()) for of_broker in shares]
     if sizes[0] and abs(sizes[1] / sizes[0] - 1) > _OTHER_VOLUME:
         change = sizes[1] / sizes[0] - 1
         reasons.append(f"{format_percent(abs(change))} {'more' if change > 0 else 'fewer'} bytes were produced")

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
-from pipeline.jobs.recommend.answers import ALL_CLIENTS
+from pipeline.evidence.gathering import ALL_CLIENTS
 from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.values import value_of, values_of
 from pipeline.tables.bronze import CLUSTER_STATE
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
@@ -22,6 +21,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 from pipeline.tables.silver import PRODUCER_NODES
+from pipeline.tables.values import values_of
 
 
 class PromiseLedger:
@@ -39,8 +39,9 @@ class PromiseLedger:
         self._advice = [
             one for one in run.values(Recommendation, RECOMMENDATIONS, reach) if one.window_start_ms not in own
         ]
-        decided = run.load(PROMISES, where="outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL").to_pylist()
-        self._promises = [one for one in (value_of(Promise, row) for row in decided) if one.window_start_ms not in own]
+        is_decided = "outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL"
+        decided = run.values(Promise, PROMISES, where=is_decided)
+        self._promises = [one for one in decided if one.window_start_ms not in own]
         self._windows: dict[int, PromiseWindow] = {}
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
@@ -138,18 +139,12 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvi
     if not changes:
         return []
     names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
-    columns = ("incident_id", "window_start", "state", "delivered_at")
-    told = run.load(ALERT_OUTBOX, None, columns, where=f"delivered_at IS NOT NULL AND incident_id IN ({names})")
+    told = f"delivered_at IS NOT NULL AND incident_id IN ({names})"
+    columns = ("incident_id", "window_start_ms", "state", "delivered_ms")
     return [
-        MailedAdvice(
-            milliseconds_of(row["window_start"]),
-            changes[row["incident_id"]].subject,
-            milliseconds_of(row["delivered_at"]),
-            ended_ms,
-        )
-        for row in told.to_pylist()
-        if row["state"] not in ENDED
-        for ended_ms in [_find_end(changes, row["incident_id"])]
+        MailedAdvice(start_ms, changes[incident_id].subject, left_ms, _find_end(changes, incident_id))
+        for incident_id, start_ms, state, left_ms in run.tuples(ALERT_OUTBOX, None, *columns, where=told)
+        if state not in ENDED
     ]
 
 
@@ -161,41 +156,47 @@ def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | 
     return last.window_start_ms if last.merged_into is None else _find_end(changes, last.merged_into)
 
 
+def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
+    """Topics placed by keys in a window: their load stays with the partitions, whoever leads them."""
+    placements = run.tuples(TOPIC_HEALTH, (window,), "topic", "placement")
+    return frozenset(topic for topic, placement in placements if placement == "keys")
+
+
 def _read_versions(run: RunContext, windows: Sequence[TimeWindow]) -> dict[tuple[int, int], str]:
     """The version of each producer session's client, where metrics name it and all that bear its `client.id` agree."""
     told: dict[str, set[str]] = defaultdict(set)
-    for row in run.rows(PRODUCER_NODES, windows, ("client_id", "client_version")):
-        if row["client_version"]:
-            told[row["client_id"]].add(row["client_version"])
+    for client_id, version in run.tuples(PRODUCER_NODES, windows, "client_id", "client_version"):
+        if version:
+            told[client_id].add(version)
+    sessions = run.tuples(SERVICE_MODELS, windows, "producer_id", "producer_epoch", "client_id")
     return {
-        (row["producer_id"], row["producer_epoch"]): next(iter(versions))
-        for row in run.rows(SERVICE_MODELS, windows, ("producer_id", "producer_epoch", "client_id"))
-        if len(versions := told.get(row["client_id"] or "", set())) == 1
+        (producer_id, epoch): next(iter(versions))
+        for producer_id, epoch, client_id in sessions
+        if len(versions := told.get(client_id or "", set())) == 1
     }
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     """Reads the tables that promises are judged by."""
     windows = (window,)
-    partitions = run.rows(PARTITION_HEALTH, windows)
+    partitions = list(run.tuples(PARTITION_HEALTH, windows, "topic", "partition", "size_bytes", "leader_id"))
     replicas: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
-    for row in run.rows(
-        CLUSTER_STATE, windows, ("window_start", "topic", "partition", "replica_id", "replica_position")
-    ):
-        replicas[row["topic"], row["partition"]][row["replica_position"]] = row["replica_id"]
+    columns = ("topic", "partition", "replica_position", "replica_id")
+    for topic, number, position, replica_id in run.tuples(CLUSTER_STATE, windows, *columns):
+        replicas[topic, number][position] = replica_id
     sessions, heavy = defaultdict(list), defaultdict(set)
     for row in run.rows(PRODUCER_SESSIONS, windows):
         sessions[row["topic"]].append(row)
-    for row in run.rows(HOT_KEYS, windows):
-        if row["is_heavy"]:
-            heavy[row["topic"]].add(row["key"])
+    for topic, key, is_heavy in run.tuples(HOT_KEYS, windows, "topic", "key", "is_heavy"):
+        if is_heavy:
+            heavy[topic].add(key)
     return PromiseWindow(
         start_ms=window.start_ms,
         shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows) if row["expected_share"]},
-        loads={(row["topic"], row["partition"]): row["size_bytes"] for row in partitions},
-        leaders={(row["topic"], row["partition"]): row["leader_id"] for row in partitions},
+        loads={(topic, number): size for topic, number, size, _ in partitions},
+        leaders={(topic, number): leader_id for topic, number, _, leader_id in partitions},
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
-        keyed=frozenset(row["topic"] for row in run.rows(TOPIC_HEALTH, windows) if row["placement"] == "keys"),
+        keyed=find_keyed(run, window),
         sessions=sessions,
         client_versions=_read_versions(run, windows),
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},

@@ -43,7 +43,6 @@ Row = dict[str, Any]
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""
 _TOPIC = ("window_start", "topic", "topic_id")
-_STATE_COLUMNS = (*_TOPIC, "partition", "leader_id", "log_start_offset")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
 _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
@@ -60,8 +59,8 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
-    for row in _in_order(run.rows(BROKERS, windows, ("window_start", "broker_id", "rack")), "broker_id"):
-        racks[milliseconds_of(row["window_start"])][row["broker_id"]] = row["rack"] or ""
+    for broker_id, start_ms, rack in sorted(run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")):
+        racks[start_ms][broker_id] = rack or ""
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
@@ -107,11 +106,11 @@ def _load_leaders(
 ) -> tuple[dict[TopicWindow, dict[int, int]], dict[TopicWindow, dict[int, int]]]:
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
-    for row in run.rows(CLUSTER_STATE, windows, _STATE_COLUMNS):
-        where = milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]
-        partition, offset = row["partition"], row["log_start_offset"]
-        if row["topic"] not in INTERNAL_TOPICS:
-            leaders[where][partition] = row["leader_id"]
+    columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
+    for start_ms, topic, topic_id, partition, leader_id, offset in run.tuples(CLUSTER_STATE, windows, *columns):
+        where = start_ms, topic, topic_id
+        if topic not in INTERNAL_TOPICS:
+            leaders[where][partition] = leader_id
         if offset is not None:
             starts[where][partition] = min(offset, starts[where].get(partition, offset))
     return leaders, starts

@@ -13,7 +13,7 @@ from pipeline.config.replay import Candidate
 from pipeline.engine import describe_work
 from pipeline.jobs.replay.load import Readers, load_recording, load_traffic, make_readers
 from pipeline.model.number_text import format_name
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
@@ -120,10 +120,11 @@ class WindowReplay:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
         recording, readers = load_recording(self._spark, self._run, windows), make_readers(self._run, windows)
+        columns = ("window_start_ms", "topic", "topic_id", "verdict")
         families = {
-            (milliseconds_of(row["window_start"]), row["topic"], row["topic_id"]): row["verdict"]
-            for row in self._run.rows(HASH_VERDICTS, windows)
-            if row["verdict"] in _FAMILY_NAMES
+            (start_ms, topic, topic_id): verdict
+            for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
+            if verdict in _FAMILY_NAMES
         }
         sessions, metrics = calibrate_sessions(
             self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches

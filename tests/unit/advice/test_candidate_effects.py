@@ -33,7 +33,7 @@ def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_wh
     found = predict_healed(shares, placed, weigh_doubts(trust, trust, {}, sizes), topic_bytes=sizes)
     assert found[1] == pytest.approx(((400 - 225) / 200, (400 - 210) / 200, (400 - 180) / 200))
     assert found[0][1] == pytest.approx((100 + 105) / 200)
-    doubted, tested = {**trust, "events": "not trustworthy: too wide"}, {"events": {"share_error_points": 20.0}}
+    doubted, tested = {**trust, "events": "not trustworthy: too wide"}, {"events": 20.0}
     wider = predict_healed(shares, placed, weigh_doubts(trust, doubted, tested, sizes), topic_bytes=sizes)
     assert wider[1] == pytest.approx(((400 - 225 - 30) / 200, (400 - 210) / 200, (400 - 180 + 30) / 200))
     assert predict_healed(shares, [], Doubts({}), topic_bytes=sizes) == {}
@@ -45,8 +45,8 @@ DOUBTED = {"orders": "trusted", "events": "not trustworthy: too wide"}
 @pytest.mark.parametrize(
     ("tested", "sizes", "reason"),
     [
-        ({"events": {"share_error_points": 20.0}}, {"orders": 300, "events": 101}, "not trustworthy: too wide"),
-        ({"events": {"share_error_points": None}}, {"orders": 300, "events": 10}, "not trustworthy: too wide"),
+        ({"events": 20.0}, {"orders": 300, "events": 101}, "not trustworthy: too wide"),
+        ({"events": None}, {"orders": 300, "events": 10}, "not trustworthy: too wide"),
         ({}, {"orders": 300, "events": 10}, "not trustworthy: too wide"),
     ],
 )

@@ -110,7 +110,13 @@ def new_evidence(**changes):
         causes=ShareCauses(leaders_term=0.01, topic_mix_term=-0.01, partition_skew_term=0.2167),
         above_count=3,
         gate=Gate(limit_ratio=1.2, k=3, n=4),
-        latency=ProduceLatency(request_latency_avg_ms=23.1, ratio_to_peers=11.0, request_latency_max_ms=61.0),
+        latency=ProduceLatency(
+            window_start_ms=0,
+            broker_id=1,
+            request_latency_avg_ms=23.1,
+            ratio_to_peers=11.0,
+            request_latency_max_ms=61.0,
+        ),
         owner="platform team",
     )
     return replace(evidence, **changes)

@@ -28,8 +28,8 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.storage.values import row_of
 from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.tables.values import row_of
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
 from tests.unit.alerting.test_webhook import receiving

@@ -15,9 +15,9 @@ from pipeline.jobs import raise_incidents
 from pipeline.model.number_text import format_clock
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.storage.values import row_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from pipeline.tables.values import row_of
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.test_queue_messages import a_run, judged
 

@@ -79,7 +79,9 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
 
 def test_it_says_why_a_low_share_is_not_enough_and_where_nobody_waits():
     even = new_recommendation(is_enough=False, predicted_peak_ratio=1.31)
-    fast = ProduceLatency(request_latency_avg_ms=7.8, ratio_to_peers=0.11, request_latency_max_ms=9.0)
+    fast = ProduceLatency(
+        window_start_ms=0, broker_id=1, request_latency_avg_ms=7.8, ratio_to_peers=0.11, request_latency_max_ms=9.0
+    )
     facts = dict(describe_brief(new_evidence(recommendations=(even,), latency=fast)).facts)
     assert facts["Predicted"] == "share then 35.0 % [34.0, 37.0], not enough: another broker is then at 1.31x"
     assert facts["Effect"] == "none yet: producers wait 7.8 ms for it, 71 ms for the others"

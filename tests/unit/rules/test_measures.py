@@ -3,6 +3,7 @@
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from pipeline.alerting.incident_mail import describe_rule
@@ -11,6 +12,7 @@ from pipeline.measures.outages import Outage
 from pipeline.model.incident import IncidentChange
 from pipeline.rules import RULES
 from pipeline.rules.rule import Rule, RuleInput, measure_column
+from pipeline.storage.frames import arrow_schema
 from pipeline.tables.health import TOPIC_HEALTH
 
 HOUR_MS = 3_600_000
@@ -39,9 +41,9 @@ def broker_row(window, broker_id, held=(), total=(), usable=()):
 
 def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=HOUR_MS, outages=()):
     """Measures of a rule, given rows by table."""
+    rows = rows | {"bronze.log_segments": deletable}
     given = RuleInput(
-        rows=lambda table, _: rows.get(table.name, []),
-        deletable_segments=lambda: deletable,
+        load=lambda table, _: pa.Table.from_pylist(list(rows.get(table.name, ())), arrow_schema(table)),
         starts_ms=[T0_MS + number * window_ms for number in hours],
         window_ms=window_ms,
         disk_bytes=dict(disk_bytes),
@@ -89,8 +91,7 @@ def test_a_trend_needs_an_hour_whatever_the_windows(minutes, hours):
 def test_short_windows_are_read_for_two_hours():
     asked = []
     given = RuleInput(
-        rows=lambda table, count: asked.append((table.name, count)) or (),
-        deletable_segments=tuple,
+        load=lambda table, count: asked.append((table.name, count)) or arrow_schema(table).empty_table(),
         starts_ms=[T0_MS],
         window_ms=60_000,
         disk_bytes={},

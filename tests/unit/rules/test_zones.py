@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput
+from pipeline.storage.frames import arrow_schema
 
 START = datetime(2026, 11, 24, tzinfo=UTC)
 
@@ -24,8 +26,9 @@ def measure(racks, shares, *, zones=()):
         for number, share in shares.items()
     ]
     given = RuleInput(
-        rows=lambda table, _: {"bronze.brokers": brokers, "gold.broker_share": rows}[table.name],
-        deletable_segments=tuple,
+        load=lambda table, _: pa.Table.from_pylist(
+            {"bronze.brokers": brokers, "gold.broker_share": rows}[table.name], arrow_schema(table)
+        ),
         starts_ms=[],
         window_ms=3_600_000,
         disk_bytes={},

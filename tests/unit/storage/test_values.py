@@ -6,9 +6,9 @@ import pytest
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import instant_of
-from pipeline.storage.values import row_of, value_of, values_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.values import row_of, value_of, values_of
 
 INSTANTS_MS = (0, 1, 1_795_251_600_123, 253_402_300_799_999)
 CHANGES = [
