@@ -157,7 +157,7 @@ METRIC_SAMPLES = Table(
         string("instance", "What was scraped: client folder, broker id, Prometheus' `instance`, or file name."),
         string("name", "Canonical metric name, one for all exporters and their versions."),
         string("exposed_name", "Metric name as exposed; NULL in rows of before version 2.", nullable=True),
-        string("labels_text", "Labels, sorted, as `k=v` joined by commas: part of the key."),
+        string("labels_text", "Labels, sorted, as `k=v` joined by commas, which have a backslash before them within a label, as `=` and `\\` have: part of the key."),
         Column("labels", "map<string,string>", "Labels."),
         double("value", "Value; NULL for NaN (never recorded)."),
         RUN_ID,

@@ -124,9 +124,11 @@ def resolve_candidate(
         caveats.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
     caveats += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]
-    is_recorded = "transactional.id" in baseline.settings
-    if resolved.settings.is_transactional and not is_recorded and candidate.commit_every is None:
-        caveats.append(Caveat.COMMITS_UNKNOWN.say())
+    if resolved.settings.is_transactional:
+        is_known = candidate.commit_every is not None or "transactional.id" in baseline.settings
+        caveats += [] if is_known else [Caveat.COMMITS_UNKNOWN.say()]
+    elif candidate.commit_every is not None:
+        caveats.append(Caveat.OF_SIMULATOR.say(text="commit_every: without effect, as transactional.id is not set"))
     if resolved.settings.client_rack:
         caveats += _say_racks(resolved.settings.client_rack, candidate.change_racks(racks or {}))
     return CandidateProducer(version, resolved, tuple(caveats))

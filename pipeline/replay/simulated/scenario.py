@@ -149,8 +149,7 @@ def _list_commits(
     count, unit = commit_every.split()
     if unit == "records":
         return sent.due_ns[int(count) - 1 :: int(count)] + 1
-    first_ns, last_ns = (int(sent.due_ns[place]) for place in (0, -1)) if len(sent.due_ns) else (0, 0)
-    return np.arange(first_ns, last_ns, int(count) * NS_PER_MS)
+    return np.arange(0, int(sent.due_ns.max(initial=0)), int(count) * NS_PER_MS)
 
 
 def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:

@@ -1,8 +1,7 @@
 """A producer's transactions (`TransactionManager`, KIP-98): when it commits, and the requests that its sender owes a coordinator.
 
-`commitTransaction()` sends all that waits, then `EndTxn`, and the thread waits for the answer. Before KIP-890 the first record
-of a transaction in a partition is sent after `AddPartitionsToTxn`. While a request to the coordinator is on its way the sender
-sends nothing else.
+`commitTransaction()` sends all that waits, then `EndTxn`, and the thread waits for the answer. Before KIP-890 a transaction's first
+record in a partition follows `AddPartitionsToTxn`. While the coordinator has not answered the sender sends nothing else.
 """
 
 from pipeline.compilation import njit

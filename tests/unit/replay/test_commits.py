@@ -69,6 +69,14 @@ def test_commits_that_nobody_names_are_a_doubt(candidate, baseline, is_doubted):
     assert (Caveat.COMMITS_UNKNOWN in kinds) is is_doubted
 
 
+def test_an_interval_without_transactions_has_no_effect_and_says_so():
+    candidate = Candidate(name="every", commit_every="100 ms")
+    assert lay_out_commits(candidate, PLAIN)[0] == []
+    told = [one.text for one in resolve_candidate(candidate, PLAIN, None).assumptions]
+    assert told == ["commit_every: without effect, as transactional.id is not set"]
+    assert lay_out_commits(candidate, TRANSACTIONAL)[0] != []
+
+
 @pytest.mark.parametrize(("version", "adds"), [("3.9.1", True), ("4.0.0", False)])
 def test_clients_before_4_0_add_partitions_by_a_request(version, adds):
     candidate = Candidate(name="on", client=version, config=ON, commit_every="100 ms")
