@@ -40,7 +40,7 @@ from pipeline.storage.engines import running_engine
 from pipeline.storage.locks import holding
 from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows
-from pipeline.verdicts.rules import find_unjudged
+from pipeline.verdicts.rules import find_unjudged, has_share
 
 _log = logging.getLogger(__name__)
 _SHOWN = 300
@@ -151,7 +151,7 @@ def _report(run: RunContext, reports: Iterable[JobReport], checked: Iterable[Sui
 
 def _describe(run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> dict[str, Any]:
     """What a step says of the cluster's health."""
-    is_known = find_unjudged(verdicts) is None
+    is_known = (not verdicts or has_share(verdicts)) and find_unjudged(verdicts) is None
     return {"is_healthy": health.success, "is_known": is_known, "verdict": describe_health(verdicts, run)}
 
 

@@ -136,24 +136,26 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
     `stored` are rows of `silver.record_batches` of the window. A transaction has one marker in each of its partitions, all
     written together: the newest record before any of them in its partition is the transaction's last.
     """
-    own = pc.and_(pc.equal(stored["producer_id"], producer_id), pc.greater_equal(stored["producer_id"], 0))
-    rows = stored.filter(own).sort_by(
-        [(name, "ascending") for name in ("topic", "topic_id", "partition", "base_offset")]
-    )
-    is_marker = rows["is_control"].to_numpy()
-    if not is_marker.any():
+    own, of_partition = pc.equal(stored["producer_id"], producer_id), ("topic", "topic_id", "partition")
+    if producer_id < 0 or not pc.any(pc.and_(own, stored["is_control"])).as_py():
         return np.zeros(0, np.int64)
+    rows = stored.filter(own).sort_by([(name, "ascending") for name in (*of_partition, "base_offset")])
+    is_marker = rows["is_control"].to_numpy()
     places, max_ms = np.arange(len(is_marker)), _epoch_ms(rows["max_timestamp"])
-    names = [
-        rows[name].combine_chunks().dictionary_encode().indices.to_numpy()
-        for name in ("topic", "topic_id", "partition")
-    ]
+    names = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in of_partition]
     is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
     first = np.maximum.accumulate(np.where(is_first, places, 0))
     before = np.maximum.accumulate(np.where(is_marker, -1, places))
     sent_ms = np.where(before >= first, max_ms[before], 0)[is_marker]
     order = np.argsort(max_ms[is_marker], kind="stable")
-    starts = np.flatnonzero(np.diff(max_ms[is_marker][order], prepend=-_MARKERS_MS - 1) > _MARKERS_MS)
+    starts, held, before_ms = list[int](), set[int](), 0
+    markers = zip(max_ms[is_marker][order].tolist(), first[is_marker][order].tolist(), strict=True)
+    for place, (at_ms, partition) in enumerate(markers):
+        if not held or at_ms - before_ms > _MARKERS_MS or partition in held:
+            starts.append(place)
+            held.clear()
+        held.add(partition)
+        before_ms = at_ms
     commits = np.unique(np.maximum.reduceat(sent_ms[order], starts))
     return commits[commits > 0]
 

@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader (`| head`) has enough; what is still buffered must not raise again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _SIGPIPE_EXIT_CODE
-    except OSError as error:
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         if error.filename is None:
             raise
         print(f"{PROGRAM}: error:", escape_hidden(f"{error.filename}: {error.strerror}"), file=sys.stderr)

@@ -33,7 +33,7 @@ from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
-from pipeline.verdicts.rules import find_unjudged
+from pipeline.verdicts.rules import find_unjudged, has_share
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +155,10 @@ def find_newest(run: RunContext) -> TimeWindow:
 
 def find_doubt(run: RunContext, window: TimeWindow) -> str | None:
     """Why a window's shares were not judged, as when data is missing; None where they were."""
-    unjudged = find_unjudged(run.values(Verdict, VERDICTS, (window,)))
+    verdicts = run.values(Verdict, VERDICTS, (window,))
+    if not has_share(verdicts):
+        return "it was measured and not judged: run it again"
+    unjudged = find_unjudged(verdicts)
     return None if unjudged is None else unjudged.reason
 
 

@@ -171,6 +171,11 @@ def _describe_shares(
     return f"{text}; of {len(blind_ms)} earlier ones nothing is known" if blind_ms else text, above
 
 
+def has_share(verdicts: Iterable[Verdict]) -> bool:
+    """Whether any share was looked at."""
+    return any(verdict.rule == BROKER_SHARE for verdict in verdicts)
+
+
 def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
     """A verdict on a share of the newest window, if none is judged there: data is missing, a reassignment runs, or no record came."""
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]

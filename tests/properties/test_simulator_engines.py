@@ -73,8 +73,10 @@ def test_commits_do_as_the_reference(seed):
     service = Service(request_ns=Distribution.exponential(400_000), partition_ns=50_000)
     errors = (ErrorWindow(200_000_000, 600_000_000, 300_000),) if chance.random() < 0.3 else ()
     delays = chance.choice([0, 0, 15_000_000, 90_000_000], 3).tolist()
+    quota = int(chance.choice([0, 0, 20_000]))
     brokers = tuple(
-        SimulatedBroker(n, service, delay_ns=Steps.constant(delay), errors=errors) for n, delay in enumerate(delays)
+        SimulatedBroker(n, service, delay_ns=Steps.constant(delay), errors=errors, quota_bytes_per_s=quota)
+        for n, delay in enumerate(delays)
     )
     chosen = Settings(
         placement=str(chance.choice(["BUILT_IN", "STICKY"])),

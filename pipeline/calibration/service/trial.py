@@ -171,7 +171,11 @@ def _run(
     number_of = {model.broker_id: number for number, model in enumerate(models)}
     start_ms = min(topic.first_ms for topic in topics if len(topic.traffic))
     targets = tuple(Target(topic=number) for number in range(len(topics)))
-    traffic = Traffic(_merge(topics, start_ms, seed), targets=targets)
+    recorded = _merge(topics, start_ms, seed)
+    if resolved.settings.is_transactional:
+        commits_ms = np.unique(np.concatenate([topic.batches.commits_ms for topic in topics]))
+        recorded = recorded.with_commits((commits_ms + 1 - start_ms) * NS_PER_MS)
+    traffic = Traffic(recorded, targets=targets)
     producer = Producer("session", (traffic,), resolved.family, baseline.version, resolved.settings, RUNNING_COSTS)
     scenario = Scenario(
         "calibration",
@@ -195,7 +199,4 @@ def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded
             parts.append((due_ns, traffic.body_bytes, partition, np.full(len(traffic), number)))
     due_ns, *others = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
     order = np.argsort(due_ns, kind="stable")
-    commits_ms = np.unique(np.concatenate([topic.batches.commits_ms for topic in topics]))
-    return Recorded(due_ns[order], *(column[order] for column in others)).with_commits(
-        (commits_ms + 1 - start_ms) * NS_PER_MS
-    )
+    return Recorded(due_ns[order], *(column[order] for column in others))

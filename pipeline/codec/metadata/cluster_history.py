@@ -92,6 +92,7 @@ class _Timelines(Generic[K, T]):
 class _Fold:
     def __init__(self) -> None:
         self.orphans: list[MetadataEntry] = []
+        self._has_orphan_config = False
         self._brokers: _Timelines[int, Broker] = _Timelines()
         self._partitions: _Timelines[TopicPartition, PartitionState] = _Timelines()
         self._configs: _Timelines[tuple[int, str], Mapping[str, str]] = _Timelines()
@@ -115,8 +116,11 @@ class _Fold:
 
     def apply(self, entry: MetadataEntry, at_ms: int) -> None:
         handler = self._handlers.get(entry.record.api_key)
-        if handler is not None and not handler(entry.record.fields, at_ms) and len(self.orphans) < _MOST_ORPHANS:
-            self.orphans.append(entry)
+        if handler is not None and not handler(entry.record.fields, at_ms):
+            is_first_config = entry.record.api_key == RecordType.CONFIG and not self._has_orphan_config
+            if len(self.orphans) < _MOST_ORPHANS or is_first_config:  # the first makes configs doubtful
+                self.orphans.append(entry)
+            self._has_orphan_config |= is_first_config
 
     def history(self, known_since_ms: int | None) -> ClusterHistory:
         configs = self._configs.freeze()

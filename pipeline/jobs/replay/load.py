@@ -59,7 +59,8 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders, log_starts = _load_leaders(run, windows)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
-    for broker_id, start_ms, rack in sorted(run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")):
+    told = run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")
+    for broker_id, start_ms, rack in sorted(told, key=itemgetter(0, 1)):
         racks[start_ms][broker_id] = rack or ""
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):

@@ -37,7 +37,7 @@ class GroupTopic:
     key_family: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupSession:
     """A producer session with all its topics; `pooled_topic` where producers are pooled, by topic at least."""
 

@@ -149,7 +149,8 @@ def _list_commits(
     count, unit = commit_every.split()
     if unit == "records":
         return sent.due_ns[int(count) - 1 :: int(count)] + 1
-    return np.arange(0, int(sent.due_ns.max(initial=0)), int(count) * NS_PER_MS)
+    step_ns = int(count) * NS_PER_MS
+    return (np.unique(sent.due_ns // step_ns) + 1) * step_ns
 
 
 def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:

@@ -79,7 +79,7 @@ class Settings:
     mutes_partitions: bool = False  # one batch of a partition in flight at most; always with one request in flight
     drains_ready_only: bool = False  # a request takes no batch that could wait longer
     is_transactional: bool = False  # `transactional.id` is set
-    adds_partitions: bool = False  # to a transaction by a request of its own: Java clients before 4.0 (KIP-890)
+    adds_partitions: bool = False  # to a transaction by a request of its own: librdkafka, and Java before 4.0 (KIP-890)
     compression: Compression | None = None
 
 

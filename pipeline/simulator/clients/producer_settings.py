@@ -306,6 +306,7 @@ def _resolve_librdkafka(read: ProducerConfiguration, strategy: str) -> dict[str,
         "acks": -1 if is_idempotent or acks == "all" else min(int(acks or 0), 1),
         "is_idempotent": is_idempotent,
         "is_transactional": bool(read.values.get("transactional.id")),
+        "adds_partitions": bool(read.values.get("transactional.id")),
         "delivery_timeout_ns": (read.whole("message.timeout.ms") or _MOST_INT) * MS,
     }
 

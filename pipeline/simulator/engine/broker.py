@@ -10,6 +10,8 @@ from pipeline.simulator.engine.draws import draw, draw_below, find_delay_ns
 from pipeline.simulator.engine.state import NONE, QUOTA_RING, SECOND, BrokerState, NodeConnection, Simulation
 
 QUOTA_SAMPLE_COUNT = 11  # quota.window.num
+# After CONCURRENT_TRANSACTIONS: `ADD_PARTITIONS_RETRY_BACKOFF_MS` in clients, add.partitions.to.txn.retry.backoff.ms in brokers.
+CONCURRENT_RETRY_NS = 20_000_000
 _MILLION = 1_000_000
 
 
@@ -88,7 +90,10 @@ def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
     delay_ns = find_delay_ns(sim, broker.first_delay, broker.delay_count, done_ns)
     if delay_ns and request.batch_count:  # delays are known of Produce requests alone
         done_ns += delay_ns + draw(sim.distributions[broker.oversleep_ns], connection.oversleep_stream)
-    if sim.producers[connection.producer].acks < 0 and not request.is_error:
+    producer = sim.producers[connection.producer]
+    if request.batch_count and not producer.adds_partitions and request.arrived_ns < producer.markers_until_ns:
+        done_ns += CONCURRENT_RETRY_NS  # the broker itself adds partitions to the transaction (KIP-890)
+    if producer.acks < 0 and not request.is_error:
         done_ns += draw(sim.distributions[broker.replica_wait_ns], connection.replica_wait_stream)
     return done_ns
 

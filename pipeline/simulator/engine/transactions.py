@@ -6,13 +6,11 @@ record in a partition follows `AddPartitionsToTxn`. While the coordinator has no
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.bitset import is_empty
-from pipeline.simulator.engine.broker import submit_request
+from pipeline.simulator.engine.broker import CONCURRENT_RETRY_NS, submit_request
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
 from pipeline.simulator.engine.clocks import set_clock
 from pipeline.simulator.engine.network_client import can_send, put_in_flight, take_request
-from pipeline.simulator.engine.state import MS, NEVER, NONE, RECORDED, Simulation, ThreadState
-
-_RETRY_NS = 20 * MS  # `ADD_PARTITIONS_RETRY_BACKOFF_MS`: after CONCURRENT_TRANSACTIONS
+from pipeline.simulator.engine.state import NEVER, NONE, RECORDED, Simulation, ThreadState
 
 
 @njit
@@ -49,15 +47,16 @@ def find_transactional_wait_ns(sim: Simulation, producer: ProducerState, now_ns:
     if now_ns < producer.coordinator_retry_ns:
         return producer.coordinator_retry_ns
     connection = sim.connections[producer.first_connection + producer.coordinator]
-    if can_send(sim, producer, connection, now_ns):
-        number = take_request(sim, producer, now_ns)
-        put_in_flight(sim, producer, connection, number)
-        response_ns = submit_request(sim, connection, number)
-        if response_ns >= 0:
-            set_clock(sim, connection.number, response_ns)
-        producer.transactional_request = number
-        producer.is_ending = not producer.has_new_partitions
-        producer.has_new_partitions = False
+    if not can_send(sim, producer, connection, now_ns):
+        return connection.throttled_until_ns if now_ns < connection.throttled_until_ns else NEVER
+    number = take_request(sim, producer, now_ns)
+    put_in_flight(sim, producer, connection, number)
+    response_ns = submit_request(sim, connection, number)
+    if response_ns >= 0:
+        set_clock(sim, connection.number, response_ns)
+    producer.transactional_request = number
+    producer.is_ending = not producer.has_new_partitions
+    producer.has_new_partitions = False
     return NEVER
 
 
@@ -69,6 +68,7 @@ def complete_transactional_request(
     producer.transactional_request = NONE
     if is_error:
         producer.has_new_partitions = not producer.is_ending
+        producer.coordinator_retry_ns = now_ns + producer.backoff_ns
     elif producer.is_ending:
         producer.is_flushing = False
         producer.commit_count += 1
@@ -76,4 +76,4 @@ def complete_transactional_request(
         set_clock(sim, sim.threads[producer.committing_thread].clock, now_ns)
     elif request.arrived_ns < producer.markers_until_ns:
         producer.has_new_partitions = True
-        producer.coordinator_retry_ns = now_ns + _RETRY_NS
+        producer.coordinator_retry_ns = now_ns + CONCURRENT_RETRY_NS

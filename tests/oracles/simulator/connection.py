@@ -36,6 +36,7 @@ class Request:
         is_error: It is answered with an error: nothing of it was written.
         refused: Its batches that alone were refused: an earlier one of the partition is missing (idempotence).
         throttle_ns: That the response names.
+        retry_ns: That the broker waits for the transaction before (KIP-890).
     """
 
     batches: list[Batch]
@@ -45,6 +46,7 @@ class Request:
     is_error: bool = False
     refused: list[Batch] = field(default_factory=list)
     throttle_ns: int = 0
+    retry_ns: int = 0
 
 
 def value_at(steps: Steps, time_ns: int) -> int:
@@ -149,6 +151,7 @@ class Connection:
         delay_ns = value_at(self._broker.delay_ns, done_ns)
         if delay_ns and request.batches:
             done_ns += delay_ns + self._oversleep.draw(self._broker.oversleep_ns)
+        done_ns += request.retry_ns
         if self._acks < 0 and not request.is_error:
             done_ns += self._replica_wait.draw(self._broker.replica_wait_ns)
         return done_ns

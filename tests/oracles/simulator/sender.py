@@ -180,6 +180,8 @@ class Sender:
             own.is_ending, own.has_new = not own.has_new, False
             turn.requests.append((broker, own.request))
             self.links[broker].in_flight.append(own.request)
+        elif self._is_throttled(broker, now_ns):
+            return self.links[broker].throttled_until_ns
         return NEVER
 
     def _hear_coordinator(self, request: Request, now_ns: int, turn: Turn, *, is_error: bool) -> None:
@@ -187,6 +189,7 @@ class Sender:
         own.request = None
         if is_error:
             own.has_new = not own.is_ending
+            own.retry_at_ns = now_ns + self._settings.backoff_ns
         elif own.is_ending:
             self.accumulator.is_flushing = False
             own.partitions.clear()
@@ -243,6 +246,8 @@ class Sender:
             request = Request(
                 batches, now_ns, now_ns + self._costs.transit_ns, sum(batch.size_bytes for batch in batches)
             )
+            if not self._settings.adds_partitions and request.arrived_ns < self._coordination.refused_until_ns:
+                request.retry_ns = 20 * MS
             turn.requests.append((broker, request))
             self.links[broker].in_flight.append(request)
             if self._settings.acks == 0:

@@ -86,3 +86,10 @@ def test_a_slow_client_clock_changes_nothing_and_a_marker_without_records_says_n
         (1, 40, False), (1, late + 53, True), (2, late + 300, True),
     )  # fmt: skip
     assert find_elapsed(rows) == [40, 60]
+
+
+def test_transactions_shorter_than_their_markers_are_apart_are_told_by_partition():
+    """A marker comes every 10 ms for a second; a transaction has one in each partition."""
+    batches = [(partition, at_ms + (5 if is_marker else 2 * partition), is_marker)
+               for at_ms in range(0, 1_000, 10) for partition in (0, 1) for is_marker in (False, True)]  # fmt: skip
+    assert find_elapsed(make_batches(*batches)) == [at_ms + 2 for at_ms in range(0, 1_000, 10)]
