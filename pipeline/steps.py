@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -117,7 +116,7 @@ def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepRe
     checked = check_measured(spark, run, windows, verdicts, written)
     held = score_health.digest_inputs(run, keep_sums.held_windows(run))
     reports.append(keep_sums.run(run, score_health.judged_windows(run, held)))
-    return replace(_report(run, reports, checked), **_describe(run, verdicts, health))
+    return _add_health(_report(run, reports, checked), run, verdicts, health)
 
 
 def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin) -> StepReport:
@@ -132,7 +131,7 @@ def _repeat_verdict(spark: SparkSession, run: RunContext, windows: tuple[TimeWin
     reports = [JobReport(notes=(text, *(() if written else write_reports(run, windows))))]
     begin("gate")
     checked = check_measured(spark, run, windows, verdicts)
-    return replace(_report(run, reports, checked), **_describe(run, verdicts, health))
+    return _add_health(_report(run, reports, checked), run, verdicts, health)
 
 
 STEPS: tuple[Step, ...] = (ingest_windows, replay_windows, judge_windows)
@@ -149,10 +148,9 @@ def _report(run: RunContext, reports: Iterable[JobReport], checked: Iterable[Sui
     )
 
 
-def _describe(run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> dict[str, Any]:
-    """What a step says of the cluster's health."""
+def _add_health(report: StepReport, run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> StepReport:
     is_known = (not verdicts or has_share(verdicts)) and find_unjudged(verdicts) is None
-    return {"is_healthy": health.success, "is_known": is_known, "verdict": describe_health(verdicts, run)}
+    return replace(report, is_healthy=health.success, is_known=is_known, verdict=describe_health(verdicts, run))
 
 
 def take_steps(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from typing import Any
@@ -142,9 +142,7 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
     rows = stored.filter(own).sort_by([(name, "ascending") for name in (*of_partition, "base_offset")])
     is_marker = rows["is_control"].to_numpy()
     places, max_ms = np.arange(len(is_marker)), _epoch_ms(rows["max_timestamp"])
-    names = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in of_partition]
-    is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
-    first = np.maximum.accumulate(np.where(is_first, places, 0))
+    first = np.maximum.accumulate(np.where(_begin_group(rows, of_partition), places, 0))
     before = np.maximum.accumulate(np.where(is_marker, -1, places))
     sent_ms = np.where(before >= first, max_ms[before], 0)[is_marker]
     order = np.argsort(max_ms[is_marker], kind="stable")
@@ -158,6 +156,13 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
         before_ms = at_ms
     commits = np.unique(np.maximum.reduceat(sent_ms[order], starts))
     return commits[commits > 0]
+
+
+def _begin_group(rows: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """By row of a sorted table: it is the first with its values of these columns."""
+    names = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in columns]
+    is_first: NDArray[np.bool_] = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
+    return is_first
 
 
 def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -174,9 +179,7 @@ def iter_sessions(rows: pa.Table) -> Iterator[SessionTraffic]:
     order = pc.sort_indices(rows.select(SESSION), sort_keys=[(name, "ascending") for name in SESSION])
     # sorting is stable: nothing has to be moved where rows are in order, and there may be gigabytes of them
     ordered = rows if (np.diff(order.to_numpy().astype(np.int64)) > 0).all() else rows.take(order)
-    names = [ordered[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in SESSION]
-    is_first = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
-    edges = [*np.flatnonzero(is_first).tolist(), ordered.num_rows]
+    edges = [*np.flatnonzero(_begin_group(ordered, SESSION)).tolist(), ordered.num_rows]
     parts = [ordered.slice(first, end - first) for first, end in itertools.pairwise(edges)]
     del rows, ordered  # from here on `_join_minutes` holds them, and frees column by column
     while parts:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from pipeline.alerting.digest import ALL_CLUSTERS, ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.model.incident import ENDED
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.predicates import format_datafusion_text
+from pipeline.storage.rows import load_rows, merge_rows, query_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from pipeline.tables.values import row_of
+from pipeline.tables.values import row_of, tuples_of
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
 
-_KNOWN = "verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL)"
-"""Silence is not well either: no share of a window without records has a value."""
+_JUDGED = """
+SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start
+HAVING NOT bool_or(rule = 'broker_share')
+    OR bool_or(rule = 'broker_share' AND verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL))
+"""
+"""Windows of which a share is known. Silence is not well either: no share of a window without records has a value."""
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
@@ -39,13 +42,8 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
-    of_shares = "rule = 'broker_share'"
-    judged = (
-        load_rows(config.warehouse, VERDICTS, cluster=name, columns=("window_start",), where=where)["window_start"]
-        for where in ("true", of_shares, f"{of_shares} AND {_KNOWN}")
-    )
-    seen, shares, known = (set(pc.unique(starts).to_pylist()) for starts in judged)
-    starts_ms = [start.timestamp() * 1000 for start in seen - (shares - known)]
+    judged = query_rows(config.warehouse, _JUDGED.format(cluster=format_datafusion_text(name)), {"verdicts": VERDICTS})
+    starts_ms = [start_ms for (start_ms,) in tuples_of(judged, "window_start_ms")]
     columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
     changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start").to_pylist()
     ended = {row["incident_id"] for row in changes if row["state"] in ENDED}
@@ -55,6 +53,6 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
         cluster=name,
         window_count=DAY_MS // window_ms,
         judged_count=sum(end_ms - DAY_MS <= start_ms < end_ms for start_ms in starts_ms),
-        newest_ms=int(max(starts_ms)) if starts_ms else None,
+        newest_ms=max(starts_ms, default=None),
         open_incidents=tuple(f"{row['subject']} ({row['rule'].replace('_', ' ')})" for row in still_open),
     )

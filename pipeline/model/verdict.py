@@ -32,6 +32,8 @@ class BrokerLoad:
         return without is not None and without < limit_ratio <= (self.share_ratio or 0.0)
 
 
+BLIND = frozenset({"incomplete", "stale"})
+"""Verdicts of windows whose data is missing."""
 VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", "stale"]
 
 

@@ -11,7 +11,7 @@ from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_name, format_span
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import BLIND, Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
@@ -79,7 +79,7 @@ def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Sequence[V
 def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) -> Status:
     verdicts = run.values(Verdict, VERDICTS, (window,))
     judged = [v for v in verdicts if v.rule == BROKER_SHARE]
-    blind = [v for v in verdicts if v.verdict in {"incomplete", "stale"}]
+    blind = [v for v in verdicts if v.verdict in BLIND]
     warned = [v for v in verdicts if v.verdict == "warn"]
     last = max(changes, key=lambda change: change.window_start_ms, default=None)
     facts = [("Since", "no incident was ever opened")]

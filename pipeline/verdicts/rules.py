@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import significant
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.verdict import Verdict, VerdictKind
+from pipeline.model.verdict import BLIND, Verdict, VerdictKind
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.rules.brokers import EVENT_RULES
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.verdicts.sources import SkippedWindow
 
 _MOST_EVENTS = 12
-_BLIND = frozenset({"incomplete", "stale"})
 
 
 def judge_rules(
@@ -160,7 +159,7 @@ def _describe_shares(
     verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate
 ) -> tuple[str, Sequence[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
-    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in _BLIND}
+    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
     count = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     above = [verdict for verdict in shares if verdict.is_above]
@@ -181,7 +180,7 @@ def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
     newest_ms = max((verdict.window_start_ms for verdict in shares), default=0)
     newest = [verdict for verdict in shares if verdict.window_start_ms == newest_ms]
-    return newest[0] if newest and all(one.verdict in _BLIND or _is_silent(one) for one in newest) else None
+    return newest[0] if newest and all(one.verdict in BLIND or _is_silent(one) for one in newest) else None
 
 
 def _is_silent(verdict: Verdict) -> bool:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import socket
 import threading
-import tracemalloc
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -32,6 +31,7 @@ from pipeline.model.incident import incident_of
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
+from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
 from tests.unit.sources.http_servers import Answer, serving
@@ -180,13 +180,12 @@ def test_an_endless_answer_is_read_to_a_bound(status, reason):
     with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        tracemalloc.start()
         try:
-            with pytest.raises(DeliveryError, match=reason):
-                read_silences(Alertmanager(url=f"http://127.0.0.1:{server.server_port}/{status}"))
-            assert tracemalloc.get_traced_memory()[1] < 60_000_000
+            with tracing_memory() as peak_bytes:
+                with pytest.raises(DeliveryError, match=reason):
+                    read_silences(Alertmanager(url=f"http://127.0.0.1:{server.server_port}/{status}"))
+                assert peak_bytes() < 60_000_000
         finally:
-            tracemalloc.stop()
             server.shutdown()
             thread.join()
 

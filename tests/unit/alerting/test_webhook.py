@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import threading
-import tracemalloc
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,6 +13,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.webhook import post, render_webhook
 from pipeline.config.mail import Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
+from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence, new_recommendation
 from tests.unit.alerting.smtp_servers import free_port
 from tests.unit.sources.http_servers import answering
@@ -100,12 +100,10 @@ def test_any_answer_but_2xx_is_an_error_with_the_servers_words_and_without_the_a
 def test_an_endless_answer_is_read_only_as_far_as_it_is_shown(monkeypatch):
     with receiving(500, b"no" * 10_000_000) as (url, _):
         monkeypatch.setenv("PAGER_URL", url)
-        tracemalloc.start()
-        with pytest.raises(DeliveryError, match="webhook pager answered 500: nono"):
-            post(b"{}", GENERIC, message_id="x")
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert peak < 5_000_000
+        with tracing_memory() as peak_bytes:
+            with pytest.raises(DeliveryError, match="webhook pager answered 500: nono"):
+                post(b"{}", GENERIC, message_id="x")
+            assert peak_bytes() < 5_000_000
 
 
 def test_the_address_is_in_no_log(monkeypatch, caplog):

@@ -1,7 +1,5 @@
 """Kafka's trailing averages taken apart; oracle: `SampledStat` and `Avg` written plainly."""
 
-import tracemalloc
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from pipeline.codec.metrics.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, NODE_PREFIX
 from pipeline.transforms.producer_nodes import LABELS
 from pipeline.transforms.request_latency import measure_requests, take_apart
+from tests.memory import tracing_memory
 
 LABELS_ARE_TEXTS = dict.fromkeys(LABELS, pl.String)
 SCRAPE_MS = 5_000
@@ -74,10 +73,9 @@ def test_a_day_without_a_scrape_takes_no_more_memory_than_minutes_without_one():
     for pause_ms in (300_000, 86_400_000):
         paused = rows.copy()
         paused[0, 0] -= pause_ms
-        tracemalloc.start()
-        assert np.isfinite(take_apart(*paused.T)).all()
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        with tracing_memory() as peak_bytes:
+            assert np.isfinite(take_apart(*paused.T)).all()
+            peaks.append(peak_bytes())
     assert peaks[1] < 2 * peaks[0]
 
 

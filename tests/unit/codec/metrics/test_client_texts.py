@@ -1,11 +1,11 @@
 """Statistics of librdkafka, odd ones. Oracle: the texts below, read by hand."""
 
 import json
-import tracemalloc
 
 import pytest
 
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+from tests.memory import tracing_memory
 
 
 def statistics(ts, seconds, tx, age=None, handle="c#producer-1"):
@@ -61,13 +61,9 @@ def test_a_single_object_takes_the_file_s_instant():
 @pytest.mark.parametrize("line", ["\n", " \n"])
 def test_many_lines_of_statistics_take_no_memory(line):
     text = line * 500_000
-    tracemalloc.start()
-    try:
+    with tracing_memory() as peak_bytes:
         parse_librdkafka_statistics(text)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 1 << 20
+        assert peak_bytes() < 1 << 20
 
 
 def test_a_line_of_statistics_ends_where_json_lines_do():

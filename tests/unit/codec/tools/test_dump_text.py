@@ -1,11 +1,10 @@
 """Text of `kafka-dump-log`, made by hand in the shapes of Kafka 2.8 to 4.1; real dumps are in the golden lane."""
 
-import tracemalloc
-
 import pytest
 
 from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.errors import InputError
+from tests.memory import tracing_memory
 
 BATCH = (
     "baseOffset: 1 lastOffset: 2 count: 2 baseSequence: 0 lastSequence: 1 producerId: 7 producerEpoch: 0 "
@@ -68,13 +67,9 @@ def test_complaints():
 )
 def test_many_lines_take_no_memory(line):
     text = "Dumping a.log\n" + line * 100_000
-    tracemalloc.start()
-    try:
+    with tracing_memory() as peak_bytes:
         parse_dumped_segment(text)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 1 << 20
+        assert peak_bytes() < 1 << 20
 
 
 @pytest.mark.parametrize("text", ["", "nothing of the kind\n"])
