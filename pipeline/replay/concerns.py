@@ -135,12 +135,12 @@ def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, St
     for one in metrics:
         if not one.is_watched:
             yield _ASSUMED, Caveat.NO_METRICS.say()
+        elif one.total_difference_ratio is not None and one.total_difference_ratio > MOST_DIFFERENCE:
+            yield _REASON, Caveat.OTHER_BYTES.say(percent=100 * one.total_difference_ratio)
         elif one.client_id is None and one.spare_client_count:
             yield _REASON, Caveat.OTHER_CLIENTS.say(count=one.spare_client_count)
         elif one.client_id is None:
             yield _ASSUMED, Caveat.SESSION_WITHOUT_METRICS.say()
-        elif one.total_difference_ratio is not None and one.total_difference_ratio > MOST_DIFFERENCE:
-            yield _REASON, Caveat.OTHER_BYTES.say(percent=100 * one.total_difference_ratio)
 
 
 def _name(partitions: Sequence[int]) -> str:

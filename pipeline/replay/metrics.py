@@ -117,7 +117,9 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     for key in sent:
         start_ms, clients = key[0], nodes.get(key[0], {})
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
-        client = own[0] if own else None
+        # of pooled clients whose delays are not followed none is fitted: it would be a connection with the requests of all
+        is_followed = producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}
+        client = own[0] if own and is_followed else None
         own_bytes = int(stored[producer_of(key)].sum())
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
