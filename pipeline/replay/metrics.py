@@ -115,35 +115,33 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
     metrics_of = {}
     for key in sent:
-        start_ms, clients = key[0], nodes.get(key[0], {})
+        clients = nodes.get(start_ms := key[0], {})
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
         # of pooled clients whose delays are not followed none is fitted: it would be a connection with the requests of all
-        is_followed = producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}
-        client = own[0] if own and is_followed else None
-        own_bytes = int(stored[producer_of(key)].sum())
+        client = own[0] if own and (producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}) else None
+        in_log = stored[producer_of(key)]
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
         )
-        of_all = [row for each in own for row in clients[each]]
         metrics = [_read_metrics(row, length_ms) for row in (*earlier, *now)]
         if client is not None and client in recording.minute_nodes:
-            first_ms = start_ms - MINUTE_MS
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
-            metrics = [minute for minute in minutes if first_ms <= minute.start_ms < start_ms + length_ms]
+            metrics = [each for each in minutes if start_ms - MINUTE_MS <= each.start_ms < start_ms + length_ms]
         end_ms, rows = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
         metrics = take_own(metrics, read_spans(rows))
-        rows = [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms]
-        spans = read_spans(rows)
+        spans = read_spans(rows := [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms])
         models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
         metrics_of[key] = SessionMetrics(
             models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
             clients=own,
-            total_difference_ratio=_compare_totals(stored[producer_of(key)], of_all, start_ms, length_ms),
+            total_difference_ratio=_compare_totals(
+                in_log, [row for each in own for row in clients[each]], start_ms, length_ms
+            ),
             is_watched=bool(clients),
             spare_client_count=sum(
-                (start_ms, other) not in taken and sum_row_bytes(rows) > MOST_DIFFERENCE * own_bytes
+                (start_ms, other) not in taken and sum_row_bytes(rows) > MOST_DIFFERENCE * in_log.sum()
                 for other, rows in clients.items()
             ),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),

@@ -1,8 +1,9 @@
 """Everything known about each topic in each window, put together: what was recorded, and each candidate's outcome."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
@@ -16,7 +17,7 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, Row, SessionKey, TopicWindow
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
-from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, SimulatedTopic
+from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, ModelError, SimulatedTopic
 
 _BATCH_HEADER_BYTES = 61
 
@@ -144,8 +145,18 @@ def replay_topic(
     """
     own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
     recorded = describe_topic(topic, traffic)
+    current = SimulatedTopic(recorded, runs[0]) if runs.get(0) else None
+    other_error = replace(OTHER_ERROR, share=math.hypot(OTHER_ERROR.share, current.share_error() if current else 0.0))
     outcomes = [
-        _describe_outcome(name, recorded, topic.keyed, runs.get(number), own=own, variants=topic.variants[number])
+        _describe_outcome(
+            name,
+            recorded,
+            topic.keyed,
+            runs.get(number),
+            own=own,
+            variants=topic.variants[number],
+            other_error=other_error,
+        )
         for number, name in topic.candidates.items()
     ]
     log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)
@@ -213,12 +224,14 @@ def _describe_outcome(
     *,
     own: Sequence[ProducerSession],
     variants: Sequence[tuple[SessionGroup, GroupVariant]],
+    other_error: ModelError,
 ) -> CandidateOutcome:
+    """`other_error` is that of candidates that change something: what the current setup is off by adds to it."""
     producers = [producer for _, variant in variants for producer in variant.producers]
     reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
     is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
     is_as_in_use = bool(variants) and all(variant.same_as == 0 for _, variant in variants)
-    error = CURRENT_ERROR if is_as_in_use else OTHER_ERROR
+    error = CURRENT_ERROR if is_as_in_use else other_error
     return CandidateOutcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,

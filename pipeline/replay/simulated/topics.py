@@ -27,9 +27,9 @@ from pipeline.simulator.clients.client import SECOND
 class ModelError:
     """What the model is off by besides the seeds' chance, as standard deviations.
 
-    With these, nine of ten figures of trusted predictions lie in their ranges: shares and batches of the blind draw's first three
-    parts, medians of latency of the third (before it delays were not followed within minutes). `make draw ARGS="--ranges 00 01 02"`
-    prints what they need.
+    With these, nine of ten figures of trusted predictions of the blind draw lie in their ranges: shares of the current setup in
+    all five parts, other shares and batches in the first three, medians of latency in the third (before it delays were not
+    followed within minutes). `make draw ARGS="--ranges 00 01 02"` prints what they need.
     """
 
     share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
@@ -37,7 +37,7 @@ class ModelError:
     latency: float  # of the logarithm of the median latency
 
 
-CURRENT_ERROR = ModelError(share=0.002, batches=0.02, latency=0.4)
+CURRENT_ERROR = ModelError(share=0.005, batches=0.02, latency=0.4)
 OTHER_ERROR = ModelError(share=0.017, batches=0.08, latency=0.7)
 """Of the current setup, which calibration saw; of another client or other settings."""
 
@@ -116,6 +116,14 @@ class SimulatedTopic:
             return [UNKNOWN] * sums.shape[1]
         ends = expect_range(shares, most=1.0, error=spread_error(shares.mean(axis=0), self.error.share))
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
+
+    def share_error(self) -> float:
+        """What brokers' shares of the log are off by here, as `ModelError.share`: the root of the mean of squares."""
+        shares = np.array([one.value or 0.0 for one in self.shares(CELL_LOG_BYTES, of_brokers=True)])
+        sizes = np.array([self.recorded.broker_log_sizes.get(broker_id, 0) for broker_id in self.broker_ids])
+        some = (shares > 0) & (shares < 1)
+        off = (shares - sizes / max(1, sizes.sum()))[some] / np.sqrt(shares * (1 - shares))[some]
+        return float(np.sqrt(np.mean(off**2))) if len(off) else 0.0
 
     def share_deviations(self, column: int) -> list[float]:
         """The standard deviation of each broker's share over the seeds."""

@@ -1,6 +1,10 @@
 """A topic that producers of several clients write to has one name for what is in use: that of who sends most."""
 
+import math
 from types import SimpleNamespace
+
+import numpy as np
+import pytest
 
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.model.trust import Trust
@@ -10,6 +14,7 @@ from pipeline.replay.comparison import comparison_row
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.simulated.plan import plan_simulations
+from pipeline.replay.simulated.runs import CELL_LEADER, CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
 from pipeline.replay.topics import list_topics, replay_topic
 from tests.unit.replay.session_groups import MINUTE_MS, START_MS, make_baseline, make_group, make_traffic
@@ -27,7 +32,16 @@ def session(producer_id, record_count, baseline):
     )  # fmt: skip  # fields of a value, several a line
 
 
-def replay_two(metrics, runs=None):
+def make_row(*, partition, size_bytes):
+    """Of `silver.partition_traffic`, in part."""
+    return {
+        "partition": partition, "leader_id": partition, "leader_epoch": 0, "first_offset": 0, "record_count": 1,
+        "batch_count": 1, "size_bytes": size_bytes, "missing_offset_count": 0, "compacted_record_count": 0,
+        "is_compacted": False, "crc_error_count": 0,
+    }  # fmt: skip  # fields of a value, several a line
+
+
+def replay_two(metrics, runs=None, rows=()):
     groups = [
         make_group(make_traffic(producer_id=7), baseline=FEW),
         make_group(make_traffic(producer_id=8), baseline=MANY, number=1),
@@ -42,7 +56,7 @@ def replay_two(metrics, runs=None):
         recording, keyed={}, sessions=sessions, metrics={one.key: metrics for one in sessions},
         plan=plan_simulations(groups, CANDIDATES, [1]),
     )  # fmt: skip  # fields of a value, several a line
-    return replay_topic(topic, [], runs or {})
+    return replay_topic(topic, rows, runs or {})
 
 
 def test_in_use_has_one_name():
@@ -68,11 +82,16 @@ def test_in_use_has_one_name():
 
 
 def test_ranges_hold_what_the_model_is_off_by():
-    """Less for the current setup than for another client."""
-    topic = replay_two(SessionMetrics({}), {number: {1: object()} for number in range(3)})
+    """Less for the current setup than for another client, to which adds what the current setup is off by here."""
+    cells = np.zeros((3, 1 + max(CELL_LEADER, CELL_LOG_BYTES)), np.int64)
+    cells[:, CELL_LEADER], cells[:, CELL_LOG_BYTES] = (0, 1, 2), (50, 30, 20)
+    run = SimpleNamespace(cells=cells)
+    rows = [make_row(partition=partition, size_bytes=size) for partition, size in enumerate((40, 40, 20))]
+    topic = replay_two(SessionMetrics({}), {number: {1: run} for number in range(3)}, rows)
 
-    assert {outcome.name: outcome.runs.error for outcome in topic.outcomes} == {
-        IN_USE: CURRENT_ERROR,
-        "sticky": OTHER_ERROR,
-        "new": OTHER_ERROR,
-    }
+    own, *others = (outcome.runs for outcome in topic.outcomes)
+    off = math.sqrt((0.1**2 / (0.5 * 0.5) + 0.1**2 / (0.3 * 0.7)) / 3)
+    assert own.share_error() == pytest.approx(off)
+    assert own.error == CURRENT_ERROR
+    assert [other.error.share for other in others] == pytest.approx([math.hypot(OTHER_ERROR.share, off)] * 2)
+    assert {other.error.batches for other in others} == {OTHER_ERROR.batches}
