@@ -1,6 +1,7 @@
 """How a prediction is judged against the run that came, on figures made up; the bars are the replay's own."""
 
 import dataclasses
+import gzip
 import json
 import math
 import re
@@ -9,9 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import zstandard
 
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.replay.simulated.topics import OTHER_ERROR
+from tests.lab.facts import CONTROL_BIT, HEADER
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.pairs.compare import (
     RIGHT_WAY,
@@ -23,7 +26,7 @@ from tests.lab.fidelity.pairs.compare import (
 )
 from tests.lab.fidelity.pairs.draw import FOLDER, SIGHT, TALLY, judge_again, open_part, sum_parts
 from tests.lab.fidelity.pairs.errors import SHARES, Miss, fit_error, format_errors
-from tests.lab.fidelity.pairs.figures import measure_minutes
+from tests.lab.fidelity.pairs.figures import measure_minutes, measure_plain_bytes
 from tests.lab.fidelity.pairs.law import MOST_PER_S, PATTERNS, draw_round
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, ENDING, decode_pair, draw_pairs, encode_pair
@@ -36,7 +39,10 @@ from tests.lab.process import LabError
 
 
 def run(*, shares=(40, 30, 30), records_per_batch=10.0, throughput=1000.0, p50=5.0, p95=20.0, p99=50.0):
-    sizes = [{"leader": number, "size_bytes": 1000 * share, "batch_count": 0} for number, share in enumerate(shares)]
+    sizes = [
+        {"leader": number, "size_bytes": 1000 * share, "plain_bytes": 1000 * share}
+        for number, share in enumerate(shares)
+    ]
     return {
         "partitions": sizes,
         "records_per_batch": records_per_batch,
@@ -313,15 +319,22 @@ def test_archives_are_judged_again_without_a_draw(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == [f"draw-00-0-before{ENDING}"]
 
 
-@pytest.mark.parametrize(("codec", "peak"), [("none", 1.5), ("lz4", 1.2)])
-def test_a_peak_is_of_bytes_before_compression(codec, peak):
-    """Headers of small batches do not count; what a codec left of records of one size says nothing of them."""
-    partitions = [
-        {"leader": 0, "size_bytes": 300 + 61 * 9, "batch_count": 9, "record_count": 60},
-        {"leader": 1, "size_bytes": 100 + 61, "batch_count": 1, "record_count": 40},
-    ]
-
-    assert measure_peak({"partitions": partitions, "codec": codec}, "broker") == pytest.approx(peak)
+@pytest.mark.parametrize(("codec", "compress"), [(0, bytes), (1, gzip.compress), (4, zstandard.compress)])
+def test_a_peak_is_of_bytes_before_compression(tmp_path, codec, compress):
+    """Headers of small batches and markers do not count; nor what a codec left, where records of several sizes meet."""
+    for partition, (size, number) in enumerate([(1_000, 3), (250, 4)]):
+        folder = tmp_path / str(partition)
+        folder.mkdir()
+        batches = [(codec, compress(bytes(size)))] * number + [(CONTROL_BIT, bytes(5_000))]
+        log = b"".join(
+            HEADER.pack(0, HEADER.size - 12 + len(data), 0, 2, 0, bits, 0, 0, 0, -1, -1, -1, 1) + data
+            for bits, data in batches
+        )
+        (folder / "00000000000000000000.log").write_bytes(log)
+    plain = [measure_plain_bytes(tmp_path / str(partition)) for partition in range(2)]
+    assert plain == [3_000, 1_000]
+    partitions = [{"leader": leader, "plain_bytes": size} for leader, size in enumerate(plain)]
+    assert measure_peak({"partitions": partitions}, "broker") == pytest.approx(1.5)
 
 
 def test_what_the_replay_does_not_tell_misses():

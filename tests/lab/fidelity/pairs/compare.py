@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 
@@ -115,12 +114,7 @@ def share_out(figures: Mapping[str, Any], kind: str) -> dict[int, float]:
 
 def measure_peak(figures: Mapping[str, Any], kind: str) -> float:
     """The largest over the mean, as the replay counts: records' bytes before compression, batch headers left out."""
-    partitions = figures["partitions"]
-    if figures.get("codec", "none") == "none":
-        sizes = [each["size_bytes"] - BATCH_HEADER_BYTES * each["batch_count"] for each in partitions]
-    else:
-        sizes = [each["record_count"] for each in partitions]  # all of one size
-    shares = _share_out(sizes, figures, kind)
+    shares = _share_out([each["plain_bytes"] for each in figures["partitions"]], figures, kind)
     count = figures.get("broker_count", len(shares)) if kind == "broker" else len(shares)
     return count * max(shares.values()) / 100
 

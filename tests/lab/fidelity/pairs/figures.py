@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.codec.log.compression import decompress
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from tests.lab.facts import CONTROL_BIT, read_batches
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 QUANTILES = {"latency_p50_ms": 0.5, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99, "latency_p999_ms": 0.999}
 MS = 1e6
 MINUTE_NS = 60_000_000_000
+_CODEC_BITS = 7
 
 
 def measure_run(capture: Path, topic: str, leaders: Sequence[int], latencies: Sequence[Path]) -> dict[str, Any]:
@@ -59,6 +62,18 @@ def measure_partition(directory: Path) -> dict[str, int]:
         "batch_count": len(batches),
         "size_bytes": sum(size for size, _, _, _ in batches),
     }
+
+
+def measure_plain_bytes(directory: Path) -> int:
+    """Bytes of a partition's records before compression, without batch headers and markers of transactions."""
+    plain_bytes = 0
+    for log in sorted(directory.glob("*.log")):
+        data, end = log.read_bytes(), 0
+        for size, attributes, _, _ in read_batches(log):
+            start, end = end + BATCH_HEADER_BYTES, end + size
+            if not attributes & CONTROL_BIT:
+                plain_bytes += len(decompress(attributes & _CODEC_BITS, data[start:end]))
+    return plain_bytes
 
 
 def measure_minutes(times: np.ndarray) -> list[dict[str, float]]:

@@ -13,6 +13,7 @@ from pipeline.config.sections import Zones
 from pipeline.model.trust import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
+from tests.lab.fidelity.pairs.figures import measure_plain_bytes
 from tests.lab.fidelity.pairs.misses import BACK_TEST, CHANGE
 from tests.lab.fidelity.pairs.pair import AFTER, BEFORE, COMMITTED, ENDING, RDKAFKA, SIDES, Pair, decode_pair
 from tests.lab.fidelity.pairs.predict import Prediction, read_predictions, run_replay, write_candidates
@@ -90,8 +91,11 @@ def read_recordings(folder: Path = COMMITTED, beginning: str = "") -> dict[tuple
         capture = unpack_once(archive, UNPACKED)
         facts = json.loads((capture / "manifest.json").read_text())
         pair = decode_pair(facts["pair"])
-        figures = facts["figures"] | {"codec": pair.clients(facts["side"])[0].config.get("compression.type", "none")}
-        found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], figures, facts["is_quiet"])
+        for number, partition in enumerate(facts["figures"]["partitions"]):
+            partition["plain_bytes"] = measure_plain_bytes(
+                capture / f"brokers/{partition['leader']}/{facts['topic']}-{number}"
+            )
+        found[pair.name, facts["side"]] = Recording(capture, pair, facts["side"], facts["figures"], facts["is_quiet"])
     return found
 
 
