@@ -14,17 +14,16 @@ from pipeline.model.trust import Trust, format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
 from pipeline.replay.recorded import ProducerSession, RecordedTopic
-from pipeline.replay.simulated.runs import CELL_JUDGED_BYTES, CELL_LOG_BYTES
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic
 
 Row = dict[str, Any]
 
-SHARE_BAR_POINTS = 1.5
+SHARE_BAR_POINTS = 1.75
 """A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""
 SHARE_DEVIATIONS = 2.5  # standard deviations of the share over the seeds
 WIDEST_BAR_POINTS = 4.0  # but by no more than this: a prediction that says little is no reason for trust
-WIDEST_RANGE_POINTS = 8.0  # range of a broker's predicted share beyond which the prediction is not trusted
-LEAST_JUDGED = 0.2  # odd minutes judge where they, and the even ones, hold so much of the topic's bytes
+WIDEST_RANGE_POINTS = 7.0  # range of a broker's predicted share beyond which the prediction is not trusted
 BATCH_BAR, LATENCY_BAR = 0.15, 0.30
 TRUSTS = SHARES, BATCHES, LATENCY = ("trust", "batches_trust", "latency_trust")
 """Columns: whether what is predicted of shares, of records per batch and of latency is trusted."""
@@ -95,19 +94,13 @@ def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
 
 
 def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
-    """Shares in the log's bytes; the bar is that of the broker whose share is worst.
-
-    Services are fitted on even minutes, so odd ones judge, where the run went over several.
-    """
-    column, sizes, judged_on = CELL_LOG_BYTES, recorded.broker_log_sizes, "all minutes"
-    odd_ratio = sum(recorded.judged_log_sizes.values()) / max(1, sum(recorded.broker_log_sizes.values()))
-    if simulated.cells(CELL_JUDGED_BYTES).any() and LEAST_JUDGED <= odd_ratio <= 1 - LEAST_JUDGED:
-        column, sizes, judged_on = CELL_JUDGED_BYTES, recorded.judged_log_sizes, "odd minutes"
+    """Shares in the log's bytes; the bar is that of the broker whose share is worst."""
+    sizes = recorded.broker_log_sizes
     total = sum(sizes.values())
     if not total:
         return {}
     pairs = []
-    shares, deviations = simulated.shares(column, of_brokers=True), simulated.share_deviations(column)
+    shares, deviations = simulated.shares(CELL_LOG_BYTES, of_brokers=True), simulated.share_deviations(CELL_LOG_BYTES)
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100
@@ -120,7 +113,7 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
         abs((part.value or 0.0) - float(seen)) * 100 for part, seen in zip(parts, was_there, strict=False)
     )
     return {
-        "judged_on": judged_on,
+        "judged_on": "all minutes",
         "broker_id": broker_id,
         "observed_share": was,
         **share.columns("predicted_share"),

@@ -35,7 +35,6 @@ class ProducerSession:
     pattern: Pattern
     batch_count: int
     bytes_by_broker: Mapping[int, int]  # bytes of its batches in the log, by the broker that led
-    judged_bytes_by_broker: Mapping[int, int]  # the same of odd minutes, on which nothing is fitted
     bytes_by_slot: NDArray[np.int64]  # the same by time: int64[`SLOTS`], equal parts of the window
     baseline: Baseline
     compression: Compression | None
@@ -136,7 +135,6 @@ class RecordedTopic:
     log_sizes: NDArray[np.int64]
     broker_log_sizes: Mapping[int, int]
     keyless_count: int
-    judged_log_sizes: Mapping[int, int] = field(default_factory=dict)  # the same by broker, of odd minutes
 
     @property
     def partition_count(self) -> int:

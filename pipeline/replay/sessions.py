@@ -21,7 +21,6 @@ from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, iter_sessions, select_batches
 from pipeline.calibration.within_ms import Pattern, choose_pattern
-from pipeline.model.window import MINUTE_MS
 from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
@@ -119,7 +118,6 @@ def describe_session(
     start_ms: int, window_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
 ) -> ProducerSession:
     """Infers a session's partitioner and settings from its records and batches in a topic and window."""
-    is_odd = batches.max_ms // MINUTE_MS % 2 == 1
     slots = np.clip((batches.max_ms - start_ms) * SLOTS // window_ms, 0, SLOTS - 1)
     return ProducerSession(
         start_ms=start_ms,
@@ -132,7 +130,6 @@ def describe_session(
         pattern=choose_pattern(traffic.elapsed_ms),
         batch_count=len(batches),
         bytes_by_broker=_sum_by_broker(batches),
-        judged_bytes_by_broker=_sum_by_broker(batches.select(is_odd)),
         bytes_by_slot=np.bincount(slots, weights=batches.size_bytes, minlength=SLOTS).astype(np.int64),
         baseline=baseline,
         compression=measure_compression(traffic, batches),

@@ -186,10 +186,6 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
     if keyed is not None:
         known = keyed.recorded[:count, 1]
         sizes[: len(known)] = known
-    judged: dict[int, int] = defaultdict(int)
-    for session in topic.sessions:
-        for broker_id, size in session.judged_bytes_by_broker.items():
-            judged[broker_id] += size
     return RecordedTopic(
         topic=topic.where[1],
         topic_id=topic.where[2],
@@ -201,7 +197,6 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
         log_sizes=logs,
         broker_log_sizes=dict(by_broker),
         keyless_count=keyed.keyless_count if keyed else sum(session.keyless_count for session in topic.sessions),
-        judged_log_sizes=dict(judged),
     )
 
 

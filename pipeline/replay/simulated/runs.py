@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.calibration.service.model import is_fit_minute
 from pipeline.calibration.session_traffic import iter_sessions
-from pipeline.model.window import MINUTE_MS, NS_PER_MS
+from pipeline.model.window import NS_PER_MS
 from pipeline.replay.sessions import ReadRows
 from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
@@ -27,10 +26,9 @@ from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter,
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.stages import Parts, Pieces, Staging, pack_value
 
-CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER, CELL_JUDGED_BYTES) = range(6)
+CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER) = range(5)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and
-without batch headers, the id of the leader (the same in all groups); of the bytes in the log those of odd minutes, on which
-no service model was fitted, where the current setup was run over several minutes."""
+without batch headers, the id of the leader (the same in all groups)."""
 _SEED_BITS = 62
 _RUN_RECORDS = 20_000  # what laying out a run costs, in records
 
@@ -107,14 +105,9 @@ def simulate_runs(
 def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> list[TopicRun]:
     """Simulates a group with one of the replay's seeds; a run for each of the group's topics."""
     scenario = planned.build(seed)
-    # when each minute of a run begins, for the current setup over several minutes
-    last_ns = max((int(session.due_ns[-1]) for session in arrivals.sessions if len(session.due_ns)), default=0)
-    marks = tuple(range(-arrivals.base_ms % MINUTE_MS * NS_PER_MS, last_ns, MINUTE_MS * NS_PER_MS))
-    marks_ns = marks if planned.is_in_use and len(marks) > 1 else ()
     # the same seed for every candidate, another for every group, whatever else is replayed
     run_seed = derive_stream(seed, "replay", planned.group.name) >> (64 - _SEED_BITS)
-    result = simulate(scenario, run_seed, marks_ns=marks_ns)
-    judged = _sum_odd_minutes(result, arrivals, marks_ns)
+    result = simulate(scenario, run_seed)
     starts = scenario.partition_starts
     runs = []
     for number in range(len(planned.group.topics)):
@@ -129,23 +122,9 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
         cells[:, CELL_BYTES] = (
             sums[:, QueueCounter.PLAIN_BYTES] - BATCH_HEADER_BYTES * sums[:, QueueCounter.DONE_BATCHES]
         )
-        cells[:, CELL_JUDGED_BYTES] = [judged[own].sum() for own in queues]
         cells[:, CELL_LEADER] = [planned.group.broker_ids[leader] if leader >= 0 else -1 for leader in leaders]
         runs.append(_sum_topic(result, [queue for own in queues for queue in own], cells, arrivals, number))
     return runs
-
-
-def _sum_odd_minutes(result: SimulationResult, arrivals: GroupArrivals, marks_ns: Sequence[int]) -> NDArray[np.int64]:
-    """Bytes that each queue got acknowledged in odd minutes of UTC; what the last minute left behind counts with it."""
-    totals = np.zeros(len(result.queues), np.int64)
-    if not marks_ns:
-        return totals
-    counters = [np.zeros_like(result.queues), *result.marks, result.queues]
-    starts_ns = [marks_ns[0] - 1, *marks_ns]
-    for start_ns, before, after in zip(starts_ns, counters, counters[1:], strict=False):
-        if not is_fit_minute(arrivals.base_ms + start_ns // NS_PER_MS):
-            totals += after[:, QueueCounter.DONE_BYTES] - before[:, QueueCounter.DONE_BYTES]
-    return totals
 
 
 def _sum_topic(

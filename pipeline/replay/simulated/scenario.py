@@ -62,11 +62,6 @@ class GroupScenario:
     producers: tuple[Producer, ...]
     base_ms: int
 
-    @property
-    def is_in_use(self) -> bool:
-        """It is the back-test."""
-        return self.candidate.name == IN_USE
-
     def build(self, seed: int) -> Scenario:
         """The scenario of one seed: it decides what is open, the same under every candidate.
 

@@ -116,7 +116,7 @@ def describe_session(record_count):
     )  # fmt: skip  # fields of a value, several a line
     return ProducerSession(
         start_ms=FIRST_MS, topic=TOPIC, topic_id=TOPIC_ID, producer_id=1, producer_epoch=0, record_count=record_count,
-        keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, judged_bytes_by_broker={}, bytes_by_slot=np.zeros(SLOTS, np.int64), batch_count=0, baseline=baseline, compression=None,
+        keyless_count=record_count, pattern=Pattern.STEADY, bytes_by_broker={}, bytes_by_slot=np.zeros(SLOTS, np.int64), batch_count=0, baseline=baseline, compression=None,
         timestamp_type="CreateTime", counts={}, sampling_rate=1.0,
     )  # fmt: skip  # fields of a value, several a line
 

@@ -15,7 +15,6 @@ from pipeline.replay.simulated.plan import plan_simulations
 from pipeline.replay.simulated.runs import (
     CELL_BATCHES,
     CELL_BYTES,
-    CELL_JUDGED_BYTES,
     CELL_LEADER,
     CELL_LOG_BYTES,
     CELL_RECORDS,
@@ -25,7 +24,7 @@ from pipeline.replay.simulated.runs import (
 from pipeline.replay.tasks import deal
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from tests.simulated_sessions import delayed
-from tests.unit.replay.session_groups import MINUTE_MS, lay_out, make_baseline, make_group, make_traffic
+from tests.unit.replay.session_groups import lay_out, make_baseline, make_group, make_traffic
 
 STICKY = Candidate(name="sticky", partitioner="java-sticky-2.4")
 UNIFORM = Candidate(name="uniform", partitioner="java-builtin-uniform")
@@ -264,19 +263,3 @@ def test_what_is_not_known_is_not_simulated():
     arrivals = prepare_arrivals(unit, [make_traffic()])
     with pytest.raises(ConfigError):
         lay_out(unit, arrivals, None, NO_HASHES)
-
-
-def test_odd_minutes_are_summed_apart_for_what_is_in_use():
-    """Nothing is fitted on them; looking at them on the way changes nothing."""
-    traffic = make_traffic(18_000, span_ms=3 * MINUTE_MS)
-    is_odd = traffic.at_ms // MINUTE_MS % 2 == 1
-    assert 0.2 < is_odd.mean() < 0.8
-    (run,), (same,) = simulate([traffic]), simulate([traffic], Candidate(name="same"))
-    whole, judged = run.cells[:, CELL_LOG_BYTES].sum(), run.cells[:, CELL_JUDGED_BYTES].sum()
-    assert abs(judged / whole - is_odd.mean()) < 0.01
-    assert same.cells[:, CELL_JUDGED_BYTES].sum() == 0
-    assert (
-        np.delete(same.cells, CELL_JUDGED_BYTES, axis=1).tolist()
-        == np.delete(run.cells, CELL_JUDGED_BYTES, axis=1).tolist()
-    )
-    assert told(same)[1:] == told(run)[1:]

@@ -27,7 +27,7 @@ def session(producer_id, record_count, baseline):
     where = (START_MS, "orders", "")
     return SimpleNamespace(
         key=(START_MS, producer_id, 0, "", ""), topic_window=where, producer_id=producer_id, producer_epoch=0,
-        record_count=record_count, keyless_count=record_count, judged_bytes_by_broker={}, baseline=baseline,
+        record_count=record_count, keyless_count=record_count, baseline=baseline,
         timestamp_type="CreateTime", sampling_rate=1.0, counts={},
     )  # fmt: skip  # fields of a value, several a line
 

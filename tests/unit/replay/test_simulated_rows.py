@@ -234,16 +234,3 @@ def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
         "java-builtin was not back-tested here: the current partitioner is java-sticky-2.4"
     )
     assert comparison_row(topic, outcome, ALL_TRUSTED)["assumptions"] == ""
-
-
-def test_odd_minutes_judge_where_there_are_both(truth, in_use):
-    """The slow broker's share of odd minutes is as predicted for them, whatever the even ones held."""
-    cells = in_use.cells(CELL_LOG_BYTES)[0]
-    runs = {seed: dataclasses.replace(run, cells=run.cells.copy()) for seed, run in in_use.runs.items()}
-    for run in runs.values():
-        run.cells[:, -1] = run.cells[:, CELL_LOG_BYTES] // 2
-    judged = dict(enumerate((cells // 2).tolist()))
-    recorded = dataclasses.replace(truth, judged_log_sizes=judged, broker_log_sizes={0: cells.sum(), 1: 0, 2: 0})
-    tested = back_test(recorded, SimulatedTopic(recorded, runs), (), None, Concerns())
-    assert tested["judged_on"] == "odd minutes"
-    assert tested["is_trusted"]

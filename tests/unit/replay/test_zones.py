@@ -32,7 +32,6 @@ def make_session(baseline=PLAIN, topic="orders"):
         producer_epoch=0,
         pattern=Pattern.STEADY,
         bytes_by_broker={},
-        judged_bytes_by_broker={},
         bytes_by_slot=np.zeros(1, np.int64),
         baseline=baseline,
         compression=None,
