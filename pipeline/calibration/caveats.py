@@ -116,7 +116,7 @@ class Caveat(Enum):
     )
     LATENCY_NOT_TESTED = "no metrics say how long producers waited: nothing tests it"
     LATENCY_OF_OTHERS = "under another client or other settings latencies did not hold on blind pairs"
-    WITHIN_RANGES = "broker {broker}'s share changes by {change:+.1f} points, ranges and the back-test's error leave {open:.1f} open"
+    WITHIN_RANGES = "broker {broker}'s share changes by {change:+.1f} points, their ranges leave {open:.1f} open"
     MEAN_LATENCY_OFF = "the mean latency is predicted {ratio:.2f} times the observed"
 
     def say(self, **figures: Any) -> Statement:  # noqa: ANN401 - whatever the text names

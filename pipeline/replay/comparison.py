@@ -162,12 +162,7 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     trusts[SHARES] = _add_doubt(trusts[SHARES], doubt_width(outcome.runs))
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
-        error_points = tested["share_error_points"] or 0.0
-        doubts = [
-            *topic.concerns.reasons,
-            *untold,
-            *_doubt_direction(topic.recorded, in_use, outcome.runs, error_points),
-        ]
+        doubts = [*topic.concerns.reasons, *untold, *_doubt_direction(topic.recorded, in_use, outcome.runs)]
         trusts["direction_trust"] = format_trust(join_statements(doubts))
         trusts[LATENCY] = _add_doubt(trusts[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
     return trusts
@@ -180,13 +175,8 @@ def _add_doubt(trust: str, doubts: Iterable[Statement]) -> str:
     return f"{trust}; {doubt}"
 
 
-def _doubt_direction(
-    recorded: RecordedTopic, in_use: SimulatedTopic, runs: SimulatedTopic, error_points: float
-) -> Iterator[Statement]:
-    """Two further runs, each anywhere in its own range, may well differ by as much where nothing changes.
-
-    Besides, predictions are off by what the back-test found.
-    """
+def _doubt_direction(recorded: RecordedTopic, in_use: SimulatedTopic, runs: SimulatedTopic) -> Iterator[Statement]:
+    """Two further runs, each anywhere in its own range, may well differ by as much where nothing changes."""
     hottest = max(recorded.broker_log_sizes, key=lambda one: (recorded.broker_log_sizes[one], -one), default=-1)
     if hottest not in in_use.broker_ids or hottest not in runs.broker_ids:
         return
@@ -194,7 +184,7 @@ def _doubt_direction(
         each.shares(CELL_LOG_BYTES, of_brokers=True)[each.broker_ids.index(hottest)] for each in (in_use, runs)
     )
     change = 100 * ((then.value or 0.0) - (now.value or 0.0))
-    open_points = error_points + 50 * math.hypot(*((each.high or 0.0) - (each.low or 0.0) for each in (now, then)))
+    open_points = 50 * math.hypot(*((each.high or 0.0) - (each.low or 0.0) for each in (now, then)))
     if abs(change) <= open_points:
         yield Caveat.WITHIN_RANGES.say(broker=hottest, change=change, open=open_points)
 
