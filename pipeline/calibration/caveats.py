@@ -90,6 +90,9 @@ class Caveat(Enum):
     LATE_RECORDS = "{count} records are earlier than the one before in their batch: several threads"
     ABORTED_RECORDS = "{count} records of aborted transactions are replayed: they were load"
     NO_PRODUCER_IDS = "no producer ids: all producers of the topic are replayed as one"
+    PRODUCERS_DEALT = (
+        "no producer ids: records are dealt to {count} producers at random, by the bytes that their clients sent"
+    )
     ONE_PARTITION = "one partition: every candidate puts all records there"
     OFFSETS_GONE = "{count} offsets are gone from the log ({why}): what is left is not all that was sent"
     COMPACTED_TOPIC = "the topic is compacted: none of the window's records is taken to be gone yet"

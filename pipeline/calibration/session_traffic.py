@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.calibration.within_ms import Pattern, choose_pattern
+
 Which = slice | NDArray[np.bool_] | NDArray[np.int64]
 """Some of the records or batches: a slice, a flag for each, or their indexes."""
 
@@ -80,6 +82,18 @@ class SessionTraffic:
     def choose(self, which: Which) -> SessionTraffic:
         """The same session with some of its records; the counts of special ones stay those of all."""
         return replace(self, **{name: getattr(self, name)[which] for name in _BY_RECORD})
+
+    def deal(self, weights: Sequence[float]) -> list[SessionTraffic]:
+        """Deals pooled records to several producers by weight: at random and always alike, a burst's millisecond to one.
+
+        What independent producers send together is the same as one such stream, dealt by chance.
+        """
+        elapsed_ms, parts = self.elapsed_ms, np.arange(len(self))
+        if choose_pattern(elapsed_ms) is Pattern.BURST:
+            parts = np.cumsum(np.diff(elapsed_ms, prepend=elapsed_ms[:1]) != 0)
+        drawn = np.random.default_rng(0).random(len(self))[parts]
+        owner = np.searchsorted(np.cumsum(weights)[:-1] / sum(weights), drawn, side="right")
+        return [self.choose(owner == number) for number in range(len(weights))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
+from pipeline.replay.recorded import MOST_DEALT, ProducerSession, RecordedTopic, Row
 
 FEW_RATIO = 0.01  # part of the records that may be special before the prediction is not to be trusted
 MOST_DIFFERENCE = 0.05  # part of a producer's bytes that may differ between its metrics and the log
@@ -72,6 +72,7 @@ def list_concerns(
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),
         *_doubt_log(int(recorded.records.sum()), log),
+        *_tell_pooled(sessions, metrics),
         *_doubt_metrics(metrics),
         *((_ASSUMED, caveat) for session in sessions for caveat in session.baseline.assumptions),
         *_doubt_settings(sessions),
@@ -95,10 +96,17 @@ def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]
     for name, caveat in (("late", Caveat.LATE_RECORDS), ("aborted", Caveat.ABORTED_RECORDS)):
         if special[name]:
             yield _ASSUMED, caveat.say(count=special[name])
-    if any(session.producer_id < 0 for session in sessions):
-        yield _ASSUMED, Caveat.NO_PRODUCER_IDS.say()
     if recorded.partition_count == 1:
         yield _ASSUMED, Caveat.ONE_PARTITION.say()
+
+
+def _tell_pooled(
+    sessions: Sequence[ProducerSession], metrics: Sequence[SessionMetrics]
+) -> Iterator[tuple[bool, Statement]]:
+    for session, own in zip(sessions, metrics, strict=False):
+        if session.producer_id < 0:
+            count = min(MOST_DEALT, len(own.clients))
+            yield _ASSUMED, Caveat.PRODUCERS_DEALT.say(count=count) if count > 1 else Caveat.NO_PRODUCER_IDS.say()
 
 
 def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Statement]]:

@@ -72,6 +72,7 @@ class SessionMetrics:
     models: Mapping[int, ServiceModel]  # how long brokers take, by id, fitted to the metrics of `client_id`
     client_id: str | None = None
     clients: tuple[MetricsClient, ...] = ()  # all its clients, of pooled producers several; the largest first
+    client_bytes: tuple[float, ...] = ()  # of batches that each of them sent in the window
     # part of the producer's bytes by which that client's differ, scrapes that do not cover all of the window allowed
     # for; None without any
     total_difference_ratio: float | None = None
@@ -136,6 +137,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
             clients=own,
+            client_bytes=tuple(sum_row_bytes(clients[each]) for each in own),
             total_difference_ratio=_compare_totals(
                 in_log, [row for each in own for row in clients[each]], start_ms, length_ms
             ),

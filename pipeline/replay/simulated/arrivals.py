@@ -161,8 +161,16 @@ def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) ->
         if topic is not None and len(traffic):
             pooled = (traffic.topic, traffic.topic_id) if traffic.is_pooled else None
             parts[traffic.producer_id, traffic.producer_epoch, pooled].append((topic, traffic))
-    keys = [(session.producer_id, session.producer_epoch, session.pooled_topic) for session in group.sessions]
-    sessions = [sorted(parts[key], key=lambda part: part[0]) for key in keys]
+    dealt: dict[object, list[list[SessionTraffic]]] = {}
+    sessions = []
+    for session in group.sessions:
+        key = session.producer_id, session.producer_epoch, session.pooled_topic
+        found = sorted(parts[key], key=lambda part: part[0])
+        if session.weights:
+            if key not in dealt:
+                dealt[key] = [traffic.deal(session.weights) for _, traffic in found]
+            found = [(topic, own[session.number]) for (topic, _), own in zip(found, dealt[key], strict=True)]
+        sessions.append([(topic, traffic) for topic, traffic in found if len(traffic)])
     base_ms = min((traffic.start_ms for found in sessions for _, traffic in found), default=group.start_ms)
     return GroupArrivals(base_ms, tuple(_prepare_session(found, base_ms) for found in sessions))
 

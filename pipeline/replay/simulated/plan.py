@@ -19,7 +19,15 @@ from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import MOST_PARTITIONS, MOST_QUEUES, ProducerSession, Recording, SessionKey, TopicWindow
+from pipeline.replay.recorded import (
+    MOST_DEALT,
+    MOST_PARTITIONS,
+    MOST_QUEUES,
+    ProducerSession,
+    Recording,
+    SessionKey,
+    TopicWindow,
+)
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
 
@@ -50,6 +58,19 @@ class GroupSession:
     compression: Compression | None
     commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
     zone: str = ""  # where its producer is; "" where nothing says
+    # of one of several producers that are pooled: the weights of all by what their clients sent, and which it is
+    weights: tuple[float, ...] = ()
+    number: int = 0
+
+    def deal(self, weights: Sequence[float]) -> "list[GroupSession]":
+        """A session for each of the pooled producers; itself where its clients do not tell several."""
+        if len(weights) < 2:
+            return [self]
+        counts = [round(self.record_count * weight / sum(weights)) for weight in weights]
+        return [
+            replace(self, weights=tuple(weights), number=number, record_count=count)
+            for number, count in enumerate(counts)
+        ]
 
 
 @dataclass(frozen=True)
@@ -122,7 +143,13 @@ def make_groups(
             )
             led = {(topic.topic, topic.topic_id) for topic in topics}
             kept = [[one for one in sessions_of if one.topic_key in led] for sessions_of in own]
-            made = tuple(_make_session(sessions_of) for sessions_of in kept if sessions_of)
+            most = min(MOST_DEALT, MOST_QUEUES // max(1, len(members) * sum(len(topic.leaders) for topic in topics)))
+            made = tuple(
+                producer
+                for member, sessions_of in zip(members, kept, strict=True)
+                if sessions_of
+                for producer in _make_session(sessions_of).deal(metrics[keys[member]].client_bytes[:most])
+            )
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
                 racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights

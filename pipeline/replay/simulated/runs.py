@@ -80,7 +80,7 @@ def simulate_runs(
         rows = []
         for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
             group = plan.groups[number]
-            keys = [(session.producer_id, session.producer_epoch) for session in group.sessions]
+            keys = dict.fromkeys((session.producer_id, session.producer_epoch) for session in group.sessions)
             arrivals = prepare_arrivals(group, iter_sessions(read_arrivals(group.start_ms, keys)))
             hashes = read_hashes_once() if any(session.is_keyed for session in group.sessions) else NO_HASHES
             for candidate, of_candidate in itertools.groupby(of_group, key=lambda run: run.candidate):

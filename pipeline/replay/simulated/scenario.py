@@ -130,7 +130,7 @@ def lay_out_group(
         if resolved.settings.is_transactional:
             recorded = recorded.with_commits(_list_commits(session, sent, candidate.commit_every, arrivals.base_ms))
         traffic = Traffic(recorded, targets=targets)
-        name = f"{session.producer_id}/{session.producer_epoch}"
+        name = f"{session.producer_id}/{session.producer_epoch}" + (f"/{session.number}" if session.weights else "")
         made.append(Producer(name, (traffic,), resolved.family, producer.version, resolved.settings, RUNNING_COSTS))
     return GroupScenario(group, candidate, counts, tuple(made), arrivals.base_ms)
 

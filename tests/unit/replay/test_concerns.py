@@ -1,5 +1,6 @@
 """Facts about a topic's data and what is said of them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -99,7 +100,17 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"findings": [finding(counts={"late": 1})]}, "1 records are earlier than the one before"),
         ({"findings": [finding(counts={"aborted": 40})]}, "40 records of aborted transactions are replayed"),
         ({"findings": [finding(producer_id=-1)]}, "no producer ids"),
-        ({"findings": [HALF, replace_fields(HALF, producer_id=-1)]}, "no producer ids"),
+        (
+            {"findings": [HALF, replace_fields(HALF, producer_id=-1)], "metrics": (WATCHED, WATCHED)},
+            "no producer ids: all producers of the topic are replayed as one",
+        ),
+        (
+            {
+                "findings": [finding(producer_id=-1)],
+                "metrics": (replace(WATCHED, clients=(("host:1", "a"), ("host:1", "b"))),),
+            },
+            "no producer ids: records are dealt to 2 producers at random",
+        ),
         ({"findings": [HALF, replace_fields(HALF, sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"findings": [finding(sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"records": (1000,)}, "one partition"),

@@ -218,7 +218,9 @@ def test_a_direction_is_trusted_where_the_change_is_larger_than_the_ranges(in_us
     off = comparison_row(topic, other, ALL_TRUSTED | {"trust": "not trustworthy: odd", "share_error_points": 5.0})
     assert off["direction_trust"].startswith(said)
     far_off = dataclasses.replace(other, runs=dataclasses.replace(other.runs, error=ModelError(0.25, 0.0, 0.0)))
-    assert comparison_row(topic, far_off, ALL_TRUSTED)["direction_trust"].startswith("not trustworthy: broker 1's share changes by")
+    assert comparison_row(topic, far_off, ALL_TRUSTED)["direction_trust"].startswith(
+        "not trustworthy: broker 1's share changes by"
+    )
     doubted = dataclasses.replace(topic, concerns=Concerns((Caveat.NO_CREATE_TIME.say(),)))
     assert comparison_row(doubted, other, ALL_TRUSTED)["direction_trust"].startswith("not trustworthy: LogAppendTime")
 
