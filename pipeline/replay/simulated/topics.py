@@ -1,5 +1,6 @@
 """A topic in a window under one candidate: what its seeds' runs say together."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,12 +119,13 @@ class SimulatedTopic:
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
     def share_error(self) -> float:
-        """What brokers' shares of the log are off by here, as `ModelError.share`: the root of the mean of squares."""
+        """What brokers' shares of the log are off by beyond the seeds' chance, as `ModelError.share`: the root of a mean square."""
         shares = np.array([one.value or 0.0 for one in self.shares(CELL_LOG_BYTES, of_brokers=True)])
         sizes = np.array([self.recorded.broker_log_sizes.get(broker_id, 0) for broker_id in self.broker_ids])
         some = (shares > 0) & (shares < 1)
-        off = (shares - sizes / max(1, sizes.sum()))[some] / np.sqrt(shares * (1 - shares))[some]
-        return float(np.sqrt(np.mean(off**2))) if len(off) else 0.0
+        off, chance = shares - sizes / max(1, sizes.sum()), np.array(self.share_deviations(CELL_LOG_BYTES))
+        squares = (off**2 - chance**2)[some] / (shares * (1 - shares))[some]
+        return math.sqrt(max(0.0, float(np.mean(squares)))) if len(squares) else 0.0
 
     def share_deviations(self, column: int) -> list[float]:
         """The standard deviation of each broker's share over the seeds."""
