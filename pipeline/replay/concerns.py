@@ -8,7 +8,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import MOST_DEALT, ProducerSession, RecordedTopic, Row
+from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
 
 FEW_RATIO = 0.01  # part of the records that may be special before the prediction is not to be trusted
 MOST_DIFFERENCE = 0.05  # part of a producer's bytes that may differ between its metrics and the log
@@ -105,8 +105,8 @@ def _tell_pooled(
 ) -> Iterator[tuple[bool, Statement]]:
     for session, own in zip(sessions, metrics, strict=False):
         if session.producer_id < 0:
-            count = min(MOST_DEALT, len(own.clients))
-            yield _ASSUMED, Caveat.PRODUCERS_DEALT.say(count=count) if count > 1 else Caveat.NO_PRODUCER_IDS.say()
+            count = len(own.weights)
+            yield _ASSUMED, Caveat.PRODUCERS_DEALT.say(count=count) if count else Caveat.NO_PRODUCER_IDS.say()
 
 
 def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Statement]]:

@@ -22,7 +22,7 @@ from pipeline.replay.client_matching import (
     producer_of,
     sum_row_bytes,
 )
-from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import MOST_POOLED, SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 
 def sum_latencies(rows: Sequence[Row]) -> float | None:
@@ -86,6 +86,12 @@ class SessionMetrics:
     saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
     nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
     spans: tuple[NodeMetrics, ...] = ()  # of the window, from scrape to scrape
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of pooled producers, by what their clients sent; of the largest ones, none where clients do not tell several."""
+        weights = self.client_bytes[:MOST_POOLED]
+        return weights if len(weights) > 1 and any(weights) else ()
 
     @property
     def under_way(self) -> float | None:

@@ -69,7 +69,7 @@ Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
 MOST_PARTITIONS = 3_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
 MOST_QUEUES = 20_000  # of a simulated group: each of its producers has one for each partition, and each takes 80 KB
-MOST_DEALT = 50  # producers that pooled records are dealt to; of more clients the largest ones count
+MOST_POOLED = 50  # producers that pooled records are dealt to; of more clients the largest ones count
 MOST_SESSIONS = 5_000  # of a window, each once more for 50 partitions of its topic: takes 20 ms and 140 KB
 MetricsClient = tuple[str, str]  # instance and `client.id`
 

@@ -219,8 +219,8 @@ def _refine(
         stored = read_batches(start_ms, [(producer_id, epoch)])
         arrivals = iter_sessions(read_arrivals(start_ms, [(producer_id, epoch)]))
         traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in arrivals}
-        if len(sizes := trial.metrics.client_bytes) > 1:  # the metrics are those of the first client
-            traffics = {topic: traffic.deal(sizes)[0] for topic, traffic in traffics.items()}
+        if weights := trial.metrics.weights:  # the metrics are those of the first client
+            traffics = {topic: traffic.deal(weights)[0] for topic, traffic in traffics.items()}
         topics = [
             SessionTopic(
                 traffics[one.topic_key],

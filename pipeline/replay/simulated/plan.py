@@ -19,15 +19,7 @@ from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
 from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import find_strategy
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import (
-    MOST_DEALT,
-    MOST_PARTITIONS,
-    MOST_QUEUES,
-    ProducerSession,
-    Recording,
-    SessionKey,
-    TopicWindow,
-)
+from pipeline.replay.recorded import MOST_PARTITIONS, MOST_QUEUES, ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
 from pipeline.simulator.clients.client import Compression
 
@@ -143,12 +135,12 @@ def make_groups(
             )
             led = {(topic.topic, topic.topic_id) for topic in topics}
             kept = [[one for one in sessions_of if one.topic_key in led] for sessions_of in own]
-            most = min(MOST_DEALT, MOST_QUEUES // max(1, len(members) * sum(len(topic.leaders) for topic in topics)))
+            most = MOST_QUEUES // max(1, len(members) * sum(len(topic.leaders) for topic in topics))
             made = tuple(
                 producer
                 for member, sessions_of in zip(members, kept, strict=True)
                 if sessions_of
-                for producer in _make_session(sessions_of).deal(metrics[keys[member]].client_bytes[:most])
+                for producer in _make_session(sessions_of).deal(metrics[keys[member]].weights[:most])
             )
             if made:
                 models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])

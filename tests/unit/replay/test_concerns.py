@@ -105,10 +105,7 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
             "no producer ids: all producers of the topic are replayed as one",
         ),
         (
-            {
-                "findings": [finding(producer_id=-1)],
-                "metrics": (replace(WATCHED, clients=(("host:1", "a"), ("host:1", "b"))),),
-            },
+            {"findings": [finding(producer_id=-1)], "metrics": (replace(WATCHED, client_bytes=(200.0, 100.0)),)},
             "no producer ids: records are dealt to 2 producers at random",
         ),
         ({"findings": [HALF, replace_fields(HALF, sampling_rate=0.5)]}, "a sample of the window's time"),
