@@ -124,8 +124,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     for key in sent:
         clients = nodes.get(start_ms := key[0], {})
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
-        # of pooled clients whose delays are not followed none is fitted: it would be a connection with the requests of all
-        client = own[0] if own and (producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}) else None
+        client = own[0] if own else None
         in_log = stored[producer_of(key)]
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)

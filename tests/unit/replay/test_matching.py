@@ -89,7 +89,7 @@ def test_metrics_of_a_part_of_a_window_are_compared_over_that_part(slots, sent, 
     [
         pytest.param({}, "b", 3, id="the sum of all is the producer's"),
         pytest.param({"c": 90_000}, None, 0, id="the sum is more"),
-        pytest.param({"followed": ("a", "b")}, None, 3, id="the sum is right, requests of one are not followed"),
+        pytest.param({"followed": ("a",)}, "b", 3, id="the sum is right, requests are not followed"),
     ],
 )
 def test_a_producer_that_stands_for_several_has_all_their_metrics(changed, client_id, count):
@@ -99,7 +99,8 @@ def test_a_producer_that_stands_for_several_has_all_their_metrics(changed, clien
     recording = Recording(windows=(), window_ms=MINUTE_MS, nodes=stored, requests=requests)
     (found,) = fit_sessions(recording, [session(1, -1, {0: 120_000})]).values()
     assert found.client_id == client_id
-    assert len(found.clients) == count
+    assert len(found.clients) == len(found.client_bytes) == count
+    assert found.weights == ((60_000, 40_000, 20_000) if count else ())
     assert bool(found.spare_client_count) == (count == 0)
     assert found.total_difference_ratio == (pytest.approx(0, abs=0.01) if count else None)
 
