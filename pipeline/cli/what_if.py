@@ -16,7 +16,6 @@ from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedC
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
-from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import Factor, WhatIf
 from pipeline.config_file import load_config
@@ -29,6 +28,7 @@ from pipeline.model.number_text import escape_hidden
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.regular_files import read_small
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine

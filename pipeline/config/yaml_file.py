@@ -14,9 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
+from pipeline.regular_files import read_small
 
 _T = TypeVar("_T")
-_MOST_DEPTH, _MOST_CHARACTERS = 50, 16_000_000
+_MOST_DEPTH = 50
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
 
 
@@ -101,16 +102,10 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
-    if path.is_fifo():
-        raise ConfigError(f"{path} cannot be read: to open a FIFO waits for a writer")
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(_MOST_CHARACTERS + 1)
+        return parse_yaml(read_small(path).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    if len(text) > _MOST_CHARACTERS:
-        raise ConfigError(f"{path} cannot be read: it has more than {_MOST_CHARACTERS:,} characters")
-    return parse_yaml(text, str(path))
 
 
 def parse_yaml(text: str, name: str) -> YamlFile:
