@@ -15,6 +15,7 @@ from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.text_table import print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import Factor, WhatIf
@@ -24,7 +25,6 @@ from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement,
 from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.measures.window_loads import expected_shares
-from pipeline.model.number_text import escape_hidden
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -94,9 +94,7 @@ def run(args: argparse.Namespace) -> int:
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     target, window = run.cluster.gate.resolves_at, find_newest(run)
     if (not_judged := find_doubt(run, window)) is not None:
-        sys.stderr.write(
-            escape_hidden(f"window {window}: {not_judged}; shares below may lack what is missing\n", keep="\n")
-        )
+        print_error(f"window {window}: {not_judged}; shares below may lack what is missing")
     if args.zones is not None:
         return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
     now, follows = _load_cluster(run, window)
