@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
+from pipeline.model.number_text import escape_hidden
 from pipeline.regular_files import read_small
 
 _T = TypeVar("_T")
@@ -80,7 +81,7 @@ class YamlFile:
         located = {(*self._locate(loc), problem) for loc, problem in problems}
         return ConfigError(
             "\n".join(
-                _printable(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
+                escape_hidden(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
                 for line, column, key, problem in sorted(located)
             )
         )
@@ -125,8 +126,4 @@ def parse_yaml(text: str, name: str) -> YamlFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
-        raise ConfigError(_printable(f"{name}:{where}: not YAML: {error.problem or error.context}")) from error
-
-
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
+        raise ConfigError(escape_hidden(f"{name}:{where}: not YAML: {error.problem or error.context}")) from error
