@@ -214,6 +214,16 @@ def test_a_topic_made_meanwhile_began_empty(run):
     assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
 
 
+def test_a_leader_epoch_that_follows_at_once_is_of_the_same_leader(run):
+    """A controller begins one, too, where the in-sync set changes; of two, another broker may have had the first."""
+    logs = [
+        row | {"leader_epoch": 8, "observed_leader_epoch": 8} if at >= 6 else row for at, row in enumerate(grown(1_200))
+    ]
+    assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {
+        (3, "1"): 0.5, (4, "1"): 0.5, (5, "1"): 0.5,
+    }  # fmt: skip
+
+
 def test_topics_that_are_not_read_do_not_count(run):
     """A live cluster's state has Kafka's own topics, too."""
     own = [log(minute, 1, 9_000 * minute, topic="__consumer_offsets") for minute in range(5)]
