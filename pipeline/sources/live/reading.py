@@ -156,7 +156,9 @@ class LiveReading:
             for shortfall in self.shortfalls
             if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
         }
-        expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys()) + len(self.state.in_scope)
+        reasons |= {f"topic {topic}": reason for topic, reason in self.state.failures.topics.items()}
+        expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys())
+        expected += len(self.state.in_scope) + len(self.state.failures.topics)
         told = away | reasons
         named = [f"{name} ({reason})" for name, reason in list(told.items())[:NAMED]]
         if len(told) > NAMED:

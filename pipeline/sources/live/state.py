@@ -75,13 +75,17 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in metadata.partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    known = {key.topic for key in metadata.partitions}
+    seen = topics or {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
+    if missing := {*seen} - known:
+        admin.find_denied(connection, missing, failures)
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
-    names = sorted({key.topic for key in metadata.partitions})
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    configs = describe.ask_topic_configs(connection, answering, names, (*TOPIC_CONFIGS, *TIME_CONFIGS), failures)
+    names = (*TOPIC_CONFIGS, *TIME_CONFIGS)
+    configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
     moving = describe.ask_reassignments(connection, answering, failures)
     partitions = {
         key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
@@ -119,7 +123,8 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         for address, said in state.dissenters.items()
     ]
     unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
-    questions = list(state.failures.questions.items())
+    questions = [(f"partitions of {topic}", reason) for topic, reason in state.failures.topics.items()]
+    questions += state.failures.questions.items()
     unanswered += [f"{question} are not known: {reason}" for question, reason in questions[:MOST_NAMED]]
     if questions[MOST_NAMED:]:
         unanswered.append(f"{len(questions) - MOST_NAMED:,} more answers are not known")
