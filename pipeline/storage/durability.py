@@ -9,6 +9,8 @@ References:
 import json
 import os
 import re
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -42,20 +44,12 @@ _kept: dict[Folder, tuple[_LogState | None, DeltaTable]] = {}
 """Tables by path, as they were read last: to replay a log of 10 commits costs 3 ms, and a run would do so 180 times."""
 
 
-class StorageErrors:
-    """Context that turns what delta-rs and the operating system raise into a `StorageError` of one line.
+@dataclass(frozen=True)
+class StorageErrors(AbstractContextManager["StorageErrors"]):
+    """Context that turns what delta-rs and the operating system raise into a `StorageError` of one line."""
 
-    Args:
-        path: The table's folder.
-        advice: What to do, after the cause.
-    """
-
-    def __init__(self, path: Folder, advice: str) -> None:
-        self._path = path
-        self._advice = advice
-
-    def __enter__(self) -> None:
-        """Begins."""
+    path: Folder  # the table's
+    advice: str  # what to do, after the cause
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
@@ -66,9 +60,9 @@ class StorageErrors:
             return
         # delta-rs raises Exception itself for a Parquet file that is gone or cut, ValueError for statistics that are missing
         if isinstance(error, DeltaError | OSError | ValueError) or type(error) is Exception:
-            text = str(error) if isinstance(self._path, RemoteFolder) else str(error).partition("\n")[0]
+            text = str(error) if isinstance(self.path, RemoteFolder) else str(error).partition("\n")[0]
             cause = " ".join(_TREE.sub("", text).split())[:_SHOWN]
-            raise StorageError(f"{self._path}: {cause}; {_UNKNOWN if is_foreign else self._advice}") from error
+            raise StorageError(f"{self.path}: {cause}; {_UNKNOWN if is_foreign else self.advice}") from error
 
 
 def has_table(path: Folder) -> bool:
