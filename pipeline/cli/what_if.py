@@ -19,6 +19,7 @@ from pipeline.cli.text_table import print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import Factor, WhatIf
+from pipeline.config.yaml_file import read_text
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
@@ -28,7 +29,6 @@ from pipeline.measures.window_loads import expected_shares
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.regular_files import read_small
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
@@ -59,16 +59,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-moved",
         metavar="SIZE",
-        type=_size,
+        type=TypeAdapter(ByteSize).validate_python,
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     what_if_zones.add_options(parser)
     parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
-
-
-def _size(text: str) -> int:
-    return TypeAdapter(ByteSize).validate_python(text)
 
 
 def _new_broker(text: str) -> PlacementBroker:
@@ -187,13 +183,7 @@ def _change_of(given: WhatIf) -> ClusterChange:
 
 
 def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    if path is None:
-        return {}
-    try:
-        text = read_small(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    return parse_reassignment(text, path=path)
+    return {} if path is None else parse_reassignment(read_text(path), path=path)
 
 
 def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:

@@ -103,8 +103,13 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a small file; `ConfigError` where it cannot be read."""
     try:
-        return parse_yaml(read_small(path).decode(), str(path))
+        return read_small(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 

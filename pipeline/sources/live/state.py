@@ -144,9 +144,7 @@ def _history(
     at_ms: int,
     earlier: Sequence[EarlierState],
 ) -> ClusterHistory:
-    brokers: dict[int, Broker] = dict(metadata.brokers)
-    for broker_id in metadata.absent_brokers:
-        brokers[broker_id] = Broker(broker_id=broker_id, is_fenced=True)
+    brokers = metadata.brokers | {one: Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
     return ClusterHistory(
         state_source=LIVE_CLUSTER,
         known_since_ms=at_ms,
