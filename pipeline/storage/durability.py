@@ -6,10 +6,11 @@ References:
     may also be there without the data that it names. An object store answers once it has what was written.
 """
 
+import errno
 import json
 import os
 import re
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.durable_files import sync_path
 from pipeline.errors import PipelineError, StorageError
+from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 ON_REMOTE = "see whether the object store answers, then run again"
@@ -139,12 +141,22 @@ def _take_remote(path: RemoteFolder) -> DeltaTable:
 
 
 def _read_table(path: Path) -> DeltaTable:
+    _refuse_odd(path / _LOG)
     try:
         return DeltaTable(path)
     except DeltaError:
         if not _drop_torn_checkpoint(path / _LOG):
             raise
     return DeltaTable(path)
+
+
+def _refuse_odd(log: Path) -> None:
+    """Refuses what delta-rs would wait for, or hold as a whole: a FIFO, or a commit far larger than any."""
+    for entry in os.scandir(log):
+        with suppress(FileNotFoundError):  # another writer's, which has its name meanwhile
+            size_bytes = entry.stat().st_size if entry.name.endswith(".json") else 0
+            if "#" not in entry.name and not entry.is_dir() and (not entry.is_file() or size_bytes > MOST_TEXT_BYTES):
+                raise OSError(errno.EINVAL, "not a regular file, or larger than any commit", entry.path)
 
 
 def _drop_torn_checkpoint(log: Path) -> bool:
@@ -224,6 +236,6 @@ def _is_whole(commit: Path) -> bool:
 
 def _list_added(commit: Path) -> list[tuple[Path, int]]:
     """Files that a commit added to its table, and their bytes; `ValueError` for a commit that is cut."""
-    actions = [json.loads(line) for line in commit.read_bytes().splitlines()]
+    actions = [json.loads(line) for line in read_small(commit, MOST_TEXT_BYTES).splitlines()]
     added = [action["add"] for action in actions if "add" in action]
     return [(commit.parent.parent / unquote(add["path"]), add["size"]) for add in added]
