@@ -121,6 +121,8 @@ def take_table(path: Folder) -> DeltaTable:
     if isinstance(path, RemoteFolder):
         return _take_remote(path)
     state = _find_state(path)
+    if state is None and not has_table(path):
+        raise StorageError(f"{path}: no table, as in an older warehouse: run the newest window, which makes it")
     with StorageErrors(path, ON_READ):
         if state is not None and state.last.suffix == ".json" and not _is_whole(state.last):
             raise StorageError(
