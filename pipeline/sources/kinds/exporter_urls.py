@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config.http_access import HttpAccess, check_url
+from pipeline.config.http_access import HttpAccess, HttpUrl
 from pipeline.config.section import Duration
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
@@ -45,25 +45,17 @@ class ExporterUrls(PageFolder):
     reports_brokers = True
 
     kind: Literal["exporter_urls"]
-    producers: dict[str, str] = Field(default_factory=dict)
-    brokers: dict[int, str] = Field(default_factory=dict)
+    producers: dict[str, HttpUrl] = Field(default_factory=dict)
+    brokers: dict[int, HttpUrl] = Field(default_factory=dict)
     access: HttpAccess = HttpAccess()
     interval: Duration = timedelta(hours=1)
 
     @field_validator("producers")
     @classmethod
-    def _producer_urls(cls, urls: dict[str, str]) -> dict[str, str]:
-        for name, url in urls.items():
+    def _folders(cls, urls: dict[str, str]) -> dict[str, str]:
+        for name in urls:
             if not name or name.startswith(".") or "/" in name:
                 raise ValueError(f"{name!r} names a folder: letters, digits, - and _ are allowed")
-            check_url(url)
-        return urls
-
-    @field_validator("brokers")
-    @classmethod
-    def _broker_urls(cls, urls: dict[int, str]) -> dict[int, str]:
-        for url in urls.values():
-            check_url(url)
         return urls
 
     @model_validator(mode="after")
