@@ -128,13 +128,11 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
     unanswered += [f"{question} are not known: {reason}" for question, reason in questions[:MOST_NAMED]]
     if questions[MOST_NAMED:]:
         unanswered.append(f"{len(questions) - MOST_NAMED:,} more answers are not known")
-    problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
-    problems += [
-        Problem(path=f"{name}/{key}", reason=f"not read: {reason}")
-        for key, reason in state.failures.partitions.items()
-        if key not in state.high_watermarks
+    unread = {key: reason for key, reason in state.failures.partitions.items() if key not in state.high_watermarks}
+    return [
+        *(Problem(path=name, reason=reason, severity="suspect") for reason in unanswered),
+        *(Problem(path=f"{name}/{key}", reason=f"not read: {reason}") for key, reason in unread.items()),
     ]
-    return problems
 
 
 def _history(
