@@ -47,28 +47,29 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
 
 def _iter_lines(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str | None], bool]]:
     """The lines of all tables: number, cells by column, and whether they are a row; a table ends at a blank line."""
-    header, padded, group, has_table = list[str](), list[int](), "", False
+    header, padded, group, is_open = list[str](), list[int](), "", False
     for number, line in enumerate(text.split("\n"), start=1):  # not `splitlines`: other characters end no line
         words = line.split()
-        if words[:1] == ["GROUP"] and not header:
+        if words[:1] == ["GROUP"] and not is_open:
             if _NEEDED not in words:
                 raise InputError(f"a table without a column {_NEEDED}", path=path, position=number)
-            header, group, has_table = words, "", True
+            header, group, is_open = words, "", True
             padded = [match.start() for match in _WORD.finditer(line)] if "  " in line.strip() else []
         elif header and words and words[0] not in {"Warning:", "Error:"}:
             cells = _cut_cells(padded, line) if padded else words
-            is_row = len(cells) == len(header) and (not padded or group in {"", cells[0]})
-            group = cells[0] if is_row else words[0]
+            is_whole = len(cells) == len(header)
             named = {
-                name: None if cell == "-" else cell
-                for name, cell in zip(header, cells if is_row else words, strict=False)
+                n: None if cell == "-" else cell for n, cell in zip(header, cells if is_whole else words, strict=False)
             }
-            yield number, dict.fromkeys(header) | named, is_row
-        elif header and not words:
+            is_row = is_whole and is_open and (not padded or group in {"", cells[0]})
+            if is_open or is_whole:  # else a message of the tool between two tables
+                yield number, dict.fromkeys(header) | named, is_row
+            group = cells[0] if is_row else group
+        elif is_open and not words:
             if not group:
                 raise InputError(_FORGED, path=path, position=number)
-            header = []
-    if not has_table:
+            is_open = False
+    if not header:
         raise InputError(f"no table with a column {_NEEDED}", path=path)
 
 

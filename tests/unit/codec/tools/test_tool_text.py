@@ -220,6 +220,15 @@ def test_a_row_that_a_name_forges_is_refused_with_the_text(name, of):
     assert len(parse_consumer_groups(HONEST)) == 2
 
 
+@pytest.mark.parametrize("header", ["padded", "by hand"])
+def test_a_blank_line_in_a_client_id_hides_no_other_member(header):
+    text = describe_group("g", ("t", 0, 1, UUID, "x\n\nWarning: y"), ("t", 1, 1, UUID, "honest"))
+    if header == "by hand":
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    with pytest.raises(InputError, match=r"may hold a line break$"):
+        parse_consumer_groups(text)
+
+
 def test_a_member_without_a_client_id_and_one_with_other_separators_are_rows():
     rows = parse_consumer_groups(describe_group("g", ("t", 0, 1, UUID, ""), ("t", 1, 1, UUID, "a\x0b\u2028b")))
     assert [(row.partition, row.client_id) for row in rows] == [(0, ""), (1, "a\x0b\u2028b")]
