@@ -160,7 +160,7 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
     return commits[commits > 0]
 
 
-def count_from(commits_ms: NDArray[np.int64], base_ms: int) -> NDArray[np.int64]:
+def commits_ns(commits_ms: NDArray[np.int64], base_ms: int) -> NDArray[np.int64]:
     """When an application commits, ns after an instant: once the millisecond of each transaction's last record is over."""
     return (commits_ms + 1 - base_ms) * NS_PER_MS
 
