@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import GateBrokenError
+from pipeline.storage.predicates import format_datafusion_text
 
 SUITES = Path(__file__).parent / "suites"
 OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
@@ -67,12 +68,8 @@ def _leaves_range(given: Mapping[str, Any]) -> str:
 
 
 def _leaves_set(given: Mapping[str, Any]) -> str:
-    values = ", ".join(_literal(value) for value in given["value_set"])
-    return f"{given['column']} NOT IN ({values})"
-
-
-def _literal(value: object) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+    values = (format_datafusion_text(v) if isinstance(v, str) else str(v).lower() for v in given["value_set"])
+    return f"{given['column']} NOT IN ({', '.join(values)})"
 
 
 _BREAKING: dict[str, Callable[[Mapping[str, Any]], str]] = {

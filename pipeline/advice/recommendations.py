@@ -264,7 +264,6 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
-        rank=0,
         action=plan.kind,
         title=f"{_TITLES[plan.kind]} of {partitions}",
         text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
@@ -295,7 +294,6 @@ def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
-        rank=0,
         action=effect.action,
         title=effect.title,
         text=f"{effect.basis} the highest broker at {format_ratio(peak)}.{caveat}",
@@ -305,8 +303,6 @@ def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
         predicted_ratio_low=low,
         predicted_ratio_high=high,
         predicted_peak_ratio=peak,
-        moved_bytes=0,
-        moved_partition_count=0,
         is_enough=peak <= hot.target_ratio + 1e-9,
         config_diff=effect.config_diff,
         broker_ratios={broker_id: median for broker_id, (_, median, _) in effect.ratios.items()},

@@ -84,7 +84,6 @@ def check_broker(
     return Recommendation(
         window_start_ms=window_start_ms,
         subject=f"broker {broker_id}",
-        rank=0,
         action=CHECK_BROKER,
         title=title,
         text=text,
@@ -94,8 +93,6 @@ def check_broker(
         predicted_ratio_low=low,
         predicted_ratio_high=high,
         predicted_peak_ratio=peak,
-        moved_bytes=0,
-        moved_partition_count=0,
         is_enough=peak is not None and peak <= target_ratio + 1e-9,
         broker_ratios={} if peak is None else {one: median for one, (_, median, _) in healed.items()},
     )

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.calibration.within_ms import Pattern, choose_pattern
+from pipeline.model.window import NS_PER_MS
 
 Which = slice | NDArray[np.bool_] | NDArray[np.int64]
 """Some of the records or batches: a slice, a flag for each, or their indexes."""
@@ -120,7 +121,7 @@ class SessionBatches:
 _BY_BATCH = tuple(one.name for one in fields(SessionBatches))[:6]
 
 
-def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
+def select_batches(stored: pa.Table, traffic: SessionTraffic, commits_ms: NDArray[np.int64]) -> SessionBatches:
     """A session's data batches in a topic, from `silver.record_batches` of the window, in whatever order of rows."""
     wanted = {name: getattr(traffic, name) for name in SESSION}
     if traffic.producer_epoch < 0:  # pooled: all epochs
@@ -138,7 +139,7 @@ def select_batches(stored: pa.Table, traffic: SessionTraffic) -> SessionBatches:
         record_count=rows["record_count"].to_numpy().astype(np.int64),
         size_bytes=rows["size_bytes"].to_numpy().astype(np.int64),
         codec=max(codecs, key=itemgetter("counts"))["values"] if codecs else "none",
-        commits_ms=find_commits(stored, traffic.producer_id),
+        commits_ms=commits_ms,
     )
     # files have rows in any order, and sums of floats depend on it
     return batches.select(np.lexsort([getattr(batches, name) for name in _BY_BATCH]))
@@ -170,6 +171,11 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
         before_ms = at_ms
     commits = np.unique(np.maximum.reduceat(sent_ms[order], starts))
     return commits[commits > 0]
+
+
+def commits_ns(commits_ms: NDArray[np.int64], base_ms: int) -> NDArray[np.int64]:
+    """When an application commits, ns after an instant: once the millisecond of each transaction's last record is over."""
+    return (commits_ms + 1 - base_ms) * NS_PER_MS
 
 
 def _begin_group(rows: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:

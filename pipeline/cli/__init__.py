@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from pipeline.cli.text_table import print_error
 from pipeline.environment import collect_seldom, share_memory, variable
 from pipeline.errors import PipelineError
 from pipeline.model.number_text import escape_hidden
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
     except PipelineError as error:
-        print(f"{PROGRAM}: error:", escape_hidden(str(error), keep="\n"), file=sys.stderr)
+        print_error(f"{PROGRAM}: error: {error}")
         return error.exit_code
     except BrokenPipeError:
         # the reader (`| head`) has enough; what is still buffered must not raise again at exit
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         if error.filename is None:
             raise
-        print(f"{PROGRAM}: error:", escape_hidden(f"{error.filename}: {error.strerror}"), file=sys.stderr)
+        print_error(f"{PROGRAM}: error: {escape_hidden(str(error.filename))}: {error.strerror}")
         return USAGE_EXIT_CODE  # a path that an option names
     return code
 

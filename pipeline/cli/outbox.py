@@ -6,7 +6,7 @@ import sys
 import time
 
 from pipeline.cli.options import add_config_option, add_json_option
-from pipeline.cli.text_table import show_table
+from pipeline.cli.text_table import print_error, show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.send:
         report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
     for line in (*(f"sent: {address}" for _, address in report.deliveries), *report.notes):
-        sys.stderr.write(f"{line}\n")
+        print_error(line)
     messages = undelivered(config.warehouse)
     rows = [
         {

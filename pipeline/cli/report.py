@@ -2,12 +2,12 @@
 
 import argparse
 import re
-import sys
 import time
 import webbrowser
 from pathlib import Path
 
 from pipeline.cli.options import add_config_option
+from pipeline.cli.text_table import print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if not reports:
         raise missing[0]
     for reason in missing:
-        print(reason, file=sys.stderr)
+        print_error(str(reason))
     name = reports[0].cluster if len(reports) == 1 else "all-clusters"
     path = args.output or config.report_path(name, max(report.window_start_ms for report in reports))
     write_report(render_report(reports, now_ms=now_ms, command=config.command("sql")), path)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.side_by_side import Ended, take_steps_apart
-from pipeline.cli.text_table import paint
+from pipeline.cli.text_table import paint, print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError, PipelineError
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             errors.append(error)
             if len(runs) > 1 or step is replay_windows:  # else it is the command's own error
                 cluster = f"cluster {run.cluster_name}: "
-                sys.stderr.write(escape_hidden(f"{cluster}{str(error).removeprefix(cluster)}\n", keep="\n"))
+                print_error(f"{cluster}{str(error).removeprefix(cluster)}")
         if reports is not None:
             done[run.cluster_name] = reports
         delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -59,7 +59,7 @@ def count_at_once(runs: Sequence[RunContext], most: int | None = None) -> int:
     return most or (count_steps_at_once(len(runs)) if runs[0].config.spark.is_local else 1)
 
 
-class _Workers:
+class _Workers(AbstractContextManager["_Workers"]):
     """Processes that take steps, each for one cluster at a time; they end with the block."""
 
     def __init__(self, steps: tuple[Step, ...], most: int) -> None:
@@ -68,9 +68,6 @@ class _Workers:
         self._context.set_forkserver_preload(["pipeline.steps"])
         self._idle: list[tuple[Connection, ForkServerProcess]] = []
         self._busy: dict[Connection, tuple[RunContext, ForkServerProcess]] = {}
-
-    def __enter__(self) -> _Workers:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         """Lets idle ones end by themselves, so that they stop their Spark; stops the others."""

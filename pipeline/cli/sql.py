@@ -21,11 +21,11 @@ from pipeline.cli.options import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements, show_answer
 from pipeline.cli.tables import unknown_table
-from pipeline.cli.text_table import show_table
+from pipeline.cli.text_table import print_error, show_table
 from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.model.number_text import escape_hidden, format_cell, format_name
+from pipeline.model.number_text import format_cell, format_name
 from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tables
 from pipeline.storage.rows import FEW_ROWS
 from pipeline.storage.session import running_session
@@ -101,7 +101,7 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
             except PipelineError as error:
                 if not is_typed:
                     raise
-                print(escape_hidden(str(error), keep="\n"), file=sys.stderr)  # Spark repeats values of tables
+                print_error(str(error))  # Spark repeats values of tables
     return 0
 
 

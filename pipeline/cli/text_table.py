@@ -97,6 +97,11 @@ def show_table(
     return _draw(header, rows, right, indent)
 
 
+def print_error(text: str) -> None:
+    """Prints to standard error; what names and servers' answers hold does not act on the terminal."""
+    print(escape_hidden(text, keep="\n"), file=sys.stderr)
+
+
 def paint(text: str, verdict: str) -> str:
     """Colours a text by its verdict, on a terminal."""
     return _render(_styled(text, verdict), soft_wrap=True) if sys.stdout.isatty() else text

@@ -15,17 +15,17 @@ from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
 from pipeline.cli import what_if_zones
 from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli.text_table import print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
-from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import Factor, WhatIf
+from pipeline.config.yaml_file import read_text
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
 from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.measures.window_loads import expected_shares
-from pipeline.model.number_text import escape_hidden
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -59,16 +59,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-moved",
         metavar="SIZE",
-        type=_size,
+        type=TypeAdapter(ByteSize).validate_python,
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     what_if_zones.add_options(parser)
     parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
-
-
-def _size(text: str) -> int:
-    return TypeAdapter(ByteSize).validate_python(text)
 
 
 def _new_broker(text: str) -> PlacementBroker:
@@ -94,9 +90,7 @@ def run(args: argparse.Namespace) -> int:
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     target, window = run.cluster.gate.resolves_at, find_newest(run)
     if (not_judged := find_doubt(run, window)) is not None:
-        sys.stderr.write(
-            escape_hidden(f"window {window}: {not_judged}; shares below may lack what is missing\n", keep="\n")
-        )
+        print_error(f"window {window}: {not_judged}; shares below may lack what is missing")
     if args.zones is not None:
         return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
     now, follows = _load_cluster(run, window)
@@ -189,13 +183,7 @@ def _change_of(given: WhatIf) -> ClusterChange:
 
 
 def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    if path is None:
-        return {}
-    try:
-        text = read_small(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    return parse_reassignment(text, path=path)
+    return {} if path is None else parse_reassignment(read_text(path), path=path)
 
 
 def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:

@@ -134,10 +134,13 @@ def check_url(url: str) -> str:
     return url
 
 
+HttpUrl = Annotated[str, AfterValidator(check_url)]
+
+
 class PrometheusServer(Section):
     """How a Prometheus server is asked; the kind `prometheus` says what each key means."""
 
-    url: Annotated[str, AfterValidator(check_url)]
+    url: HttpUrl
     access: HttpAccess = HttpAccess()
     step: Duration = timedelta(seconds=30)
     queries: dict[str, str] = Field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from pipeline.config.http_access import HttpLogin, check_url
+from pipeline.config.http_access import HttpLogin, HttpUrl
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 
@@ -106,7 +106,7 @@ class Alertmanager(HttpLogin):
     """
 
     name: str = Field("alertmanager", pattern=CHANNEL_NAME)
-    url: Annotated[str, AfterValidator(check_url)]
+    url: HttpUrl
     labels: dict[Annotated[str, Field(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default_factory=dict)
     keep: Duration = timedelta(days=2)
 

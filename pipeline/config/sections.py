@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from pipeline.config.http_access import HttpLogin, check_url
+from pipeline.config.http_access import HttpLogin, HttpUrl
 from pipeline.config.section import ConfigPath, Duration, Section, WrongValuesError, suggest
 from pipeline.model.number_text import format_slug
 from pipeline.tables import KEPT, TABLES, Table
@@ -95,7 +95,7 @@ class Pushgateway(HttpLogin):
         url: Its address, such as `http://pushgateway:9091`.
     """
 
-    url: Annotated[str, AfterValidator(check_url)]
+    url: HttpUrl
 
 
 class Metrics(Section):

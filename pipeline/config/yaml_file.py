@@ -14,9 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
+from pipeline.model.number_text import escape_hidden
+from pipeline.regular_files import read_small
 
 _T = TypeVar("_T")
-_MOST_DEPTH, _MOST_CHARACTERS = 50, 16_000_000
+_MOST_DEPTH = 50
 _MERGE, _NULL = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:null"
 
 
@@ -79,7 +81,7 @@ class YamlFile:
         located = {(*self._locate(loc), problem) for loc, problem in problems}
         return ConfigError(
             "\n".join(
-                _printable(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
+                escape_hidden(f"{self.name}:{line}:{column}: {f'{key}: ' if key else ''}{problem}")
                 for line, column, key, problem in sorted(located)
             )
         )
@@ -101,16 +103,15 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Reads a file; `ConfigError` where it cannot be read, or is not YAML."""
-    if path.is_fifo():
-        raise ConfigError(f"{path} cannot be read: to open a FIFO waits for a writer")
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a small file; `ConfigError` where it cannot be read."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(_MOST_CHARACTERS + 1)
+        return read_small(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    if len(text) > _MOST_CHARACTERS:
-        raise ConfigError(f"{path} cannot be read: it has more than {_MOST_CHARACTERS:,} characters")
-    return parse_yaml(text, str(path))
 
 
 def parse_yaml(text: str, name: str) -> YamlFile:
@@ -130,8 +131,4 @@ def parse_yaml(text: str, name: str) -> YamlFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
-        raise ConfigError(_printable(f"{name}:{where}: not YAML: {error.problem or error.context}")) from error
-
-
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
+        raise ConfigError(escape_hidden(f"{name}:{where}: not YAML: {error.problem or error.context}")) from error

@@ -30,12 +30,15 @@ _DELETABLE = """
 """
 """Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
 _LOGS = """
-    SELECT topic, topic_id, partition, log_start_offset, log_end_offset, size_bytes, coalesce(observed_leader_id, leader_id) AS leader_id,
-        coalesce(observed_leader_epoch, leader_epoch, -1) AS leader_epoch,
+    SELECT * FROM (SELECT *,
+        min(at_ms) OVER (PARTITION BY topic, topic_id, CASE state_source WHEN 'only_replica' THEN -1 ELSE partition END) AS first_ms
+    FROM (SELECT topic, topic_id, partition, log_start_offset, log_end_offset, size_bytes, replica_id, state_source,
+        coalesce(observed_leader_id, leader_id) AS leader_id, coalesce(observed_leader_epoch, leader_epoch, -1) AS leader_epoch,
         CAST(CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS BIGINT) / 1000 AS at_ms
-    FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start
-    WHERE replica_id = coalesce(observed_leader_id, leader_id) AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
+    FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start))
+    WHERE replica_id = leader_id AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
 """
+"""Leaders' logs, and when each partition, or where only replicas tell of it its topic, was first described."""
 _TRAFFIC = """
     SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
         missing_offset_count + compacted_record_count AS gone_count,

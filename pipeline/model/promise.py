@@ -105,7 +105,7 @@ class Recommendation:
 
     window_start_ms: int
     subject: str
-    rank: int  # 1 for what to do first
+    rank: int = 0  # 1 for what to do first; 0 before they are ranked
     action: str  # `elect_preferred`, `move_leaders`, `move_replicas`, `replay:<candidate>`, `rekey` or `check_broker`
     title: str
     text: str
@@ -116,8 +116,8 @@ class Recommendation:
     predicted_ratio_low: float | None  # lower end; equal where nothing is drawn
     predicted_ratio_high: float | None
     predicted_peak_ratio: float | None  # largest share ratio of any broker after the action
-    moved_bytes: int
-    moved_partition_count: int
+    moved_bytes: int = 0
+    moved_partition_count: int = 0
     is_enough: bool  # the broker would be below where incidents resolve
     reassignment_json: str | None = None  # for `kafka-reassign-partitions`; None where nothing is reassigned
     election_json: str | None = None  # for `kafka-leader-election`, after it; None likewise

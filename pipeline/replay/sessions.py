@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
-from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, iter_sessions, select_batches
+from pipeline.calibration.session_traffic import find_commits, iter_sessions, select_batches
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import strategy_in_use
@@ -32,6 +32,8 @@ from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
 """Start of the window and sessions to their rows; called where tasks run."""
@@ -95,10 +97,11 @@ def find_sessions(
         for start_ms, of_window in itertools.groupby(sorted(sessions), key=itemgetter(0)):
             own = [(producer_id, epoch) for _, producer_id, epoch in of_window]
             stored = read_batches(start_ms, own)
+            commits_of = cache(partial(find_commits, stored))  # of all of a producer's topics
             for traffic in iter_sessions(read_arrivals(start_ms, own)):
                 where = start_ms, traffic.topic, traffic.topic_id
                 if where in partition_counts:
-                    batches = select_batches(stored, traffic)
+                    batches = select_batches(stored, traffic, commits_of(traffic.producer_id))
                     baseline = identify_baseline(
                         traffic,
                         batches,
@@ -218,13 +221,14 @@ def _refine(
         start_ms, producer_id, epoch, *_ = trial.key
         stored = read_batches(start_ms, [(producer_id, epoch)])
         arrivals = iter_sessions(read_arrivals(start_ms, [(producer_id, epoch)]))
+        commits_ms = find_commits(stored, producer_id)
         traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in arrivals}
         if weights := trial.metrics.weights:  # the metrics are those of the first client
             traffics = {topic: traffic.deal(weights)[0] for topic, traffic in traffics.items()}
         topics = [
             SessionTopic(
                 traffics[one.topic_key],
-                select_batches(stored, traffics[one.topic_key]),
+                select_batches(stored, traffics[one.topic_key], commits_ms),
                 trial.leaders[one.topic_key],
                 one.baseline,
                 one.compression,

@@ -36,17 +36,13 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             if by_logs > by_times and broker_id in rows:
                 detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
             # both are samples; a broker without a batch could have had one
-            chance = (
-                chance_p_value(by_logs, share, units / 2, true_ratio=max(by_times, 1 / units / share))
-                if units
-                else None
-            )
+            true = max(by_times, 1 / units / share) if units else by_times
             yield RuleMeasure(
                 window_start_ms=start_ms,
                 rule=rule,
                 subject=f"broker {broker_id}",
                 value=max(0.0, by_logs - by_times),
-                p_value=chance,
+                p_value=chance_p_value(by_logs, share, units / 2, true_ratio=true) if units else None,
                 is_enough=bool(units),
                 detail=detail,
             )

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
-from pipeline.codec.log.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, DirectorySpace, PartitionState, ReplicaState
@@ -33,6 +32,7 @@ from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow
+from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.numbers import How, Number
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 

@@ -6,9 +6,12 @@ References:
     may also be there without the data that it names. An object store answers once it has what was written.
 """
 
+import errno
 import json
 import os
 import re
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -20,6 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.durable_files import sync_path
 from pipeline.errors import PipelineError, StorageError
+from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 ON_REMOTE = "see whether the object store answers, then run again"
@@ -42,20 +46,12 @@ _kept: dict[Folder, tuple[_LogState | None, DeltaTable]] = {}
 """Tables by path, as they were read last: to replay a log of 10 commits costs 3 ms, and a run would do so 180 times."""
 
 
-class StorageErrors:
-    """Context that turns what delta-rs and the operating system raise into a `StorageError` of one line.
+@dataclass(frozen=True)
+class StorageErrors(AbstractContextManager["StorageErrors"]):
+    """Context that turns what delta-rs and the operating system raise into a `StorageError` of one line."""
 
-    Args:
-        path: The table's folder.
-        advice: What to do, after the cause.
-    """
-
-    def __init__(self, path: Folder, advice: str) -> None:
-        self._path = path
-        self._advice = advice
-
-    def __enter__(self) -> None:
-        """Begins."""
+    path: Folder  # the table's
+    advice: str  # what to do, after the cause
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
@@ -66,9 +62,9 @@ class StorageErrors:
             return
         # delta-rs raises Exception itself for a Parquet file that is gone or cut, ValueError for statistics that are missing
         if isinstance(error, DeltaError | OSError | ValueError) or type(error) is Exception:
-            text = str(error) if isinstance(self._path, RemoteFolder) else str(error).partition("\n")[0]
+            text = str(error) if isinstance(self.path, RemoteFolder) else str(error).partition("\n")[0]
             cause = " ".join(_TREE.sub("", text).split())[:_SHOWN]
-            raise StorageError(f"{self._path}: {cause}; {_UNKNOWN if is_foreign else self._advice}") from error
+            raise StorageError(f"{self.path}: {cause}; {_UNKNOWN if is_foreign else self.advice}") from error
 
 
 def has_table(path: Folder) -> bool:
@@ -125,6 +121,8 @@ def take_table(path: Folder) -> DeltaTable:
     if isinstance(path, RemoteFolder):
         return _take_remote(path)
     state = _find_state(path)
+    if state is None and not has_table(path):
+        raise StorageError(f"{path}: no table, as in an older warehouse: run the newest window, which makes it")
     with StorageErrors(path, ON_READ):
         if state is not None and state.last.suffix == ".json" and not _is_whole(state.last):
             raise StorageError(
@@ -145,12 +143,22 @@ def _take_remote(path: RemoteFolder) -> DeltaTable:
 
 
 def _read_table(path: Path) -> DeltaTable:
+    _refuse_odd(path / _LOG)
     try:
         return DeltaTable(path)
     except DeltaError:
         if not _drop_torn_checkpoint(path / _LOG):
             raise
     return DeltaTable(path)
+
+
+def _refuse_odd(log: Path) -> None:
+    """Refuses what delta-rs would wait for, or hold as a whole: a FIFO, or a commit far larger than any."""
+    for entry in os.scandir(log):
+        with suppress(FileNotFoundError):  # another writer's, which has its name meanwhile
+            size_bytes = entry.stat().st_size if entry.name.endswith(".json") else 0
+            if "#" not in entry.name and not entry.is_dir() and (not entry.is_file() or size_bytes > MOST_TEXT_BYTES):
+                raise OSError(errno.EINVAL, "not a regular file, or larger than any commit", entry.path)
 
 
 def _drop_torn_checkpoint(log: Path) -> bool:
@@ -230,6 +238,6 @@ def _is_whole(commit: Path) -> bool:
 
 def _list_added(commit: Path) -> list[tuple[Path, int]]:
     """Files that a commit added to its table, and their bytes; `ValueError` for a commit that is cut."""
-    actions = [json.loads(line) for line in commit.read_bytes().splitlines()]
+    actions = [json.loads(line) for line in read_small(commit, MOST_TEXT_BYTES).splitlines()]
     added = [action["add"] for action in actions if "add" in action]
     return [(commit.parent.parent / unquote(add["path"]), add["size"]) for add in added]

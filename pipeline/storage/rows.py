@@ -57,8 +57,8 @@ def load_rows(
     """
     conditions = [where] if where else []
     if cluster is not None:
-        escaped = cluster.replace("'", "''")
-        conditions.append(format_datafusion_predicate(table, cluster, windows) if windows else f"cluster = '{escaped}'")
+        of_cluster = f"cluster = {format_datafusion_text(cluster)}"
+        conditions.append(format_datafusion_predicate(table, cluster, windows) if windows else of_cluster)
     schema = arrow_schema(table)
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])

@@ -231,11 +231,8 @@ _SHOWN = 600
 _JVM_ENDS_S = 5  # from the end of its sockets to its own
 
 
-class SparkErrors:
+class SparkErrors(contextlib.AbstractContextManager["SparkErrors"]):
     """Context that turns exceptions of Spark into a `SparkFailedError` of one line; the exception stays as its cause."""
-
-    def __enter__(self) -> None:
-        """Begins."""
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None

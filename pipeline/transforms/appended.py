@@ -4,10 +4,8 @@ from collections.abc import Collection
 
 import polars as pl
 
-_TOPIC = ("topic", "topic_id")
-_PARTITION = (*_TOPIC, "partition")
+_PARTITION = ("topic", "topic_id", "partition")
 _LOG = (*_PARTITION, "leader_id")
-_TERM = (*_LOG, "leader_epoch")
 _NAMED = 3
 
 
@@ -15,14 +13,14 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
 
     `timely_bytes` are of the windows between, by record timestamps; a window that reaches beyond counts by its part. `late_bytes`
-    are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut or
-    began another leader epoch meanwhile has none; one of a new topic began empty. `appended_count` records were appended to
+    are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut, or that
+    another broker may have led meanwhile, has none; one of a new partition began empty. `appended_count` records were appended to
     such logs, and `unread_count` of them deleted or compacted before they were read: their bytes are not known; `unread` are the
     partitions with the most of them.
 
     Args:
-        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `log_start_offset`, `log_end_offset`, `size_bytes`,
-            `is_compacted`.
+        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the partition,
+            `log_start_offset`, `log_end_offset`, `size_bytes`, `is_compacted`.
         traffic: Rows of `silver.partition_traffic` with `start_ms` and `offset_count`, offsets that batches cover or that
             are lost between them, and `gone_count`, those of them whose records are gone.
         starts_ms: Starts of the windows of which the later moments are.
@@ -69,15 +67,17 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
 
 def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """How each log changed between two moments: bytes, records appended, and records deleted before they were seen."""
-    seen = logs.unique(["at_ms", *_PARTITION]).with_columns(first_ms=pl.col("at_ms").min().over(_TOPIC))
+    seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
-    before = seen.select(
-        *_TERM, since_ms="at_ms", first_before="log_start_offset", end_before="log_end_offset", size_before="size_bytes"
-    )
-    new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # leaders that did not answer then make no topic new
+    names = {"at_ms": "since_ms", "leader_epoch": "epoch_before", "log_start_offset": "first_before"}
+    names |= {"log_end_offset": "end_before", "size_bytes": "size_before"}
+    before = seen.select(*_LOG, *names).rename(names)
+    is_led = (pl.col("leader_epoch") - pl.col("epoch_before")).is_between(0, 1)  # between them nobody else was leader
+    both = now.join(before, on=["since_ms", *_LOG]).filter(is_led)
+    new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # leaders that did not answer then make no partition new
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
     unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(0)).cast(pl.Float64).alias("unread_count")
-    both = pl.concat([now.join(before, on=["since_ms", *_TERM]), new], how="diagonal").with_columns(
+    both = pl.concat([both, new], how="diagonal").with_columns(
         unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
     )
     grown = size - pl.col("size_before")

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import polars as pl
 
-from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, REQUEST_PREFIX
+from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, LOG_SIZE, MOST_LOG_BYTES, REQUEST_PREFIX
 from pipeline.codec.metrics.metric_table import STAGES
 from pipeline.transforms.arithmetic import divide, instant, mean_sorted, sum_in_order
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
@@ -153,7 +153,7 @@ class BrokerSamples:
         return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
 
     def _log_sizes(self) -> pl.DataFrame:
-        is_size = pl.col("value").is_between(0, 1 << 48)  # as `is_log_size` of saved output: sums stay integers
+        is_size = pl.col("value").is_between(0, MOST_LOG_BYTES)
         return self._last_of(LOG_SIZE).with_columns(pl.when(is_size).then("value").cast(pl.Int64).alias("size"))
 
     def _last_of(self, metric: str) -> pl.DataFrame:

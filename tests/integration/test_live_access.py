@@ -34,6 +34,7 @@ from pipeline.model.window import milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.checkup import examine_live_cluster
 from pipeline.sources.live.connection import connect
+from pipeline.sources.live.state import read_live_state
 from tests.integration.command_line import HEALTHY_OR_NOT, ROOT, places_of, run_command
 from tests.integration.live.runs import wait_until
 from tests.lab.certificates import write_certificates
@@ -230,6 +231,15 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
         assert "not answered" in found[question].found
+
+
+@pytest.mark.parametrize(("user", "denied"), [("reader", {"secrets", "none"}), ("starter", set())])
+def test_topics_that_a_principal_may_not_describe_are_named(cluster, certificates, password, user, denied):
+    """Who may not see a topic does not learn whether it is there; who may see all is told that one is not."""
+    with connect(source(cluster.brokers[0].client_port, certificates[0], user=user)) as connection:
+        state = read_live_state(connection, topics=["orders", "secrets", "none"])
+    assert {*state.failures.topics} == denied
+    assert {key.topic for key in state.in_scope} == {"orders", "secrets"} - denied
 
 
 def mutual_tls(cluster, ca_file, client_file=None):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel, is_fit_minute, make_broker
-from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
@@ -173,8 +173,7 @@ def _run(
     targets = tuple(Target(topic=number) for number in range(len(topics)))
     recorded = _merge(topics, start_ms, seed)
     if resolved.settings.is_transactional:
-        commits_ms = np.unique(np.concatenate([topic.batches.commits_ms for topic in topics]))
-        recorded = recorded.with_commits((commits_ms + 1 - start_ms) * NS_PER_MS)
+        recorded = recorded.with_commits(commits_ns(topics[0].batches.commits_ms, start_ms))  # of all topics alike
     traffic = Traffic(recorded, targets=targets)
     producer = Producer("session", (traffic,), resolved.family, baseline.version, resolved.settings, RUNNING_COSTS)
     scenario = Scenario(

@@ -14,6 +14,7 @@ CLIENT_VERSION = f"{APP_INFO_PREFIX}version"  # a sample whose label `version` i
 BROKER_TOPIC_PREFIX = "kafka_server_brokertopicmetrics_"
 REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"
+MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
 LIBRDKAFKA_PREFIX = "librdkafka_"
 KEPT_PREFIXES = (
     *("kafka_producer_", BROKER_TOPIC_PREFIX, "kafka_server_replicamanager_", "kafka_server_kafkarequesthandlerpool_"),

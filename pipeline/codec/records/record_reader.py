@@ -13,12 +13,12 @@ from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_R
 from pipeline.codec.log.compression import bound_output_bytes, decompress_into
 from pipeline.codec.log.problems import MAX_PROBLEMS, describe_flaw
 from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.regular_files import open_regular
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.errors import InputError
+from pipeline.regular_files import open_regular
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
 # of a chunk that is decoded at once, too: 200 MB; a producer's buffer holds as many at most

@@ -1,8 +1,11 @@
 """Parses `kafka-consumer-groups --describe`: offsets and members of groups.
 
-The tool prints a table per group, columns padded with blanks; `-` stands for nothing. Columns are taken by the names in
-the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and a member's id begins
-with it: cells are cut where the header's words begin; where a line is not aligned (copied by hand), by its words.
+The tool prints a table per group, with a blank line before it and columns padded with blanks; `-` stands for nothing. Columns
+are taken by the names in the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and
+a member's id begins with it: cells are cut where the header's words begin; where nothing is padded (copied by hand), by words.
+
+A client id, or the name of a group, may hold line ends too, and what follows them looks like any row. So a line that is no row
+of its table's group is refused with all the text, and so is a partition that a group has twice.
 
 References:
     `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
@@ -18,6 +21,7 @@ from pipeline.model.cluster import ConsumerGroupMember
 
 _NEEDED = "CURRENT-OFFSET"
 _WORD = re.compile(r"\S+")
+_FORGED = "a line that is no row of its table, or a partition's second one: a client id or group may hold a line break"
 
 
 @parser
@@ -25,77 +29,78 @@ def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple
     """Rows of `kafka-consumer-groups --describe` (one or all groups).
 
     Raises:
-        InputError: No table in it, or an invalid number; `position` is the line number.
+        InputError: No table in it, another one, an invalid number, or what may be forged; `position` is the line number.
     """
-    rows = []
-    for number, columns in _iter_rows(text, path):
+    rows, seen = list[ConsumerGroupMember](), set[tuple[object, ...]]()
+    for number, columns, is_row in _iter_lines(text, path):
         try:
-            rows.append(_parse_member(columns))
+            row = _parse_member(columns)
         except _NotANumberError as error:
             raise InputError(f"a line whose {error} is not a number", path=path, position=number) from None
+        key = row.group_id, row.topic, row.partition
+        if not is_row or key in seen:
+            raise InputError(_FORGED, path=path, position=number)
+        seen |= {key} if row.topic else set()  # several members of a group may have none
+        rows.append(row)
     return tuple(rows)
 
 
-def _iter_rows(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str]]]:
-    header: list[str] = []
-    starts: list[int] = []
-    has_header = False
-    for number, line in enumerate(text.splitlines(), start=1):
+def _iter_lines(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str | None], bool]]:
+    """The lines of all tables: number, cells by column, and whether they are a row; a table ends at a blank line."""
+    header, padded, group, is_open = list[str](), list[int](), "", False
+    for number, line in enumerate(text.split("\n"), start=1):  # not `splitlines`: other characters end no line
         words = line.split()
-        if words[:1] == ["GROUP"]:
-            header = words if _NEEDED in words else []
-            starts = [match.start() for match in _WORD.finditer(line)]
-            has_header = has_header or bool(header)
-        elif header and words:
-            columns = _cut_columns(starts, header, line) or _match_columns(header, words)
-            if columns is not None:
-                yield number, columns
-    if not has_header:
+        if words[:1] == ["GROUP"] and not is_open:
+            if _NEEDED not in words:
+                raise InputError(f"a table without a column {_NEEDED}", path=path, position=number)
+            header, group, is_open = words, "", True
+            padded = [match.start() for match in _WORD.finditer(line)] if "  " in line.strip() else []
+        elif header and words and words[0] not in {"Warning:", "Error:"}:
+            cells = _cut_cells(padded, line) if padded else words
+            is_whole = len(cells) == len(header)
+            named = {
+                n: None if cell == "-" else cell for n, cell in zip(header, cells if is_whole else words, strict=False)
+            }
+            is_row = is_whole and is_open and (not padded or group in {"", cells[0]})
+            if is_open or is_whole:  # else a message of the tool between two tables
+                yield number, dict.fromkeys(header) | named, is_row
+            group = cells[0] if is_row else group
+        elif is_open and not words:
+            if not group:
+                raise InputError(_FORGED, path=path, position=number)
+            is_open = False
+    if not header:
         raise InputError(f"no table with a column {_NEEDED}", path=path)
 
 
-def _cut_columns(starts: list[int], header: list[str], line: str) -> dict[str, str] | None:
-    """Cells between the places where the header's words begin; None where the line is not aligned with it."""
-    is_aligned = len(line) > starts[-1] and all(line[at - 1] == " " and line[at] != " " for at in starts[1:])
-    if not is_aligned or line.startswith(" "):
-        return None
-    ends = [*starts[1:], len(line)]
-    return {name: line[start:end].strip() for name, start, end in zip(header, starts, ends, strict=True)}
+def _cut_cells(starts: list[int], line: str) -> list[str]:
+    """Cells between the places where the header's words begin; none where the line is not aligned with it."""
+    if line.startswith(" ") or not all(line[at - 1 : at] == " " != line[at : at + 1] for at in starts[1:]):
+        return []
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
 
 
-def _match_columns(header: list[str], words: list[str]) -> dict[str, str] | None:
-    """Words by column; None for a line that is not a row (a warning between tables)."""
-    if len(words) < len(header) or words[0] in {"Warning:", "Error:"}:
-        return None
-    last = " ".join(words[len(header) - 1 :])
-    return dict(zip(header, [*words[: len(header) - 1], last], strict=True))
-
-
-def _parse_member(columns: Mapping[str, str]) -> ConsumerGroupMember:
-    host = _text(columns["HOST"])
+def _parse_member(columns: Mapping[str, str | None]) -> ConsumerGroupMember:
+    host = columns["HOST"]
     return ConsumerGroupMember(
-        group_id=columns["GROUP"],
-        topic=_text(columns["TOPIC"]),
+        group_id=columns["GROUP"] or "-",
+        topic=columns["TOPIC"],
         partition=_number(columns, "PARTITION", int32),
         committed_offset=_number(columns, "CURRENT-OFFSET"),
         log_end_offset=_number(columns, "LOG-END-OFFSET"),
         lag_count=_number(columns, "LAG"),
-        member_id=_text(columns["CONSUMER-ID"]),
+        member_id=columns["CONSUMER-ID"],
         client_host=None if host is None else host.removeprefix("/"),
-        client_id=_text(columns["CLIENT-ID"]),
+        client_id=columns["CLIENT-ID"],
     )
-
-
-def _text(word: str) -> str | None:
-    return None if word == "-" else word
 
 
 class _NotANumberError(ValueError):
     """Names the column; the cell is not repeated."""
 
 
-def _number(columns: Mapping[str, str], name: str, read: Callable[[object], int] = int64) -> int | None:
+def _number(columns: Mapping[str, str | None], name: str, read: Callable[[object], int] = int64) -> int | None:
     try:
-        return None if columns[name] == "-" else read(columns[name])
+        return None if columns[name] is None else read(columns[name])
     except ValueError:
         raise _NotANumberError(name) from None

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.metrics.metric_names import MOST_LOG_BYTES
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import NO_LEADER, PartitionState
 from pipeline.model.log import TopicPartition, is_partition_number
 
 _NEXT_CONFIG = re.compile(r",(?=[a-z][a-z0-9.]*=)")  # values such as `compact,delete` hold commas themselves
 _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}):(?P<offset>-?[0-9]{1,19}|)")
-
-_MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
 
 
 class TopicsDescription(NamedTuple):
@@ -50,7 +49,7 @@ class DescribedReplica(NamedTuple):
 
 def is_log_size(size_bytes: int) -> bool:
     """Whether a replica's log may have so many bytes."""
-    return 0 <= size_bytes <= _MOST_LOG_BYTES
+    return 0 <= size_bytes <= MOST_LOG_BYTES
 
 
 @parser

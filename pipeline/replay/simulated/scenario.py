@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
+from pipeline.calibration.session_traffic import commits_ns
 from pipeline.config.replay import IN_USE, Candidate, CandidateBroker
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
@@ -140,7 +141,7 @@ def _list_commits(
 ) -> NDArray[np.int64]:
     """When the application commits, ns after `base_ms`: as the candidate says, else as recorded."""
     if commit_every is None:
-        return (session.commits_ms + 1 - base_ms) * NS_PER_MS
+        return commits_ns(session.commits_ms, base_ms)
     count, unit = commit_every.split()
     if unit == "records":
         return sent.due_ns[int(count) - 1 :: int(count)] + 1

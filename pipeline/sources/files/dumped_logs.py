@@ -16,7 +16,6 @@ import numpy as np
 
 from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
-from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
 from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
@@ -31,6 +30,7 @@ from pipeline.model.log_tree import (
     SegmentFile,
     TextPart,
 )
+from pipeline.regular_files import read_small
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config.http_access import HttpAccess, check_url
+from pipeline.config.http_access import HttpAccess, HttpUrl
 from pipeline.config.section import Duration
+from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.metrics.metric_source import (
     InstanceSamples,
     MetricReading,
@@ -39,39 +40,32 @@ class ExporterUrls(PageFolder):
         brokers: URL by broker id.
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
         interval: Time between two runs.
+        keep: How long pages are kept: a run that scrapes deletes older ones, whose samples are in tables.
     """
 
     rank = 110
     reports_brokers = True
 
     kind: Literal["exporter_urls"]
-    producers: dict[str, str] = Field(default_factory=dict)
-    brokers: dict[int, str] = Field(default_factory=dict)
+    producers: dict[str, HttpUrl] = Field(default_factory=dict)
+    brokers: dict[int, HttpUrl] = Field(default_factory=dict)
     access: HttpAccess = HttpAccess()
     interval: Duration = timedelta(hours=1)
+    keep: Duration = LEAST_RETENTION
 
     @field_validator("producers")
     @classmethod
-    def _producer_urls(cls, urls: dict[str, str]) -> dict[str, str]:
-        for name, url in urls.items():
+    def _folders(cls, urls: dict[str, str]) -> dict[str, str]:
+        for name in urls:
             if not name or name.startswith(".") or "/" in name:
                 raise ValueError(f"{name!r} names a folder: letters, digits, - and _ are allowed")
-            check_url(url)
-        return urls
-
-    @field_validator("brokers")
-    @classmethod
-    def _broker_urls(cls, urls: dict[int, str]) -> dict[int, str]:
-        for url in urls.values():
-            check_url(url)
         return urls
 
     @model_validator(mode="after")
     def _any(self) -> ExporterUrls:
         if not self.producers and not self.brokers:
             raise ValueError("no URL: give producers or brokers")
-        both = ", ".join(sorted({*self.producers} & {str(broker_id) for broker_id in self.brokers}))
-        if both:
+        if both := ", ".join(sorted({*self.producers} & {str(broker_id) for broker_id in self.brokers})):
             raise ValueError(f"{both}: a client and a broker would share a folder, it is listed twice")
         return self
 
@@ -90,17 +84,18 @@ class ExporterUrls(PageFolder):
         from pipeline.sources.metrics.http_text import HttpReader, shown
 
         try:
-            http = HttpReader(self.access, question.pause)
+            with HttpReader(self.access, question.pause) as http:
+                for folder, url in self.urls.items():
+                    try:
+                        keep_page(http, url, self.path / folder, question.now_ms)
+                        for page in (self.path / folder).glob("*.prom"):
+                            if page.stem.isdecimal() and int(page.stem) < question.now_ms - milliseconds_of(self.keep):
+                                page.unlink(missing_ok=True)
+                    except (InputError, OSError) as error:
+                        reason = error.reason if isinstance(error, InputError) else f"cannot be kept: {error}"
+                        yield Problem(path=shown(url), reason=reason)
         except ConfigError as error:
             yield Problem(path=str(self.path), reason=str(error))
-            return
-        with http:
-            for folder, url in self.urls.items():
-                try:
-                    keep_page(http, url, self.path / folder, question.now_ms)
-                except (InputError, OSError) as error:
-                    reason = error.reason if isinstance(error, InputError) else f"cannot be kept: {error}"
-                    yield Problem(path=shown(url), reason=reason)
 
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
         """Every exporter configured."""

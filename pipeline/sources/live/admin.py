@@ -11,12 +11,12 @@ import base64
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -83,6 +83,19 @@ def ask_metadata(connection: ClusterConnection) -> Metadata:
     if metadata is None:
         raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
     return metadata
+
+
+def find_denied(connection: ClusterConnection, topics: Collection[str], failures: Failures) -> None:
+    """Notes topics that we may not describe, as most brokers say: answers about all topics lack them, as if they were deleted."""
+    named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    try:
+        replies = connection.ask_metadata(MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    except KafkaError as error:
+        failures.questions["topics that are gone"] = describe_error(error)
+        return
+    codes, _ = count_votes([{one.name: one.error_code for one in reply.topics} for reply in replies.values()])
+    denied = (topic for topic in sorted(topics) if codes.get(topic) == TopicAuthorizationFailedError.errno)
+    failures.topics |= dict.fromkeys(denied, "TopicAuthorizationFailed: allow Describe, or leave it out by `topics`")
 
 
 def _compare(replies: Mapping[str, Any]) -> Metadata:

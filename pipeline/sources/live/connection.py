@@ -16,8 +16,9 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -70,7 +71,7 @@ def fill_nulls(message: Any) -> Any:
     return message
 
 
-class ClusterConnection:
+class ClusterConnection(AbstractContextManager["ClusterConnection"]):
     """Connections to a cluster's brokers, made as they are needed.
 
     Has a thread: make it after a fork, and close it, as a context manager or by `close`.
@@ -174,9 +175,6 @@ class ClusterConnection:
 
     def close(self) -> None:
         self.admin.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -63,11 +63,7 @@ def read_offset_traffic(
     rows: list[OffsetTraffic] = []
     shortfalls: list[Shortfall] = []
     for key in partitions:
-        if (
-            key not in leaders
-            or key not in state.log_starts
-            or any(key not in answers for answers in by_instant.values())
-        ):
+        if key not in leaders or any(key not in told for told in (state.log_starts, *by_instant.values())):
             shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
             continue
         epoch = state.partitions[key].leader_epoch
@@ -89,11 +85,9 @@ def _rows(
 ) -> Iterator[OffsetTraffic]:
     partition = state.partitions[key]
     for window in windows:
-        first, end = at[window.start_ms].offset, at[window.end_ms].offset
-        if end > first:
-            leader_id, leader_epoch = _led_all(
-                key, state, at[window.start_ms].leader_epoch, at[window.end_ms].leader_epoch
-            )
+        first, end = at[window.start_ms], at[window.end_ms]
+        if end.offset > first.offset:
+            leader_id, leader_epoch = _led_all(key, state, first.leader_epoch, end.leader_epoch)
             yield OffsetTraffic(
                 window_start_ms=window.start_ms,
                 topic=key.topic,
@@ -101,9 +95,9 @@ def _rows(
                 partition=key.partition,
                 leader_id=leader_id,
                 leader_epoch=leader_epoch,
-                first_offset=first,
-                end_offset=end,
-                size_bytes=round((end - first) * bytes_per_offset),
+                first_offset=first.offset,
+                end_offset=end.offset,
+                size_bytes=round((end.offset - first.offset) * bytes_per_offset),
             )
 
 

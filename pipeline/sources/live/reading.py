@@ -20,7 +20,7 @@ from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, pla
 from pipeline.sources.live.requests import describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
-from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability, name_groups
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_groups, name_some
 
 _MOST_CHARACTERS = 1 << 28  # of groups' rows: as many as a million rows of common names have
 _ROW_CHARACTERS = 150  # as which a row counts besides its names
@@ -156,13 +156,12 @@ class LiveReading:
             for shortfall in self.shortfalls
             if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
         }
-        expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys()) + len(self.state.in_scope)
-        told = away | reasons
-        named = [f"{name} ({reason})" for name, reason in list(told.items())[:NAMED]]
-        if len(told) > NAMED:
-            named.append(f"{len(told) - NAMED} more")
+        reasons |= {f"topic {topic}": reason for topic, reason in self.state.failures.topics.items()}
+        expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys())
+        expected += len(self.state.in_scope) + len(self.state.failures.topics)
+        named = name_some("", [f"{name} ({reason})" for name, reason in (away | reasons).items()]).lstrip()
         # Brokers that answer report all there is up to now, be it nothing.
-        return SourceAvailability(expected, max(0, expected - len(reasons)), ", ".join(named), self.observed_at_ms)
+        return SourceAvailability(expected, max(0, expected - len(reasons)), named, self.observed_at_ms)
 
 
 def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_records: bool = True) -> LiveReading:

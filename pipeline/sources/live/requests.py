@@ -23,11 +23,12 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Failures:
-    """Why brokers and partitions did not answer, in words, collected over all questions."""
+    """Why brokers, partitions and topics did not answer, in words, collected over all questions."""
 
     brokers: dict[int, str] = field(default_factory=dict)
     partitions: dict[TopicPartition, str] = field(default_factory=dict)
     questions: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
 
 
 def pages(items: Iterable[_T], size: int) -> Iterator[tuple[_T, ...]]:

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pipeline.config.http_access import check_url
+from pipeline.config.http_access import HttpUrl
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
@@ -58,7 +58,7 @@ class ClientSettings(Section):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
     sasl_username: str | None = None
     sasl_password_variable: str | None = None
-    sasl_oauthbearer_token_endpoint_url: Annotated[str, AfterValidator(check_url)] | None = None
+    sasl_oauthbearer_token_endpoint_url: HttpUrl | None = None
     sasl_oauthbearer_scope: str | None = None
     ssl_truststore_location: ConfigPath | None = None
     ssl_keystore_location: ConfigPath | None = None

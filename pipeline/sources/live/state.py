@@ -75,13 +75,17 @@ def read_live_state(
     leaders = {key: state.leader_id for key, state in metadata.partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
+    known = {key.topic for key in metadata.partitions}
+    seen = topics or {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
+    if missing := {*seen} - known:
+        admin.find_denied(connection, missing, failures)
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
-    names = sorted({key.topic for key in metadata.partitions})
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    configs = describe.ask_topic_configs(connection, answering, names, (*TOPIC_CONFIGS, *TIME_CONFIGS), failures)
+    names = (*TOPIC_CONFIGS, *TIME_CONFIGS)
+    configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
     moving = describe.ask_reassignments(connection, answering, failures)
     partitions = {
         key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
@@ -119,17 +123,16 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         for address, said in state.dissenters.items()
     ]
     unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
-    questions = list(state.failures.questions.items())
+    questions = [(f"partitions of {topic}", reason) for topic, reason in state.failures.topics.items()]
+    questions += state.failures.questions.items()
     unanswered += [f"{question} are not known: {reason}" for question, reason in questions[:MOST_NAMED]]
     if questions[MOST_NAMED:]:
         unanswered.append(f"{len(questions) - MOST_NAMED:,} more answers are not known")
-    problems = [Problem(path=name, reason=reason, severity="suspect") for reason in unanswered]
-    problems += [
-        Problem(path=f"{name}/{key}", reason=f"not read: {reason}")
-        for key, reason in state.failures.partitions.items()
-        if key not in state.high_watermarks
+    unread = {key: reason for key, reason in state.failures.partitions.items() if key not in state.high_watermarks}
+    return [
+        *(Problem(path=name, reason=reason, severity="suspect") for reason in unanswered),
+        *(Problem(path=f"{name}/{key}", reason=f"not read: {reason}") for key, reason in unread.items()),
     ]
-    return problems
 
 
 def _history(
@@ -139,9 +142,7 @@ def _history(
     at_ms: int,
     earlier: Sequence[EarlierState],
 ) -> ClusterHistory:
-    brokers: dict[int, Broker] = dict(metadata.brokers)
-    for broker_id in metadata.absent_brokers:
-        brokers[broker_id] = Broker(broker_id=broker_id, is_fenced=True)
+    brokers = metadata.brokers | {one: Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
     return ClusterHistory(
         state_source=LIVE_CLUSTER,
         known_since_ms=at_ms,

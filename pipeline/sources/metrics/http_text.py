@@ -10,6 +10,7 @@ import ssl
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ class HttpText:
     date_ms: int | None
 
 
-class HttpReader:
+class HttpReader(AbstractContextManager["HttpReader"]):
     """Reads texts with one identity; a context manager that keeps connections."""
 
     def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
@@ -62,9 +63,6 @@ class HttpReader:
         self._client = access.async_client()
         self._runner = asyncio.Runner()
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
-
-    def __enter__(self) -> HttpReader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._runner.run(self._client.aclose())

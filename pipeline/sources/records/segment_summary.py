@@ -12,13 +12,13 @@ from pipeline.codec.log.checkpoints import check_producer_snapshot
 from pipeline.codec.log.index_checks import check_offset_index, check_time_index, check_transaction_index
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.log.problems import limit_problems
-from pipeline.codec.log.regular_files import read_small
 from pipeline.codec.log.scans import HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
+from pipeline.regular_files import read_small
 
 if TYPE_CHECKING:
     from pipeline.codec.records.key_table import RecordTally

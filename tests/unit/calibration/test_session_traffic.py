@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.calibration.session_traffic import find_commits, iter_sessions
+from pipeline.calibration.session_traffic import commits_ns, find_commits, iter_sessions
 
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 ARRAYS = {name: pa.list_(pa.int32()) for name in ("gap_ms", "body_bytes", "partition", "key_index")}
@@ -93,3 +93,7 @@ def test_transactions_shorter_than_their_markers_are_apart_are_told_by_partition
     batches = [(partition, at_ms + (5 if is_marker else 2 * partition), is_marker)
                for at_ms in range(0, 1_000, 10) for partition in (0, 1) for is_marker in (False, True)]  # fmt: skip
     assert find_elapsed(make_batches(*batches)) == [at_ms + 2 for at_ms in range(0, 1_000, 10)]
+
+
+def test_a_commit_comes_once_the_millisecond_of_its_last_record_is_over():
+    assert commits_ns(np.array([40, 120]), 10).tolist() == [31_000_000, 111_000_000]

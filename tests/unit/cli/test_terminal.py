@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import COMMANDS, EXAMPLES, build_parser
+from pipeline.cli.text_table import print_error
 from pipeline.tables import TABLES
 
 ROOT = Path(__file__).parents[3]
@@ -84,6 +85,11 @@ def test_commands_keep_to_the_terminal(arguments):
     shown = plain(on_terminal([sys.executable, "-m", "pipeline", *arguments], columns=60))
     wide = [line for line in shown.splitlines() if len(line.rstrip()) > 60]
     assert [line for line in wide if ": " not in line] == []  # a setting's name, type and default stay on one line
+
+
+def test_what_an_error_repeats_acts_on_no_terminal(capsys):
+    print_error("\x1b[31ma broker's words\nand the next line\u202e")
+    assert capsys.readouterr().err == "\\x1b[31ma broker's words\nand the next line\\u202e\n"
 
 
 def test_the_shell_completes_names_of_tables_and_columns_and_remembers(tmp_path):

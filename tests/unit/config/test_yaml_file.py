@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read(tmp_path):
     with (tmp_path / "giant.yaml").open("wb") as file:
         file.truncate((16 << 20) + 1)
     os.mkfifo(tmp_path / "fifo.yaml")
-    for name in ("latin.yaml", "none.yaml", ".", "giant.yaml", "/dev/zero", "fifo.yaml"):
+    for name in ("latin.yaml", "none.yaml", ".", "giant.yaml", "/dev/zero", "/dev/null", "fifo.yaml"):
         with pytest.raises(ConfigError, match="cannot be read"):
             read_yaml(tmp_path / name)
 

@@ -214,6 +214,39 @@ def test_a_topic_made_meanwhile_began_empty(run):
     assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {(4, "1"): 0.5}
 
 
+@pytest.mark.parametrize(
+    ("before", "late", "source"),
+    [
+        ([], 0.5, "live_cluster"),
+        ([log(2, 1, 0)], 0.5, "live_cluster"),  # seen, and empty
+        ([log(2, 1, 0) | {"size_bytes": None}], None, "live_cluster"),  # it was there, and its leader did not answer
+        ([], None, "only_replica"),  # the host that holds it may have been away
+    ],
+)
+def test_a_partition_added_to_a_topic_began_empty(run, before, late, source):
+    added = [row | {"partition": 2} for row in (*before, log(3, 1, 1_200))]
+    logs = [row | {"state_source": source} for row in (*grown(0), *added)]
+    assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == (
+        {(4, "1"): late} if late else {}
+    )
+
+
+def test_records_of_a_partition_added_to_a_topic_that_are_deleted_at_once_are_told(run):
+    added = log(3, 1, 0, first=1_000) | {"partition": 2}
+    found = measured(run, [*grown(0), added], rule="unread_records")
+    assert {key: value for key, (value, *_) in found.items() if value} == {(4, "1"): 0.625}
+
+
+def test_a_leader_epoch_that_follows_at_once_is_of_the_same_leader(run):
+    """A controller begins one, too, where the in-sync set changes; of two, another broker may have had the first."""
+    logs = [
+        row | {"leader_epoch": 8, "observed_leader_epoch": 8} if at >= 6 else row for at, row in enumerate(grown(1_200))
+    ]
+    assert {key: value for key, (value, *_) in measured(run, logs).items() if value} == {
+        (3, "1"): 0.5, (4, "1"): 0.5, (5, "1"): 0.5,
+    }  # fmt: skip
+
+
 def test_topics_that_are_not_read_do_not_count(run):
     """A live cluster's state has Kafka's own topics, too."""
     own = [log(minute, 1, 9_000 * minute, topic="__consumer_offsets") for minute in range(5)]

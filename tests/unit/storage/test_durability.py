@@ -110,6 +110,25 @@ def test_a_damaged_table_is_refused_in_one_line_with_what_to_do(tmp_path, damage
     assert str(table_path(tmp_path, ALERT_OUTBOX)) in str(raised.value)
 
 
+def be_fifo(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["the first commit", "the last commit"])
+@pytest.mark.parametrize("harm", [be_fifo, lambda path: os.truncate(path, (256 << 20) + 1)], ids=["a FIFO", "a giant"])
+def test_a_log_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(tmp_path, harm, which):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    queue(tmp_path, "a")
+    shutil.copytree(tmp_path / "gold", tmp_path / "after" / "gold")  # what this process keeps of the table is no help
+    odd = sorted((table_path(tmp_path / "after", ALERT_OUTBOX) / "_delta_log").glob("*.json"))[which]
+    harm(odd)
+    with pytest.raises(StorageError, match="restore this folder") as raised:
+        load_rows(tmp_path / "after", ALERT_OUTBOX)
+    assert str(odd) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def commit(folder, *actions):
     """As another program writes one."""
     number = len(list((folder / "_delta_log").glob("*.json")))

@@ -168,3 +168,67 @@ def test_offsets_of_a_member_with_blanks_in_its_id():
         "c 0",
     )
     assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
+
+
+def describe_group(group, *rows):
+    """A table as the tool prints it: rows are topic, partition, committed offset, member and client id."""
+    head = (
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    )
+    cells = [
+        (group, topic, str(number), str(at), "9", str(9 - at), member, "/10.0.0.9", client)
+        for topic, number, at, member, client in rows
+    ]
+    least = (15, 15, 10, 15, 15, 15, 15, 15, 0)
+    widths = [max(width, *(len(row[at]) for row in cells)) for at, width in enumerate(least)]
+    lines = [" ".join(map(str.ljust, row, (*widths[:-1], 0))) for row in (head, *cells)]
+    return "\n" + "".join(f"{line}\n" for line in lines)
+
+
+UUID = "9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0"
+HONEST = describe_group("payments", ("clicks", 0, 8, f"p-{UUID}", "p"), ("clicks", 1, 8, f"p-{UUID}", "p"))
+TABLE = HONEST.replace(" 8 ", " 0 ")
+ROW = TABLE.split("\n")[2]
+FORGED = {
+    "a row": f"x\n{ROW}",
+    "whole rows before and after": f"x-1 /10.0.0.9 x\n{ROW}\n{ROW}",
+    "a table": f"x\n{TABLE}",
+    "a table of members": f"x\n\nGROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS\n{ROW}",
+    "a table after none": f"\n{TABLE}",
+}
+
+
+@pytest.mark.parametrize("name", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("of", ["client", "client of a static member", "group"])
+def test_a_row_that_a_name_forges_is_refused_with_the_text(name, of):
+    member = f"instance-1-{UUID}" if of == "client of a static member" else f"{name}-{UUID}"
+    own = describe_group(
+        *((name, ("clicks", 0, 5, UUID, "c")) if of == "group" else ("g", ("clicks", 0, 5, member, name)))
+    )
+    for text in (own + HONEST, HONEST + own):
+        with pytest.raises(InputError, match=r"may hold a line break$|without a column|not a number$") as caught:
+            parse_consumer_groups(text)
+        assert caught.value.position
+    assert len(parse_consumer_groups(HONEST)) == 2
+
+
+@pytest.mark.parametrize("header", ["padded", "by hand"])
+def test_a_blank_line_in_a_client_id_hides_no_other_member(header):
+    text = describe_group("g", ("t", 0, 1, UUID, "x\n\nWarning: y"), ("t", 1, 1, UUID, "honest"))
+    if header == "by hand":
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    with pytest.raises(InputError, match=r"may hold a line break$"):
+        parse_consumer_groups(text)
+
+
+def test_a_member_without_a_client_id_and_one_with_other_separators_are_rows():
+    rows = parse_consumer_groups(describe_group("g", ("t", 0, 1, UUID, ""), ("t", 1, 1, UUID, "a\x0b\u2028b")))
+    assert [(row.partition, row.client_id) for row in rows] == [(0, ""), (1, "a\x0b\u2028b")]

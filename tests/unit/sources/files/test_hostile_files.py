@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.codec.log.index_files import read_offset_index, read_transaction_index
-from pipeline.codec.log.regular_files import MOST_SMALL_BYTES, read_small
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.errors import InputError
+from pipeline.regular_files import MOST_SMALL_BYTES, read_small
 from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics

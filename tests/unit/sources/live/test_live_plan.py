@@ -68,6 +68,7 @@ def test_where_a_range_begins_and_ends(start, end, wanted):
 def test_retention_within_the_span_is_told(start, log_start, is_short):
     found = plan.find_retention(KEY, start, log_start, SPAN.start_ms)
     assert [shortfall.until_ms for shortfall in found] == ([1_500_000] if is_short else [])
+    assert all("message.timestamp.before.max.ms, set on the topic, refuses" in shortfall.reason for shortfall in found)
 
 
 @given(start=st.integers(0, 10**12), count=st.integers(1, 10**6), size=st.integers(0, 10**12))

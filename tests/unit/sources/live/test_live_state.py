@@ -290,6 +290,31 @@ def test_partitions_that_no_topic_has_are_named_once():
     assert said.endswith("and 96 more are not known: no topic has so many")
 
 
+def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_deleted():
+    """Brokers leave it out of their answers about all topics; asked for it, they refuse. One of three lies about another."""
+
+    def ask(request):
+        codes = {"gone": 3, "secret": 29}
+        told = {
+            address: [
+                SimpleNamespace(name=one.name, error_code=29 if lies else codes[one.name])
+                for one in request.topics or ()
+            ]
+            for address, lies in (("a:1", False), ("b:2", True), ("c:3", False))
+        }
+        return {address: SimpleNamespace(brokers=[], topics=topics) for address, topics in told.items()}
+
+    connection = SimpleNamespace(ask_metadata=ask, unheard=())
+    past = [earlier(topic="gone"), earlier(topic="secret")]
+    for now in (read_live_state(connection, earlier=past), read_live_state(connection, topics=["secret"])):
+        (said,) = [problem.reason for problem in describe_unanswered(now, "c")]
+        assert said.startswith("partitions of secret are not known: TopicAuthorizationFailed: ")
+        brought = LiveReading(source=SOURCE, observed_at_ms=0, state=now).availability(WINDOWS[0])
+        assert (brought.expected_count, brought.arrived_count) == (1, 0)
+        assert brought.missing.startswith("topic secret (TopicAuthorizationFailed: ")
+    assert read_live_state(connection, topics=["gone"], earlier=past).failures.topics == {}
+
+
 def test_a_follower_is_not_ahead_of_its_leader():
     key = TopicPartition("orders", 0)
     disk = DescribedReplica(2, "/d", key, 5, -(2**63), is_future=False)

@@ -213,6 +213,22 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
     assert len(recorded.listed["exporter_urls"]) == 2  # the past is not scraped
 
 
+def test_pages_that_were_scraped_long_ago_are_deleted_by_a_scrape_and_nothing_else_is(tmp_path):
+    day_ms = 24 * 3_600_000
+    names = {name: NOW_MS - days * day_ms for name, days in (("old", 32), ("young", 30))}
+    others = (*(f"4/{at_ms}.txt" for at_ms in names.values()), "4/notes.prom", f"other/{names['old']}.prom")
+    for path in (*(f"4/{at_ms}.prom" for at_ms in names.values()), *others):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("a 1\n")
+    with serving({"/good": Answer("a 1\n")}) as site:
+        source = {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/good"}, "path": str(tmp_path)}
+        read(source)
+        kept = {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
+        assert kept == {f"4/{names['young']}.prom", f"4/{NOW_MS}.prom", *others}
+        read({**source, "keep": "P1D"})
+    assert not (tmp_path / f"4/{names['young']}.prom").exists()
+
+
 def test_intervals():
     sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "librdkafka_statistics", "paths": ["x"]})
     expected = {"prometheus": 30_000, "prometheus-2": 60_000, "librdkafka_statistics": 5_000}

@@ -1,4 +1,4 @@
-"""Opening what lies among the segments: a FIFO there must not hang a reader, nor a giant fill the memory."""
+"""Opening what others may write: a FIFO must not hang a reader, nor a giant fill the memory."""
 
 import errno
 import os
