@@ -124,7 +124,8 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     for key in sent:
         clients = nodes.get(start_ms := key[0], {})
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
-        client = own[0] if own else None
+        # librdkafka has far more requests under way than five: of several such clients none is fitted
+        client = own[0] if own and (producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}) else None
         in_log = stored[producer_of(key)]
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
