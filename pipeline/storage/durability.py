@@ -154,7 +154,7 @@ def _read_table(path: Path) -> DeltaTable:
 
 def _refuse_odd(log: Path) -> None:
     """Refuses what delta-rs would wait for, or hold as a whole: a FIFO, or a commit far larger than any."""
-    for entry in os.scandir(log):
+    for entry in [*os.scandir(log)]:
         with suppress(FileNotFoundError):  # another writer's, which has its name meanwhile
             size_bytes = entry.stat().st_size if entry.name.endswith(".json") else 0
             if "#" not in entry.name and not entry.is_dir() and (not entry.is_file() or size_bytes > MOST_TEXT_BYTES):
