@@ -149,7 +149,12 @@ def hand_over_clusters(
     )
     missing = {name: failed.get(name, UNKNOWN_FAILURE) for name in names if name not in done}
     if missing and len(config.clusters) > 1:
-        mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
+        try:
+            mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
+        except Exception:  # no mail server holds up clusters that are done
+            _log.exception("no mail could be sent about clusters that failed: %s", missing)
+            if not done:
+                raise
     if needs_one and not done:
         raise AirflowSkipException("no cluster came to its end")
     return done

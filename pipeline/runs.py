@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, TimeWindow, format_instant, milliseconds_of, spanning
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, format_instant, milliseconds_of, spanning
 from pipeline.stages import then
 from pipeline.storage.data_files import replace_in_tables, replace_windows
 from pipeline.storage.delta import insert_missing
@@ -116,9 +116,16 @@ class RunContext:
         return tuple(window for window in windows if window.start_ms not in dropped), text
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
-        """The same run over windows before its own, at most so many, that no run committed; one per stretch without a gap."""
-        stretches = lost_windows(self.warehouse, self.cluster_name, self.windows[0], most_count)
-        return tuple(replace(self, windows=windows) for windows in stretches)
+        """The same run over windows before its own, at most so many, that no run committed; one per hour without a gap.
+
+        What a time limit cuts off goes on with the next run, and does not begin anew.
+        """
+        at_once = max(1, HOUR_MS // self.window_ms)
+        return tuple(
+            replace(self, windows=windows[first : first + at_once])
+            for windows in lost_windows(self.warehouse, self.cluster_name, self.windows[0], most_count)
+            for first in range(0, len(windows), at_once)
+        )
 
     def load(
         self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = (), *, where: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -121,8 +122,17 @@ class SessionBatches:
 _BY_BATCH = tuple(one.name for one in fields(SessionBatches))[:6]
 
 
-def select_batches(stored: pa.Table, traffic: SessionTraffic, commits_ms: NDArray[np.int64]) -> SessionBatches:
-    """A session's data batches in a topic, from `silver.record_batches` of the window, in whatever order of rows."""
+def batches_of(stored: pa.Table) -> Callable[[SessionTraffic], SessionBatches]:
+    """What selects a session's data batches in a topic, from `silver.record_batches` of the window, in whatever order of rows.
+
+    A producer's commits are found once: it may write to a thousand topics.
+    """
+    return partial(_select_batches, stored, cache(partial(find_commits, stored)))
+
+
+def _select_batches(
+    stored: pa.Table, commits_of: Callable[[int], NDArray[np.int64]], traffic: SessionTraffic
+) -> SessionBatches:
     wanted = {name: getattr(traffic, name) for name in SESSION}
     if traffic.producer_epoch < 0:  # pooled: all epochs
         del wanted["producer_epoch"]
@@ -139,7 +149,7 @@ def select_batches(stored: pa.Table, traffic: SessionTraffic, commits_ms: NDArra
         record_count=rows["record_count"].to_numpy().astype(np.int64),
         size_bytes=rows["size_bytes"].to_numpy().astype(np.int64),
         codec=max(codecs, key=itemgetter("counts"))["values"] if codecs else "none",
-        commits_ms=commits_ms,
+        commits_ms=commits_of(traffic.producer_id),
     )
     # files have rows in any order, and sums of floats depend on it
     return batches.select(np.lexsort([getattr(batches, name) for name in _BY_BATCH]))
@@ -227,13 +237,8 @@ def _join_minutes(table: pa.Table) -> SessionTraffic:
     named: dict[str, Any] = dict(zip(_BY_RECORD, joined, strict=True))
     named |= {name: table[name][0].as_py() for name in SESSION}
     named |= {name: int(table[name].to_numpy().sum()) for name in _COUNTS}
-    return SessionTraffic(
-        start_ms=start_ms,
-        keys=keys,
-        timestamp_types=tuple(sorted(set(table["timestamp_type"].to_pylist()))),
-        sampling_rate=float(table["sampling_rate"][0].as_py()),
-        **named,
-    )
+    types, rate = tuple(sorted(set(table["timestamp_type"].to_pylist()))), float(table["sampling_rate"][0].as_py())
+    return SessionTraffic(start_ms=start_ms, keys=keys, timestamp_types=types, sampling_rate=rate, **named)
 
 
 def _concatenate(column: pa.ChunkedArray, order: list[int]) -> NDArray[Any]:

@@ -33,7 +33,7 @@ from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
-from pipeline.verdicts.rules import find_unjudged, has_share
+from pipeline.verdicts.rules import find_doubt
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     target, window = run.cluster.gate.resolves_at, find_newest(run)
-    if (not_judged := find_doubt(run, window)) is not None:
+    if (not_judged := find_doubt(run.values(Verdict, VERDICTS, (window,)))) is not None:
         print_error(f"window {window}: {not_judged}; shares below may lack what is missing")
     if args.zones is not None:
         return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
@@ -145,15 +145,6 @@ def find_newest(run: RunContext) -> TimeWindow:
     if start_ms is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
     return run.window_at(start_ms)
-
-
-def find_doubt(run: RunContext, window: TimeWindow) -> str | None:
-    """Why a window's shares were not judged, as when data is missing; None where they were."""
-    verdicts = run.values(Verdict, VERDICTS, (window,))
-    if not has_share(verdicts):
-        return "it was measured and not judged: run it again"
-    unjudged = find_unjudged(verdicts)
-    return None if unjudged is None else unjudged.reason
 
 
 def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:

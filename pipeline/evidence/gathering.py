@@ -31,9 +31,10 @@ KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT 
 
 
 def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
-    """Gathers the evidence on a change; the verdicts of its window are among `verdicts`."""
-    key = (change.window_start_ms, change.rule, change.subject)
-    verdict = next(v for v in verdicts if (v.window_start_ms, v.rule, v.subject) == key)
+    """Gathers the evidence on a change; the verdict of its window, or the last before it, is among `verdicts`."""
+    own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject)]
+    verdict = max((v for v in own if v.window_start_ms <= change.window_start_ms), key=lambda v: v.window_start_ms)
+    others = (v for v in verdicts if v.window_start_ms == change.window_start_ms and v is not verdict)
     # ids that were merged into the incident since it began: they ended in a window of its span
     span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
     changes = run.tuples(INCIDENTS, (span,), "incident_id", "merged_into")
@@ -44,12 +45,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[
         "as_of_ms": run.as_of_ms,
         "command": run.config.command,
         "reason": verdict.reason,
-        "events": tuple(
-            text
-            for _, text in list_events(
-                v for v in verdicts if v.window_start_ms == change.window_start_ms and v is not verdict
-            )
-        ),
+        "events": tuple(text for _, text in list_events(others)),
         "owner": run.cluster.owner,
         "time_zone": run.cluster.time_zone,
         "report": run.config.report_link(run.cluster_name, change.window_start_ms),
@@ -97,9 +93,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         above_count=verdict.above_count,
         gate=gate,
         latency=_latency(run, windows, broker_id),
-        partitioners={
-            topic: baseline for topic, baseline, is_baseline, source in compared if is_baseline and source != "none"
-        },
+        partitioners={topic: name for topic, name, is_baseline, source in compared if is_baseline and source != "none"},
         recommendations=tuple(sorted(advice, key=lambda one: one.rank)),
         promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
     )

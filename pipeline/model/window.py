@@ -134,6 +134,8 @@ class TimeWindow:
         starts_ms = range(self.start_ms - self.start_ms % size_ms, self.end_ms, size_ms)
         if len(starts_ms) > MOST_WINDOWS:
             raise ConfigError(f"{len(starts_ms):,} windows; a run may have {MOST_WINDOWS:,}: name a shorter span")
+        if not 0 <= self.start_ms < self.end_ms <= END_OF_TIME_MS:
+            raise ConfigError("a window before the year 1970 or after 2099: no run is about such")
         for start_ms in starts_ms:
             yield TimeWindow(start_ms, start_ms + size_ms)
 

@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
-from pipeline.calibration.session_traffic import find_commits, iter_sessions, select_batches
+from pipeline.calibration.session_traffic import batches_of, iter_sessions
 from pipeline.calibration.within_ms import Pattern, choose_pattern
 from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import strategy_in_use
@@ -50,6 +50,7 @@ BATCH_COLUMNS = (
 LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
+_NONE = np.zeros(0, np.int64)
 _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
 
@@ -96,12 +97,11 @@ def find_sessions(
     def look(sessions: Sequence[SessionWindow]) -> Iterator[ProducerSession]:
         for start_ms, of_window in itertools.groupby(sorted(sessions), key=itemgetter(0)):
             own = [(producer_id, epoch) for _, producer_id, epoch in of_window]
-            stored = read_batches(start_ms, own)
-            commits_of = cache(partial(find_commits, stored))  # of all of a producer's topics
+            select, told = batches_of(read_batches(start_ms, own)), set[tuple[int, int]]()
             for traffic in iter_sessions(read_arrivals(start_ms, own)):
                 where = start_ms, traffic.topic, traffic.topic_id
                 if where in partition_counts:
-                    batches = select_batches(stored, traffic, commits_of(traffic.producer_id))
+                    batches = select(traffic)
                     baseline = identify_baseline(
                         traffic,
                         batches,
@@ -110,7 +110,11 @@ def find_sessions(
                         configured=configured.get(traffic.topic),
                         racks=racks[where],
                     )
-                    yield describe_session(start_ms, window_ms, traffic, batches, baseline)
+                    session = describe_session(start_ms, window_ms, traffic, batches, baseline)
+                    key = traffic.producer_id, traffic.producer_epoch
+                    yield replace(session, commits_ms=_NONE) if key in told else session  # they are those of all topics
+                    if partition_counts[where]:
+                        told.add(key)
 
     counts, window_ms = recording.sessions, recording.window_ms
     seen = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
@@ -219,23 +223,15 @@ def _refine(
 ) -> Iterator[tuple[SessionKey, dict[int, ServiceModel], Baseline]]:
     for trial in trials:
         start_ms, producer_id, epoch, *_ = trial.key
-        stored = read_batches(start_ms, [(producer_id, epoch)])
+        select = batches_of(read_batches(start_ms, [(producer_id, epoch)]))
         arrivals = iter_sessions(read_arrivals(start_ms, [(producer_id, epoch)]))
-        commits_ms = find_commits(stored, producer_id)
         traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in arrivals}
         if weights := trial.metrics.weights:  # the metrics are those of the first client
             traffics = {topic: traffic.deal(weights)[0] for topic, traffic in traffics.items()}
         topics = [
-            SessionTopic(
-                traffics[one.topic_key],
-                select_batches(stored, traffics[one.topic_key], commits_ms),
-                trial.leaders[one.topic_key],
-                one.baseline,
-                one.compression,
-                trial.racks,
-            )
+            SessionTopic(own, select(own), trial.leaders[one.topic_key], one.baseline, one.compression, trial.racks)
             for one in trial.topics
-            if one.topic_key in traffics
+            if (own := traffics.get(one.topic_key)) is not None
         ]
         models = sharpen_services(
             topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans

@@ -21,7 +21,7 @@ from pipeline.alerting.http_request import exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext
 
@@ -165,7 +165,6 @@ FAMILIES = (
 )  # fmt: skip  # a table: a metric a line
 _ANSWER_BYTES = 1 << 16
 _JOB = "partition_health"
-_END_OF_TIME_MS = 4_102_444_800_000  # the year 2100
 
 
 class WindowMetrics(Collector):
@@ -177,7 +176,7 @@ class WindowMetrics(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Reads the tables and yields a family of samples per metric."""
         run, limits = self._run, self._run.config.metrics.model_dump(include={"topics", "partitions"})
-        every = TimeWindow(0, _END_OF_TIME_MS)
+        every = TimeWindow(0, END_OF_TIME_MS)
         asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every)
         start_ms = asker.find_newest()
         if start_ms is None:

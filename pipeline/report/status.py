@@ -11,12 +11,13 @@ from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_name, format_span
-from pipeline.model.verdict import BLIND, Verdict
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
+from pipeline.verdicts.rules import find_doubt
 
 _REASON_LENGTH = 400
 _MOST_EXPLAINED = 3
@@ -79,31 +80,25 @@ def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Sequence[V
 def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) -> Status:
     verdicts = run.values(Verdict, VERDICTS, (window,))
     judged = [v for v in verdicts if v.rule == BROKER_SHARE]
-    blind = [v for v in verdicts if v.verdict in BLIND]
     warned = [v for v in verdicts if v.verdict == "warn"]
     last = max(changes, key=lambda change: change.window_start_ms, default=None)
     facts = [("Since", "no incident was ever opened")]
     if last is not None:
         end_ms = last.window_start_ms + run.window_ms
-        lasted = format_span(end_ms - last.since_ms)
         facts = [
             ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was resolved"),
-            ("It was", f"{_sentence(last)} for {lasted}"),
+            ("It was", f"{_sentence(last)} for {format_span(end_ms - last.since_ms)}"),
         ]
-    if blind:
-        return Status(
-            tone="unknown",
-            badge="UNKNOWN",
-            headline="This window cannot be judged",
-            facts=(("Why", format_name(blind[0].reason, _REASON_LENGTH)), *facts),
-        )
+    if (doubt := find_doubt(verdicts)) is not None:
+        why = ("Why", format_name(doubt, _REASON_LENGTH))
+        return Status(tone="unknown", badge="UNKNOWN", headline="This window cannot be judged", facts=(why, *facts))
     if warned:
         facts.append(("Watch", f"{len(warned)} warnings: above a limit, not yet in enough windows to fail"))
     headline = "Nothing is wrong"
     if above := [verdict for verdict in judged if verdict.is_above]:
         headline = f"No incident, but above the limit in this window: {', '.join(v.subject for v in above)}"
         facts += [(v.subject.capitalize(), format_name(v.reason, _REASON_LENGTH)) for v in above]
-    elif judged and all(v.verdict == "not_enough_traffic" for v in judged):
+    elif all(v.verdict == "not_enough_traffic" for v in judged):
         headline = "Nothing is wrong, but there is too little traffic to judge"
     return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
 

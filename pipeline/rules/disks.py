@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 
 from pipeline.model.window import HOUR_MS
-from pipeline.rules.rule import RuleInput, RuleMeasure
+from pipeline.rules.rule import RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.bronze import BROKERS
 
 DISK_COLUMNS = ("broker_id", "log_dir_bytes", "log_dir_total_bytes", "log_dir_usable_bytes")  # of `bronze.brokers`
@@ -33,11 +35,12 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for start_ms, *of_broker in given.tuples(BROKERS, "window_start_ms", *DISK_COLUMNS, history_windows=history):
         for name, filling in disk_fillings(given.disk_bytes, *of_broker):
             disks[of_broker[0], name][start_ms] = filling
-    shared = _find_shared(disks)
+    find_shared = cache(partial(_find_shared, disks))  # of few: a broker may name other directories in each window
     soonest: dict[tuple[int, int], tuple[float, Disk, str]] = {}
     for disk, by_window in sorted(disks.items()):
         for start_ms in sorted(by_window.keys() & set(given.starts_ms)):
-            known = sorted(at_ms for at_ms in by_window if at_ms <= start_ms)
+            first_ms = start_ms - history * given.window_ms  # however many windows a run measures
+            known = sorted(at_ms for at_ms in by_window if first_ms <= at_ms <= start_ms)
             used, total = by_window[start_ms]
             ends_ms = [at_ms + given.window_ms for at_ms in known]
             hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
@@ -46,39 +49,26 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
                 fullest = (hours, disk, detail)
                 soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
     for (start_ms, broker_id), (hours, disk, detail) in soonest.items():
-        first, *others = shared[disk]
+        first, *others = find_shared(disk)
         also = f"; {_name_brokers(others)} the same volume" if others and broker_id == first else ""
         told = soonest.get((start_ms, first))
         # a broker may say that it has another's volume, and nothing of when that is full
         is_own = broker_id == first or told is None or told[0] > MOST_LATER * hours
-        yield RuleMeasure(
-            window_start_ms=start_ms,
-            rule=rule,
-            subject=f"broker {broker_id}",
-            value=hours,
-            is_enough=is_own,
-            detail=f"{detail}{also}" if is_own else f"{detail}, the volume of broker {first}",
-        )
+        named = also if is_own else f", the volume of broker {first}"
+        yield replace(measure_broker(rule, start_ms, broker_id, hours, f"{detail}{named}"), is_enough=is_own)
 
 
-def _find_shared(disks: Mapping[Disk, Fillings]) -> dict[Disk, list[int]]:
-    """The brokers that report the volume of each disk, ascending: of one size, and always with the same room left."""
-    shared: dict[Disk, list[int]] = {}
-    for disk, fillings in sorted(disks.items()):
-        alike = {other[0] for other, others in disks.items() if other[0] != disk[0] and _is_same(fillings, others)}
-        shared[disk] = sorted({disk[0], *alike})
-    return shared
+def _find_shared(disks: Mapping[Disk, Fillings], disk: Disk) -> list[int]:
+    """The brokers that report the volume of a disk, ascending: of one size, and always with the same room left."""
+    alike = {other[0] for other, others in disks.items() if other[0] != disk[0] and _is_same(disks[disk], others)}
+    return sorted({disk[0], *alike})
 
 
 def _is_same(one: Fillings, other: Fillings) -> bool:
-    is_same = False
-    for at_ms, (used, total) in one.items():
-        if at_ms in other:
-            other_used, other_total = other[at_ms]
-            is_same = total == other_total and abs(used - other_used) <= SAME_VOLUME * total
-            if not is_same:
-                return False
-    return is_same
+    pairs = [(one[at_ms], other[at_ms]) for at_ms in one.keys() & other.keys()]
+    return bool(pairs) and all(
+        size == total and abs(used - its) <= SAME_VOLUME * size for (used, size), (its, total) in pairs
+    )
 
 
 def _name_brokers(ids: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipeline.measures.chance import chance_p_value
 from pipeline.model.number_text import format_between, format_count, format_percent, format_ratio
@@ -36,16 +37,10 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             if by_logs > by_times and broker_id in rows:
                 detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
             # both are samples; a broker without a batch could have had one
-            true = max(by_times, 1 / units / share) if units else by_times
-            yield RuleMeasure(
-                window_start_ms=start_ms,
-                rule=rule,
-                subject=f"broker {broker_id}",
-                value=max(0.0, by_logs - by_times),
-                p_value=chance_p_value(by_logs, share, units / 2, true_ratio=true) if units else None,
-                is_enough=bool(units),
-                detail=detail,
-            )
+            least = max(by_times, 1 / units / share) if units else 0.0
+            chance = chance_p_value(by_logs, share, units / 2, true_ratio=least) if units else None
+            measure = measure_broker(rule, start_ms, broker_id, max(0.0, by_logs - by_times), detail)
+            yield replace(measure, p_value=chance, is_enough=bool(units))
 
 
 def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

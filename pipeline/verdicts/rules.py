@@ -11,7 +11,7 @@ found well in n windows: those in which an incident ends. What every subject mea
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -181,6 +181,14 @@ def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
     newest_ms = max((verdict.window_start_ms for verdict in shares), default=0)
     newest = [verdict for verdict in shares if verdict.window_start_ms == newest_ms]
     return newest[0] if newest and all(one.verdict in BLIND or _is_silent(one) for one in newest) else None
+
+
+def find_doubt(verdicts: Collection[Verdict]) -> str | None:
+    """Why no share of the newest window was judged, as when data is missing; None where one was."""
+    if not has_share(verdicts):
+        return "it was measured and not judged: run it again"
+    unjudged = find_unjudged(verdicts)
+    return None if unjudged is None else unjudged.reason
 
 
 def _is_silent(verdict: Verdict) -> bool:

@@ -26,7 +26,11 @@ class Store:
 store, clusters = Store(), json.loads(sys.argv[1])
 for name, kind in clusters.items():
     runs.leave(store, name, **{kind: "said"})
-runs.mail_failed_clusters = lambda ti, dag_run, task_id, missing, of: print(json.dumps(missing), file=sys.stderr)
+def mail(ti, dag_run, task_id, missing, of):
+    print(json.dumps(missing), file=sys.stderr)
+    if len(sys.argv) > 3:
+        raise runs.PipelineError("no mail server")
+runs.mail_failed_clusters = mail
 params = json.loads(sys.argv[2])
 print(json.dumps(runs.hand_over_clusters("ingest", SimpleNamespace(), store, params)))
 """
@@ -41,16 +45,30 @@ print(json.dumps(runs.hand_over_clusters("ingest", SimpleNamespace(), store, par
     ],
 )
 def test_nothing_is_asked_for_that_nobody_left(tmp_path, left, params, event, mailed):
-    clusters = "".join(
-        f"  {name}:\n    sources: [{{kind: log_directories, paths: [logs]}}]\n" for name in ("one", "two")
-    )
-    (tmp_path / "own.yaml").write_text(f"warehouse: w\noutbox: o\nclusters:\n{clusters}")
-    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
-    command = [sys.executable, "-c", SCRIPT, json.dumps(left), json.dumps(params)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    done = of_two_clusters(tmp_path, SCRIPT, json.dumps(left), json.dumps(params))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == event
     assert (mailed in done.stderr) == bool(mailed) or not mailed
+
+
+def of_two_clusters(tmp_path, script, *arguments):
+    """Runs a script under a configuration of two clusters."""
+    clusters = "".join(
+        f"  {name}:\n    sources: [{{kind: log_directories, paths: [logs]}}]\n" for name in ("one", "two")
+    )
+    (tmp_path / "own.yaml").write_text(f"warehouse: w\noutbox: o\nwindow: PT15M\nclusters:\n{clusters}")
+    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+
+
+def test_a_mail_server_that_is_down_holds_up_no_cluster_that_is_done(tmp_path):
+    """Without an event nothing replays or judges the sound cluster, and no webhook hears of it either."""
+    done = of_two_clusters(tmp_path, SCRIPT, '{"one": "event", "two": "failure"}', "{}", "down")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"one": "said"}
+    alone = of_two_clusters(tmp_path, SCRIPT, '{"one": "failure", "two": "failure"}', "{}", "down")
+    assert (alone.returncode, "no mail server" in alone.stderr) == (1, True)
 
 
 FAILING = """

@@ -204,7 +204,7 @@ def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
         is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
         baseline=surest.baseline,
         compression=surest.compression,
-        commits_ms=surest.commits_ms,
+        commits_ms=max((topic.commits_ms for topic in topics), key=len),
         zone=next((topic.zone for topic in topics if topic.zone), ""),
     )
 

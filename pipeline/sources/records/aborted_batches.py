@@ -6,7 +6,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log.index_files import read_transaction_index
+from pipeline.codec.log.index_files import TransactionIndex, read_transaction_index
 from pipeline.codec.log.scans import HeaderScan
 from pipeline.errors import InputError
 from pipeline.regular_files import open_regular
@@ -77,7 +77,18 @@ def _find_in_indexes(path: Path, headers: HeaderScan, batches: NDArray[np.int64]
             index = read_transaction_index(index_path)
         except (InputError, OSError):
             continue
-        entries = zip(index.producer_id.tolist(), index.first_offset.tolist(), index.last_offset.tolist(), strict=True)
-        for producer_id, first, last in entries:
-            is_aborted |= (producer == producer_id) & (offset >= first) & (offset <= last)
+        is_aborted |= _find_held(index, producer, offset)
     return is_aborted
+
+
+def _find_held(index: TransactionIndex, producer: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """By batch: one of its producer's transactions in an index holds it. Both may be many: they meet in their order."""
+    is_held, places = np.zeros(len(offset), np.bool_), np.argsort(producer, kind="stable")
+    order = np.lexsort((index.first_offset, index.producer_id))
+    both = (order, index.producer_id[order]), (places, producer[places])
+    for one in np.intersect1d(both[0][1], both[1][1]):
+        own, mine = (at[np.searchsorted(ids, one) : np.searchsorted(ids, one, "right")] for at, ids in both)
+        begun = np.searchsorted(index.first_offset[own], offset[mine], "right")
+        last = np.maximum.accumulate(index.last_offset[own])
+        is_held[mine] = (begun > 0) & (last[begun - 1] >= offset[mine])
+    return is_held

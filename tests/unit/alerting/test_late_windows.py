@@ -13,6 +13,7 @@ from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts
 from pipeline.alerting.mutes import Mute, find_mute
 from pipeline.jobs import raise_incidents
 from pipeline.model.number_text import format_clock
+from pipeline.model.verdict import Verdict
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
@@ -111,6 +112,24 @@ def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):
     judge(run, windows("A.", first=2))
     text = " ".join(mails(run)[f"{new}-resolved"].get_body(("plain",)).get_content().split())
     assert f"it was told as {old}, which is now this incident" in text
+
+
+def test_an_end_in_a_window_without_the_subject_is_told(tmp_path):
+    """Broker 9 is well once and then gone; later a smaller k ends its incident, in a window that knows no such broker."""
+    run = a_run(tmp_path)
+    one = {"rule": "late_load", "subject": "broker 9", "limit_value": 0.2, "reason": ""}
+    above = {"value": 0.5, "is_above": True, "above_count": 3, "verdict": "fail"}
+    rows = [
+        Verdict(window_start_ms=T0_MS + minute * MINUTE_MS, **one, **of)
+        for minute, of in enumerate((above, {"value": 0.0, "verdict": "ok"}))
+    ]
+    judge(run, rows)
+    (name,) = {row["incident_id"] for row in incidents(run)}
+    rules = run.cluster.rules | {"late_load": run.cluster.rules["late_load"].model_copy(update={"k": 1})}
+    cluster = run.cluster.model_copy(update={"rules": rules})
+    run = replace(run, config=run.config.model_copy(update={"clusters": {"demo": cluster}}))
+    judge(run, windows(".", first=2))
+    assert mails(run).keys() == {f"{name}-new", f"{name}-resolved"}
 
 
 def test_two_runs_of_different_windows_leave_one_mail_each(tmp_path):

@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 
-from pipeline.cli.what_if import find_doubt
 from pipeline.errors import StorageError
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import instant_of
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.gold import VERDICTS
+from pipeline.verdicts.rules import find_doubt
 from tests.unit.alerting.test_daily import GOOD
 from tests.unit.alerting.test_queue_messages import a_run
 
@@ -25,11 +26,11 @@ def test_a_window_whose_shares_lack_something_is_named(tmp_path, verdict, doubt)
         [GOOD | {"window_start": instant_of(run.windows[0].start_ms), "verdict": verdict, "reason": REASON}],
         run.windows,
     )
-    assert find_doubt(run, run.windows[0]) == doubt
+    assert find_doubt(run.values(Verdict, VERDICTS, run.windows)) == doubt
 
 
 def test_a_warehouse_of_an_older_version_without_verdicts_is_told_by_what_to_do(tmp_path):
     run = a_run(tmp_path)
     shutil.rmtree(table_path(run.warehouse, VERDICTS))
     with pytest.raises(StorageError, match=r"verdicts: no table, .*: run the newest window, which makes it$"):
-        find_doubt(run, run.windows[0])
+        run.values(Verdict, VERDICTS, run.windows)

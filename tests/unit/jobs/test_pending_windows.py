@@ -1,13 +1,14 @@
 """Which windows a job takes up by itself, and which it need not judge again. Oracle: worked out by hand."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.jobs import judge_health, raise_incidents, score_health
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
@@ -60,6 +61,18 @@ def test_earlier_trusted_windows_of_a_month_are_taken_up_and_others_where_a_run_
     assert pending(own) == (late, own)
     assert pending(older) == (older,)
     assert pending(own, later) == (late, own, later)
+
+
+@pytest.mark.parametrize(("minutes", "counts"), [(15, [4, 4, 1]), (60, [1] * 9), (120, [1] * 9)])
+def test_windows_that_were_lost_are_taken_up_by_the_hour(tmp_path, minutes, counts):
+    """A day of them in one run, which a time limit cuts off, would begin anew with each try, for good."""
+    config = write_config(tmp_path).model_copy(update={"window": timedelta(minutes=minutes)})
+    start_ms = START_MS + HOUR_MS  # 10:00
+    first, *lost, own = TimeWindow(start_ms, start_ms + 11 * minutes * MINUTE_MS).split(minutes * MINUTE_MS)
+    write_status(config, (first,))
+    taken_up = run_over(config, own).over_lost_windows(24)
+    assert [len(run.windows) for run in taken_up] == counts
+    assert [window for run in taken_up for window in run.windows] == lost
 
 
 FIRST, SECOND = TimeWindow(START_MS, START_MS + HOUR_MS), TimeWindow(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
@@ -159,3 +172,6 @@ def test_a_span_of_too_many_windows_is_refused_before_they_are_listed(tmp_path):
     assert len(run_over(config, TimeWindow(0, 100_000 * HOUR_MS)).windows) == 100_000
     with pytest.raises(ConfigError, match=r"100,001 windows; a run may have 100,000"):
         run_over(config, TimeWindow(1, 100_000 * HOUR_MS + 1))
+    for span in (TimeWindow(-HOUR_MS, 0), TimeWindow.parse("9999-12-31T23:30:00Z/PT29M")):
+        with pytest.raises(ConfigError, match="before the year 1970 or after 2099"):
+            run_over(config, span)

@@ -3,15 +3,21 @@
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from pipeline.calibration import session_traffic
 from pipeline.calibration.caveats import Caveat
 from pipeline.config.replay import Candidate
+from pipeline.replay import sessions
+from pipeline.replay.recorded import Recording
+from pipeline.replay.simulated import plan
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import KEEP, check_producer, resolve_candidate
 from pipeline.replay.simulated.runs import CELL_BATCHES, run_group
 from pipeline.simulator.scenario.traffic import COMMIT
+from tests.unit.calibration.test_session_traffic import START, as_table, make_rows
 from tests.unit.replay.session_groups import lay_out, make_baseline, make_group, make_traffic
 
 PLAIN = make_baseline(version="3.2.3", linger_ms=1000)
@@ -81,6 +87,39 @@ def test_an_interval_without_transactions_has_no_effect_and_says_so():
 def test_clients_before_4_0_add_partitions_by_a_request(version, adds):
     candidate = Candidate(name="on", client=version, config=ON, commit_every="100 ms")
     assert resolve_candidate(candidate, PLAIN, None).resolved.settings.adds_partitions is adds
+
+
+@pytest.mark.parametrize(("leader", "told"), [(1, [5, 0, 5]), (-1, [5, 5, 5])])
+def test_a_producers_commits_are_found_once_and_handed_on_once(monkeypatch, leader, told):
+    """A producer that mirrors a thousand topics would have them sorted, and sent to the driver, a thousand times."""
+    asked = []
+    monkeypatch.setattr(
+        session_traffic, "find_commits", lambda _, producer_id: asked.append(producer_id) or np.arange(5)
+    )
+    monkeypatch.setattr(sessions, "run_tasks", lambda _, pieces, __, work: list(work(pieces)))
+    monkeypatch.setattr(sessions, "identify_baseline", lambda *_, **__: PLAIN)
+    start_ms = int(START.timestamp() * 1000)
+    kinds = {"base_timestamp": pa.timestamp("us", "UTC"), "max_timestamp": pa.timestamp("us", "UTC")}
+    rows = [
+        {"topic": topic, "topic_id": "", "partition": 0, "leader_id": 1, "producer_id": producer_id, "producer_epoch": 0,
+         "record_count": 7, "size_bytes": 700, "codec": "none", "is_control": False, "base_timestamp": START,
+         "max_timestamp": START, "base_offset": 0}
+        for topic, producer_id in (("orders", 7), ("orders", 9), ("returns", 7))
+    ]  # fmt: skip
+    batches = pa.table({name: pa.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]})
+    recording = Recording(
+        windows=(),
+        window_ms=120_000,
+        leaders={(start_ms, "orders", ""): {0: leader}, (start_ms, "returns", ""): {0: 1}},
+        sessions={(start_ms, 7, 0): 14, (start_ms, 9, 0): 7},
+    )
+    found = sessions.find_sessions(
+        None, recording, {}, read_arrivals=lambda *_: as_table(make_rows()), read_batches=lambda *_: batches
+    )
+    assert [(one.producer_id, one.topic) for one in found] == [(7, "orders"), (7, "returns"), (9, "orders")]
+    assert [len(one.commits_ms) for one in found] == told
+    assert asked == [7, 9]
+    assert len(plan._make_session(found[:2]).commits_ms) == len(plan._make_session(found[1::-1]).commits_ms) == 5
 
 
 @pytest.mark.parametrize("every", ["200", "0 ms", "ms", "1 s"])

@@ -10,9 +10,10 @@ import shutil
 
 import pytest
 
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.report.page import gather_report, render_report
 from pipeline.runs import plan_runs
+from pipeline.tables.gold import VERDICTS
 from tests.report_page import read_answers, read_page
 from tests.report_tables import CLUSTER, T0_MS, write_config, write_warehouse
 
@@ -57,6 +58,26 @@ def test_before_the_incident_nothing_is_wrong(config):
     report = gather(config, hours=3)
     assert (report.status.tone, report.status.badge, report.status.headline) == ("calm", "OK", "Nothing is wrong")
     assert report.window == "2026-11-21 02:00 to 03:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [
+        (None, "it was measured and not judged: run it again"),
+        ("not_enough_traffic", "no traffic in this window"),
+        ("incomplete", "not judged: live_cluster brought 2 of 3"),
+    ],
+)
+def test_a_window_that_was_not_judged_is_not_called_well(tmp_path, verdict, why):
+    """A run that died between measures and verdicts, a silent window, a source that lacks something."""
+    write_warehouse(tmp_path / "warehouse", windows=6)
+    config = write_config(tmp_path)
+    (run,) = plan_runs(config, TimeWindow(T0_MS + HOUR_MS, T0_MS + 2 * HOUR_MS), run_id="r", now_ms=T0_MS)
+    of_broker = {"rule": "broker_share", "subject": "broker 1", "limit_value": 1.2, "is_above": False, "above_count": 0}
+    row = {"window_start": instant_of(run.windows[0].start_ms), "verdict": verdict, "reason": why, **of_broker}
+    run.replace(VERDICTS, [] if verdict is None else [row], run.windows)
+    status = gather(config, hours=2).status
+    assert (status.tone, status.badge, dict(status.facts)["Why"]) == ("unknown", "UNKNOWN", why)
 
 
 def test_a_broker_above_its_limit_before_the_incident_is_named(config):

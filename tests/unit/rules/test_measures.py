@@ -1,5 +1,6 @@
 """Rows of tables to measures. Oracle: worked out by hand on a few rows."""
 
+import time
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
@@ -124,6 +125,28 @@ def test_a_broker_that_says_it_has_anothers_volume_silences_no_alarm():
     (found,) = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])
     assert (found.subject, found.is_enough) == ("broker 1", True)
     assert found.detail.endswith("in 47 h")
+
+
+def test_directories_that_a_broker_names_anew_in_each_window_are_not_compared_with_each():
+    """Broker 0 names a hundred in each minute of two hours, as large as another's: 12,000 by 12,000 would take minutes."""
+    rows = [
+        broker_row(0, broker, (), [(path, 100_000) for path in paths], [(path, 5_000 - 10 * n) for path in paths])
+        | {"window_start": T0 + timedelta(minutes=n)}
+        for n in range(121)
+        for broker, paths in ((0, [f"/{n}/{one}" for one in range(100)]), (1, ["/a"]))
+    ]
+    began_s = time.process_time()
+    (found,) = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[120], window_ms=60_000)
+    assert time.process_time() - began_s < 10
+    assert (found.subject, found.is_enough) == ("broker 1", True)
+
+
+def test_hours_to_full_are_the_same_however_many_windows_a_run_measures():
+    """Ten an hour for three days, then a hundred: a run over all windows looks back no further than one over the last."""
+    rows = [broker_row(n, 0, (), [("/a", 10_000)], [("/a", 9_000 - 10 * n - 90 * max(0, n - 72))]) for n in range(100)]
+    (alone,) = measured("disk_hours_to_full", {"bronze.brokers": rows[75:]}, hours=[99])
+    assert alone.value == pytest.approx(55.8)
+    assert alone in measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=range(100))
 
 
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():

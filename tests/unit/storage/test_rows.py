@@ -1,6 +1,7 @@
 """Rows replaced and merged without a JVM, against the rows one expects by hand."""
 
 import datetime as dt
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +13,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import Column, Table
+from pipeline.tables.bronze import QUARANTINE
 from pipeline.tables.table import RUN_ID
 from tests.loads_table import loads_table
 
@@ -128,6 +130,30 @@ def test_a_merge_notes_the_rows_that_a_run_added(warehouse):
         assert found is None if count is None else found[1] == found[3] == count and found[2] == found[4]
     assert since == 2
     assert stored(warehouse) == [(0, 1, 10), (0, 2, 20), (0, 3, 30)]
+
+
+def test_what_a_merge_notes_takes_no_memory_of_all_that_is_stored(warehouse):
+    """A topic's writer may have a thousand places of each segment refused: a year of them is no matter of the next run's."""
+    ensure_tables(warehouse, (QUARANTINE,))
+
+    def refused(path, *positions, run_id):
+        columns = {column.name: "" for column in QUARANTINE.columns} | {
+            "cluster": "c",
+            "path": path,
+            "first_seen_at": None,
+        }
+        return rows_of(QUARANTINE, [columns | {"position": one} for one in positions], run_id=run_id)
+
+    merge_rows(refused("orders-0/0.log", *range(200_000), run_id="a"), warehouse, QUARANTINE, insert_only=True)
+    new = refused("it's-0/0.log", 1, 2, run_id="b")
+    tracemalloc.start()
+    for _ in range(2):
+        merge_rows(new, warehouse, QUARANTINE, insert_only=True, of=("c", "b"))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 10_000_000
+    found = load_rows(warehouse, QUARANTINE, where="path <> 'orders-0/0.log'")
+    assert sorted(found["position"].to_pylist()) == [1, 2]
 
 
 def test_writers_of_different_windows_at_one_time_all_get_through(warehouse):

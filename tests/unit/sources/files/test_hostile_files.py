@@ -1,11 +1,14 @@
 """FIFOs and giants among the segments cost a quarantine row each, and neither a hang nor memory. Oracle: what was put there."""
 
 import os
+import time
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.codec.log.index_files import read_offset_index, read_transaction_index
+from pipeline.codec.log.index_files import TXN_ENTRY, read_offset_index, read_transaction_index
+from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.errors import InputError
@@ -88,6 +91,43 @@ def test_a_segment_truncated_under_the_reader_has_no_markers_there(tmp_path):
     assert find_aborted(path, headers).tolist() == [True, False]
     os.truncate(path, len(batch))
     assert find_aborted(path, headers).tolist() == [False, False]
+
+
+def find_open(folder, producers, offsets, aborted):
+    """Which batches of open transactions the indexes say were aborted; `aborted` are producer, first and last offset."""
+    path = folder / f"{0:020d}.log"
+    path.touch()
+    entries = np.zeros(len(aborted), TXN_ENTRY)
+    for name, column in zip(("producer_id", "first_offset", "last_offset"), np.transpose(aborted), strict=True):
+        entries[name] = column
+    entries.tofile(folder / f"{1:020d}.txnindex")
+    rows = np.zeros(len(producers), HEADER_ROW)
+    rows["producer_id"], rows["base_offset"], rows["magic"], rows["attributes"] = producers, offsets, 2, 0x10
+    return find_aborted(path, HeaderScan(rows=rows, problems=(), valid_bytes=0, file_bytes=0))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_of_aborted_transactions_are_those_that_one_holds(tmp_path, seed):
+    """Those of an index may overlap, and come in any order: a host may write what it likes."""
+    rng = np.random.default_rng(seed)
+    producers, offsets = rng.integers(0, 4, 60), rng.integers(-2, 30, 60)
+    aborted = [(rng.integers(0, 5), first, first + rng.integers(-1, 9)) for first in rng.integers(-2, 30, 12)]
+    found = find_open(tmp_path, producers, offsets, aborted)
+    wanted = [
+        any((one, first <= at <= last) == (producer, True) for one, first, last in aborted)
+        for producer, at in zip(producers, offsets, strict=True)
+    ]
+    assert found.tolist() == wanted
+
+
+def test_aborted_transactions_by_the_hundred_thousand_take_no_time_of_their_square(tmp_path):
+    """A producer may abort hundreds of small ones beside a large one, and a host may write an index of half a million."""
+    count = 200_000
+    aborted = np.stack([np.arange(count) % 1_000, 10 * np.arange(count), 10 * np.arange(count) + 5], axis=1)
+    began_s = time.process_time()
+    found = find_open(tmp_path, np.arange(count) % 1_000, 10 * np.arange(count) + 7, aborted)
+    assert time.process_time() - began_s < 10
+    assert not found.any()
 
 
 @pytest.mark.parametrize("read", [read_transaction_index, read_small])
