@@ -127,13 +127,14 @@ def test_a_broker_that_says_it_has_anothers_volume_silences_no_alarm():
     assert found.detail.endswith("in 47 h")
 
 
-def test_directories_that_a_broker_names_anew_in_each_window_are_not_compared_with_each():
-    """Broker 0 names a hundred in each minute of two hours, as large as another's: 12,000 by 12,000 would take minutes."""
+def test_directories_that_brokers_name_anew_in_each_window_are_not_compared_with_each():
+    """Brokers 0 and 2 name a hundred each in each minute of two hours, as large as another's: 24,000 by 24,000 take minutes."""
     rows = [
         broker_row(0, broker, (), [(path, 100_000) for path in paths], [(path, 5_000 - 10 * n) for path in paths])
         | {"window_start": T0 + timedelta(minutes=n)}
         for n in range(121)
-        for broker, paths in ((0, [f"/{n}/{one}" for one in range(100)]), (1, ["/a"]))
+        for made_up in [[f"/{n}/{one}" for one in range(100)]]
+        for broker, paths in ((0, made_up), (1, ["/a"]), (2, made_up))
     ]
     began_s = time.process_time()
     (found,) = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[120], window_ms=60_000)
