@@ -50,7 +50,6 @@ BATCH_COLUMNS = (
 LEAST_RECORDS = 1_000
 """Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
-_NONE = np.zeros(0, np.int64)
 _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
 
@@ -112,7 +111,8 @@ def find_sessions(
                     )
                     session = describe_session(start_ms, window_ms, traffic, batches, baseline)
                     key = traffic.producer_id, traffic.producer_epoch
-                    yield replace(session, commits_ms=_NONE) if key in told else session  # they are those of all topics
+                    # a producer's commits are those of all its topics
+                    yield replace(session, commits_ms=session.commits_ms[:0]) if key in told else session
                     if partition_counts[where]:
                         told.add(key)
 
