@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.chance import NORMAL_REACH
@@ -81,7 +81,9 @@ def compare_back_test(run: Mapping[str, Any], found: Mapping[str, Prediction]) -
 def _compare(
     before: Mapping[str, Any], after: Mapping[str, Any], found: Prediction, base: Prediction | None, points: float
 ) -> list[PairRow]:
-    rows = []
+    rows, error = [], OTHER_ERROR if base else CURRENT_ERROR
+    if base:  # another client's ranges hold what the current setup is off by, too: bars do not
+        error = replace(error, share=math.hypot(error.share, _measure_error(share_out(before, "broker"), base)))
     for kind in ("broker", "partition"):
         old, new = share_out(before, kind), share_out(after, kind)
         told = found.brokers if kind == "broker" else found.partitions
@@ -92,7 +94,7 @@ def _compare(
         rows += [
             _judge_share(
                 f"bytes {place_name} {place}, %", old[place], new[place],
-                (told[place][1], said[place][1] if said else None), points,
+                (told[place][1], said[place][1] if said else None), (points, error),
             )
             for place in sorted(new)
         ]  # fmt: skip
@@ -105,6 +107,17 @@ def _compare(
         if name in found.figures or not shown.startswith(LATENCY)  # tails are said to be unknown
     ]
     return rows + _judge_keyed(after, found)
+
+
+def _measure_error(recorded: Mapping[int, float], base: Prediction) -> float:
+    """As `SimulatedTopic.share_error`, chance included: of brokers, by which the current setup is off."""
+    ranges = {place: told.scale(100) for place, (_, told) in base.brokers.items() if told is not None}
+    squares = [
+        (told.median - recorded.get(place, 0.0)) ** 2 / (told.median * (100 - told.median))
+        for place, told in ranges.items()
+        if 0 < told.median < 100
+    ]
+    return math.sqrt(sum(squares) / len(squares)) if squares else 0.0
 
 
 def share_out(figures: Mapping[str, Any], kind: str) -> dict[int, float]:
@@ -128,12 +141,12 @@ def _share_out(sizes: Sequence[int], figures: Mapping[str, Any], kind: str) -> d
 
 
 def _judge_share(
-    figure: str, before: float, after: float, told: tuple[Range | None, Range | None], points: float
+    figure: str, before: float, after: float, told: tuple[Range | None, Range | None], allowed: tuple[float, ModelError]
 ) -> PairRow:
-    found, base = (each.scale(100) if each else None for each in told)
+    (points, error), (found, base) = allowed, (each.scale(100) if each else None for each in told)
     if found is None:
         return PairRow(figure, before, after, None, "", "", MISSES)
-    deviation = _find_chance(found, OTHER_ERROR if base else CURRENT_ERROR)
+    deviation = _find_chance(found, error)
     bar = max(points, SHARE_BAR_DEVIATIONS * deviation)
     off = found.median - after
     verdict = HOLDS if abs(off) <= bar else MISSES
