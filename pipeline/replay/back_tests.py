@@ -100,7 +100,7 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     if not total:
         return {}
     pairs = []
-    shares, deviations = simulated.shares(CELL_LOG_BYTES, of_brokers=True), simulated.share_deviations(CELL_LOG_BYTES)
+    shares, deviations = simulated.shares(CELL_LOG_BYTES, of_brokers=True), simulated.share_deviations()
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100

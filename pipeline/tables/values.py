@@ -48,7 +48,7 @@ def tuples_of(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 def find_column(name: str, columns: Container[str]) -> str:
-    """The column that holds a field: `x` for `x`, the instant `x` or `x_at` for `x_ms`; the field's name if there is none."""
+    """The column of a field. For `x_ms` it is the instant `x` or `x_at`. The field's own name if no column fits."""
     bare = name.removesuffix("_ms")
     return next((one for one in (name, bare, f"{bare}_at") if one in columns), name)
 

@@ -235,7 +235,7 @@ def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(c
 
 @pytest.mark.parametrize(("user", "denied"), [("reader", {"secrets", "none"}), ("starter", set())])
 def test_topics_that_a_principal_may_not_describe_are_named(cluster, certificates, password, user, denied):
-    """Who may not see a topic does not learn whether it is there; who may see all is told that one is not."""
+    """Without Describe a principal is refused whether or not the topic exists; with it the broker says that it does not."""
     with connect(source(cluster.brokers[0].client_port, certificates[0], user=user)) as connection:
         state = read_live_state(connection, topics=["orders", "secrets", "none"])
     assert {*state.failures.topics} == denied

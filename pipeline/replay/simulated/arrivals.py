@@ -156,21 +156,21 @@ def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) ->
     """Puts a group's records in order of time, whatever topic they are of; other traffic is left out."""
     numbers = {(topic.topic, topic.topic_id): number for number, topic in enumerate(group.topics)}
     parts: dict[object, list[tuple[int, SessionTraffic]]] = defaultdict(list)
+    keys = [(one.producer_id, one.producer_epoch, one.pooled_topic) for one in group.sessions]
+    weights = {key: session.weights for key, session in zip(keys, group.sessions, strict=True)}
     for traffic in traffics:
         topic = numbers.get((traffic.topic, traffic.topic_id))
-        if topic is not None and len(traffic):
+        if topic is not None:
             pooled = (traffic.topic, traffic.topic_id) if traffic.is_pooled else None
-            parts[traffic.producer_id, traffic.producer_epoch, pooled].append((topic, traffic))
-    dealt: dict[object, list[list[SessionTraffic]]] = {}
-    sessions = []
-    for session in group.sessions:
-        key = session.producer_id, session.producer_epoch, session.pooled_topic
-        found = sorted(parts[key], key=lambda part: part[0])
-        if session.weights:
-            if key not in dealt:
-                dealt[key] = [traffic.deal(session.weights) for _, traffic in found]
-            found = [(topic, own[session.number]) for (topic, _), own in zip(found, dealt[key], strict=True)]
-        sessions.append([(topic, traffic) for topic, traffic in found if len(traffic)])
+            key = traffic.producer_id, traffic.producer_epoch, pooled
+            of_key = weights.get(key)
+            for number, own in enumerate(traffic.deal(of_key) if of_key else [traffic]):
+                if len(own):
+                    parts[key, number].append((topic, own))
+    sessions = [
+        sorted(parts[key, session.number], key=lambda part: part[0])
+        for key, session in zip(keys, group.sessions, strict=True)
+    ]
     base_ms = min((traffic.start_ms for found in sessions for _, traffic in found), default=group.start_ms)
     return GroupArrivals(base_ms, tuple(_prepare_session(found, base_ms) for found in sessions))
 

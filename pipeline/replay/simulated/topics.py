@@ -123,13 +123,13 @@ class SimulatedTopic:
         shares = np.array([one.value or 0.0 for one in self.shares(CELL_LOG_BYTES, of_brokers=True)])
         sizes = np.array([self.recorded.broker_log_sizes.get(broker_id, 0) for broker_id in self.broker_ids])
         some = (shares > 0) & (shares < 1)
-        off, chance = shares - sizes / max(1, sizes.sum()), np.array(self.share_deviations(CELL_LOG_BYTES))
+        off, chance = shares - sizes / max(1, sizes.sum()), np.array(self.share_deviations())
         squares = (off**2 - chance**2)[some] / (shares * (1 - shares))[some]
         return math.sqrt(max(0.0, float(np.mean(squares)))) if len(squares) else 0.0
 
-    def share_deviations(self, column: int) -> list[float]:
-        """The standard deviation of each broker's share over the seeds."""
-        loads = self._sum_by_broker(column)
+    def share_deviations(self) -> list[float]:
+        """The standard deviation of each broker's share of the log over the seeds."""
+        loads = self._sum_by_broker(CELL_LOG_BYTES)
         sums = np.maximum(loads.sum(axis=1, keepdims=True), 1)
         deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
         return deviations

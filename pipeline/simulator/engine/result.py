@@ -130,8 +130,7 @@ class SimulationResult:
     request_latencies: Histograms  # by connection: from a request's sending until its response is handled
     batch_trace: pa.Table | None = None  # or None; columns as in `BATCH_TRACE`
     record_trace: pa.Table | None = None  # or None; as in `RECORD_TRACE`
-    marks: tuple[NDArray[np.int64], ...] = ()  # the queues' counters as they were at the times asked for
-    # requests and how long those answered took, in ns, by connection, likewise: int64[connections, 2]
+    # at the times asked for: requests answered until then, and how long they took, in ns, by connection: int64[connections, 2]
     answered_marks: tuple[NDArray[np.int64], ...] = ()
 
     def queues_of_broker(self, broker: int) -> list[int]:

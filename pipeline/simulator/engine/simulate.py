@@ -57,7 +57,7 @@ def simulate(
         traces: Keep a row for each batch and record: 81 and 32 bytes each.
         fed_record_count: So many recorded arrivals of a thread are in the run's memory at a time; 2 or more. It changes
             nothing else.
-        marks_ns: Times, rising, at which the queues' counters are kept, too.
+        marks_ns: Times, rising, at which answered requests are counted.
 
     Raises:
         InputError: A distribution's points do not rise.
@@ -70,7 +70,6 @@ def simulate(
     5000
     """
     sim: Arrays = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
-    marked: list[NDArray[np.int64]] = []
     answered: list[NDArray[np.int64]] = []
     feed_threads(sim, scenario, fed_record_count)
     start_run(sim)
@@ -87,13 +86,11 @@ def simulate(
             sim = make_room(sim)
         elif status == OUT_OF_RECORDS:
             feed_threads(sim, scenario, fed_record_count)
-        while len(marked) < len(marks_ns) and sim.run["now_ns"] >= marks_ns[len(marked)]:
-            marked.append(_read_counters(sim.queues[1:], QueueCounter))
+        while len(answered) < len(marks_ns) and sim.run["now_ns"] >= marks_ns[len(answered)]:
             answered.append(_read_answered(sim))
     result = _read_result(sim, scenario, seed)
-    marked += [result.queues] * (len(marks_ns) - len(marked))
     answered += [_read_answered(sim)] * (len(marks_ns) - len(answered))
-    return replace(result, marks=tuple(marked), answered_marks=tuple(answered))
+    return replace(result, answered_marks=tuple(answered))
 
 
 def make_room(sim: Arrays) -> Arrays:

@@ -87,6 +87,8 @@ def ask_metadata(connection: ClusterConnection) -> Metadata:
 
 def find_denied(connection: ClusterConnection, topics: Collection[str], failures: Failures) -> None:
     """Notes topics that we may not describe, as most brokers say: answers about all topics lack them, as if they were deleted."""
+    if not topics:
+        return
     named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
     try:
         replies = connection.ask_metadata(MetadataRequest(topics=named, allow_auto_topic_creation=False))

@@ -77,8 +77,7 @@ def read_live_state(
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     known = {key.topic for key in metadata.partitions}
     seen = topics or {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
-    if missing := {*seen} - known:
-        admin.find_denied(connection, missing, failures)
+    admin.find_denied(connection, {*seen} - known, failures)
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")

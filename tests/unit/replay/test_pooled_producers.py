@@ -1,4 +1,4 @@
-"""Producers without ids are one session in the log; where clients tell how many there are, each is simulated by itself."""
+"""In the log all producers without ids are one session. If clients' metrics tell several, each is simulated by itself."""
 
 from dataclasses import replace
 
