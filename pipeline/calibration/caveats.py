@@ -52,8 +52,6 @@ class Caveat(Enum):
     DELAY_OF_OTHERS = (
         "broker {broker}: no metrics show its delay for this producer; for another one it is {low:.1f} to {high:.1f} ms"
     )
-    NO_MINUTE_LEFT = "broker {broker}: fitted on all minutes there are; no other minute can judge it"
-    MINUTE_BEFORE = "broker {broker}: fitted on the minute before; this one judges"
     FOLLOWED = (
         "broker {broker}: its delay is followed over {count} spans between scrapes, from {least:.1f} to {most:.1f} ms"
     )

@@ -26,7 +26,6 @@ from pipeline.calibration.service.model import (
     Parameter,
     ServiceModel,
     assume_service,
-    is_fit_minute,
     service_ms,
 )
 from pipeline.model.window import MINUTE_MS
@@ -85,16 +84,15 @@ class SettledLatency:
 def fit_services(
     nodes: Sequence[NodeMetrics], broker_ids: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
-    """Fits every broker's service on the even minutes of a window; where nothing is known, it is `assume_service`.
+    """Fits every broker's service on a window; where nothing is known, it is `assume_service`.
 
     `nodes` are of one producer, by minute or for the window as a whole. Those that end before the window serve as the
-    minute before its first: Kafka's averages trail, and where the window is one minute, that one is fitted on.
+    minute before its first: Kafka's averages trail.
     """
     models = {}
     for broker_id in broker_ids:
         settled = settle_latencies(nodes, broker_id, start_ms, end_ms)
-        before = settle_latencies(nodes, broker_id, start_ms - MINUTE_MS, start_ms)
-        models[broker_id] = _fit_broker(broker_id, settled, before) if settled else assume_service(broker_id)
+        models[broker_id] = _fit_broker(broker_id, settled) if settled else assume_service(broker_id)
     return models
 
 
@@ -175,19 +173,11 @@ def estimate_delay(latency: SettledLatency) -> Parameter:
     return Parameter(value, max(0.0, low - LATENCY_ERROR_MS), high + LATENCY_ERROR_MS, source)
 
 
-def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Sequence[SettledLatency]) -> ServiceModel:
-    """A model from the delays of a window's even minutes; the odd ones take their neighbours'.
-
-    A single minute takes that of the minute before it, if it may be the same.
-    """
+def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceModel:
+    """A model from the delays of a window's minutes."""
     times = [_estimate(latency) for latency in latencies]
-    fitted = [time for time in times if is_fit_minute(time.at_ms)]
     model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
-    if len(times) == 1 or not fitted:
-        fitted = [time for time in map(_estimate, before) if _is_same(time, times)]
-        caveat = Caveat.MINUTE_BEFORE if fitted else Caveat.NO_MINUTE_LEFT
-        fitted, model = fitted or times, model.noting(caveat.say(broker=broker_id))
-    usable = [time for time in fitted if time.is_settled] or fitted
+    usable = [time for time in times if time.is_settled] or times
     middle = sorted(time.delay.value for time in usable)[(len(usable) - 1) // 2]
     typical = next(time for time in usable if time.delay.value == middle)
     delay = typical.delay
@@ -195,31 +185,17 @@ def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency], before: Seq
         model = model.noting(Caveat.TRAILING_AVERAGE.say(broker=broker_id))
     elif delay.source == Origin.INFERRED:
         model = model.noting(Caveat.PARTLY_BUSY.say(broker=broker_id, low=delay.low, high=delay.high))
-    series = _fill_series(times, fitted)
+    series = _list_delays(times)
     return replace(model, delay_ms=delay, delay_series=series, is_settled=typical.is_settled)
 
 
-def _is_same(time: _Estimate, times: Sequence[_Estimate]) -> bool:
-    """One delay may be that of all these minutes: their ranges have a part in common."""
-    together = (time, *times)
-    low, high = max(each.delay.low for each in together), min(each.delay.high for each in together)
-    return low <= high and all(each.is_settled for each in together)
-
-
-def _fill_series(times: Sequence[_Estimate], fitted: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
-    """Every minute's delay: its own, where it was fitted; else the mean of the fitted ones next to it.
-
-    One whose latency is mostly that of the minute before has the level of those before or of those after, if one is near.
-    """
-    known: dict[int, float] = {}
-    for time in fitted:
-        near = _list_near(time.at_ms, {other.at_ms: other.delay.value for other in fitted if other.is_settled})
-        known[time.at_ms] = time.delay.value if time.is_settled else _take_level(time.delay.value, near)
-    series = []
-    for time in times:
-        near = [known[time.at_ms]] if time.at_ms in known else _list_near(time.at_ms, known)
-        series.append((time.at_ms, sum(near) / len(near)))
-    return tuple(series)
+def _list_delays(times: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
+    """Every minute's delay: its own, or, where its latency is mostly that of the minute before, the level next to it."""
+    settled = {time.at_ms: time.delay.value for time in times if time.is_settled}
+    return tuple(
+        (time.at_ms, settled.get(time.at_ms, _take_level(time.delay.value, _list_near(time.at_ms, settled))))
+        for time in times
+    )
 
 
 def _take_level(own_ms: float, levels: Sequence[float]) -> float:

@@ -27,7 +27,6 @@ from pipeline.calibration.service.model import (
     Parameter,
     ServiceModel,
     found_delay,
-    is_fit_minute,
 )
 from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
 from pipeline.calibration.within_ms import Pattern, choose_pattern
@@ -123,11 +122,7 @@ class _Trials:
         series = tuple(
             (at_ms, value * factor if value >= LEAST_DELAY_MS else value) for at_ms, value in model.delay_series
         )
-        kept = tuple(
-            Caveat.NO_MINUTE_LEFT.say(broker=self.broker_id) if statement.kind is Caveat.MINUTE_BEFORE else statement
-            for statement in model.assumptions
-            if statement.kind is not Caveat.PARTLY_BUSY
-        )
+        kept = tuple(statement for statement in model.assumptions if statement.kind is not Caveat.PARTLY_BUSY)
         model = replace(model, delay_ms=delay, delay_series=series, assumptions=kept)
         return model.noting(Caveat.SIMULATED_LATENCY.say(broker=self.broker_id, low=delay.low, high=delay.high))
 
@@ -153,20 +148,14 @@ class _Trials:
         return ALONE < (latency.node.request_rate_per_s or 0.0) * latency.own_ms / 1000 < SATURATED
 
     def _choose_minute(self, level_ms: float) -> SettledLatency | None:
-        """The minute, an even one if there is one, in which the delay was such and had been before."""
+        """The minute in which the delay was such and had been before."""
         delays = dict(self.model.delay_series)
 
-        def rank(latency: SettledLatency) -> tuple[bool, bool, bool, bool, int]:
+        def rank(latency: SettledLatency) -> tuple[bool, bool, bool, int]:
             node = latency.node
             before_ms = delays.get(2 * node.start_ms - node.end_ms, level_ms)
             is_other = abs(delays.get(node.start_ms, level_ms) - level_ms) > SAME_LEVEL * max(level_ms, LEAST_DELAY_MS)
-            return (
-                is_other,
-                not latency.is_settled,
-                abs(before_ms - level_ms) > SAME_LEVEL * level_ms,
-                not is_fit_minute(node.start_ms),
-                node.start_ms,
-            )
+            return (is_other, not latency.is_settled, abs(before_ms - level_ms) > SAME_LEVEL * level_ms, node.start_ms)
 
         return min(self.latencies, key=rank, default=None)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.model.window import MINUTE_MS, NS_PER_MS
+from pipeline.model.window import NS_PER_MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
@@ -59,11 +59,6 @@ class ServiceModel:
     def noting(self, statement: Statement) -> ServiceModel:
         """The model with one more assumption."""
         return replace(self, assumptions=(*self.assumptions, statement))
-
-
-def is_fit_minute(at_ms: int) -> bool:
-    """Even minutes of UTC are fitted on, odd ones judge."""
-    return at_ms // MINUTE_MS % 2 == 0
 
 
 def assume_service(broker_id: int) -> ServiceModel:

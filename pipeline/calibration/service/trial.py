@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.service.model import ServiceModel, is_fit_minute, make_broker
+from pipeline.calibration.service.model import ServiceModel, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
@@ -97,9 +97,8 @@ def cut_beginning(
 
 
 def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
-    """The even minute with most batches, or the whole window where there is none."""
-    first = start_ms + -start_ms % MINUTE_MS
-    minutes = [at_ms for at_ms in range(first, end_ms, MINUTE_MS) if is_fit_minute(at_ms)]
+    """The minute with most batches, or the whole window where there is none."""
+    minutes = range(start_ms + -start_ms % MINUTE_MS, end_ms, MINUTE_MS)
     if end_ms - start_ms <= MINUTE_MS or not minutes:
         return start_ms, end_ms
     base_ms = np.concatenate([topic.batches.base_ms for topic in topics])

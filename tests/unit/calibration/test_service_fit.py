@@ -13,14 +13,7 @@ from pipeline.calibration.service.fit import (
     fit_services,
     take_out_stale,
 )
-from pipeline.calibration.service.model import (
-    Parameter,
-    assume_service,
-    is_fit_minute,
-    make_broker,
-    mean_of,
-    service_ms,
-)
+from pipeline.calibration.service.model import Parameter, assume_service, make_broker, mean_of
 from pipeline.simulator.scenario.distribution import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
@@ -78,21 +71,11 @@ def test_what_metrics_do_not_tell_is_assumed(rate, latency):
     assert [said.kind for said in model.assumptions] == [Caveat.DELAY_UNKNOWN]
 
 
-def test_even_minutes_are_fitted_and_odd_ones_take_their_neighbours():
-    assert is_fit_minute(START_MS)
-    own = 20.0 + service_ms(None)
-    nodes = [minute(number, 1000 / own, 5 * own) for number in range(5)]
-    nodes[3] = minute(3, 10.0, 90.0)  # an odd one: it is not looked at
-    model = fit_services(nodes, [0], START_MS, START_MS + 5 * MINUTE)[0]
-    assert [delay for _, delay in model.delay_series] == pytest.approx([20.0] * 5)
-    assert [at_ms for at_ms, _ in model.delay_series] == [START_MS + number * MINUTE for number in range(5)]
-
-
 def test_a_delay_series_follows_the_minutes():
     quick, slow = (137.0, 0.5), (1000 / 20.54, 5 * 20.54)
     nodes = [minute(number, *(slow if 4 <= number < 8 else quick)) for number in range(12)]
     series = fit_services(nodes, [0], START_MS, START_MS + 12 * MINUTE)[0].delay_series
-    assert [round(delay) for _, delay in series] == [0, 0, 0, 10, 20, 20, 20, 10, 0, 0, 0, 0]
+    assert [round(delay) for _, delay in series] == [0] * 4 + [20] * 4 + [0] * 4
 
 
 def test_what_trails_from_the_minute_before_is_taken_out():
@@ -109,42 +92,7 @@ def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():
     nodes = [minute(-1, 130.0, 30.0), minute(0, 130.0, 11.5)]
     nodes += [minute(number, 1000 / 20.54, 5 * 20.54) for number in range(1, 5)]
     series = fit_services(nodes, [0], START_MS, START_MS + 5 * MINUTE)[0].delay_series
-    assert [round(delay) for _, delay in series] == [0, 10, 20, 20, 20]
-
-
-SLOW, SLOWER, QUICK = (1000 / 20.54, 5 * 20.54), (1000 / 25.0, 5 * 25.0), (137.0, 0.5)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize(
-    ("before", "own", "delay_ms", "kind"),
-    [
-        pytest.param(
-            SLOW, (48.6, 103.05), 20.0, Caveat.MINUTE_BEFORE, id="one delay: the minute itself is free to judge"
-        ),
-        pytest.param(QUICK, QUICK, 0.0, Caveat.MINUTE_BEFORE, id="none in either"),
-        pytest.param(SLOWER, SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="another delay before: it says nothing of this one"),
-        pytest.param(None, SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="nothing known before"),
-        pytest.param((0.1, 20.0), SLOW, 20.0, Caveat.NO_MINUTE_LEFT, id="hardly a request before"),
-    ],
-)
-def test_a_window_of_one_minute_is_fitted_on_the_one_before(first, before, own, delay_ms, kind):
-    nodes = [minute(first - 1, *before)] if before else []
-    start_ms = START_MS + first * MINUTE
-    model = fit_services([*nodes, minute(first, *own)], [0], start_ms, start_ms + MINUTE)[0]
-    assert model.delay_ms.value == pytest.approx(delay_ms, abs=0.7)
-    if before is SLOW:
-        exact = fit_services([minute(first - 1, *before)], [0], start_ms - MINUTE, start_ms)[0]
-        assert model.delay_ms == exact.delay_ms
-    assert model.delay_series == ((start_ms, model.delay_ms.value),)
-    assert [said.kind for said in model.assumptions if said.kind is not Caveat.PARTLY_BUSY] == [kind]
-
-
-def test_a_minute_before_whose_average_trails_says_nothing_of_this_one():
-    """Both may have one delay by their ranges; the first is mostly of the quick minute before it."""
-    nodes = [minute(-2, 137.8, 1.4), minute(-1, 49.5, 56.7), minute(0, *SLOW)]
-    model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]
-    assert Caveat.NO_MINUTE_LEFT in {said.kind for said in model.assumptions}
+    assert [round(delay) for _, delay in series] == [0, 20, 20, 20, 20]
 
 
 def test_the_minute_before_the_window_only_serves_as_such():

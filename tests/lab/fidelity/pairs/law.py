@@ -7,7 +7,7 @@ from tests.lab.fidelity.pairs.pair import RDKAFKA, Client, Pair
 from tests.lab.fidelity.settings import MIDDLE, NEW, NEWEST, OLD, Delay
 
 BROKERS = 5
-SECONDS = 190  # three whole minutes, wherever it begins, of which one is not fitted on at least
+SECONDS = 190  # three whole minutes, wherever it begins
 MOST_PER_S = 1_500  # of a pair, all producers together: two cores play two pairs, brokers and proxy at once
 CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 PATTERNS = ("poisson", "bursts", "mixed", "on-off", "daily")

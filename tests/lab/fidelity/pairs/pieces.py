@@ -183,8 +183,8 @@ PIECES = (
     Piece(
         "delay-by-minute",
         "a delay of its own for each minute",
-        ((fit, "_fill_series", lambda *_others: ()),),
-        (fit._fill_series, fit._take_level, fit._list_near, latency_fit._Trials.fit_other_level),
+        ((fit, "_list_delays", lambda *_others: ()),),
+        (fit._list_delays, fit._take_level, fit._list_near, latency_fit._Trials.fit_other_level),
     ),
     Piece(
         "delays-from-batches",
