@@ -20,7 +20,7 @@ from pipeline.calibration.service.latency_fit import needs_trial, sharpen_servic
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import batches_of, iter_sessions
-from pipeline.calibration.within_ms import Pattern, choose_pattern
+from pipeline.calibration.within_ms import choose_pattern
 from pipeline.replay.client_versions import name_versions
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
@@ -213,8 +213,7 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
     keyless = sum(topic.keyless_count for topic in topics)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    is_bursty = any(topic.pattern is Pattern.BURST for topic in topics)
-    is_open = ADAPTIVE in strategies or any(needs_trial(one, is_bursty=is_bursty) for one in models.values())
+    is_open = ADAPTIVE in strategies or any(map(needs_trial, models.values()))
     return keyless >= LEAST_RECORDS and is_followed and is_open
 
 

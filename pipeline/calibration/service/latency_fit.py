@@ -5,45 +5,31 @@ batch and the share of each broker do (`batch_fit`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from statistics import fmean, median_low
 
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.batch_fit import fit_batches
 from pipeline.calibration.service.fit import (
-    ALONE,
     LEAST_DELAY_MS,
+    MOST_IN_FLIGHT,
     SATURATED,
     NodeMetrics,
     SettledLatency,
     settle_latencies,
 )
-from pipeline.calibration.service.follow import fit_spans
-from pipeline.calibration.service.model import (
-    LATENCY_ERROR,
-    LATENCY_ERROR_MS,
-    SAME_LEVEL,
-    Parameter,
-    ServiceModel,
-    found_delay,
-)
-from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_delay
-from pipeline.calibration.within_ms import Pattern, choose_pattern
+from pipeline.calibration.service.model import ServiceModel, found_delay, service_ms
+from pipeline.calibration.service.trial import SEEDS, SessionTopic, cut_beginning, simulate_answers
 
-_LEAST_CHANGE_MS = 2.0  # brokers without a delay differ by as much from minute to minute
-_STEPS = 7
+MOST_RECORDS = 300_000  # simulated at once; what delays of later ones are off by is taken to be the same
+_STEPS = 5
 
 
-def needs_trial(model: ServiceModel, *, is_bursty: bool = False) -> bool:
-    """Whether a simulation may determine the delay better than the metrics did.
-
-    In bursts requests wait for one another, however idle the connection is on average.
-    """
-    if _is_unknown(model) or model.is_followed:
-        return True
-    is_open = model.delay_ms.source == Origin.INFERRED or (is_bursty and model.delay_ms.source == Origin.MEASURED)
-    return is_open and model.delay_ms.value >= LEAST_DELAY_MS
+def needs_trial(model: ServiceModel) -> bool:
+    """Whether a simulation may determine the delay better than the metrics did: requests wait for one another."""
+    return _is_unknown(model) or model.is_followed or model.most_delay_ms >= LEAST_DELAY_MS
 
 
 def _is_unknown(model: ServiceModel) -> bool:
@@ -60,7 +46,7 @@ def sharpen_services(
     *,
     spans: Sequence[NodeMetrics] = (),
 ) -> dict[int, ServiceModel]:
-    """Simulates a minute of the current setup to find the delays that metrics leave open; else models say why not.
+    """Simulates the current setup to find the delays that metrics leave open; else models say why not.
 
     `topics` are of one session in a window of epoch milliseconds, the one with most records first; `models`, of all
     brokers, as `fit_services` gives them for the metrics of `nodes`, of which there may be none; `spans` are those
@@ -68,121 +54,91 @@ def sharpen_services(
     """
     if not any(len(topic.traffic) for topic in topics):
         return dict(models)
-    fitted = fit_spans(topics, models, spans, end_ms)
-    latencies = {own: settle_latencies(nodes, own, start_ms, end_ms) for own in models}
-    doubtful = _list_doubtful(topics, models, nodes)
-    for broker_id, model in sorted(models.items(), key=lambda item: (item[0] not in doubtful, -item[1].delay_ms.value)):
-        is_open = needs_trial(model) and not _is_unknown(model) and not model.is_followed
-        if is_open or broker_id in doubtful:
-            fitted[broker_id] = _Trials(topics, fitted, broker_id, latencies[broker_id]).fit_usual_level()
-    for broker_id in fitted:
-        fitted[broker_id] = _Trials(topics, fitted, broker_id, latencies[broker_id]).fit_other_level()
+    told = {own: model for own, model in models.items() if needs_trial(model) and not _is_unknown(model)}
+    times = {
+        own: [span for span in spans if span.broker_id == own]
+        if model.is_followed
+        else _list_open(settle_latencies(nodes, own, start_ms, end_ms))
+        for own, model in told.items()
+    }
+    fitted = {**models, **_fit_latencies(topics, models, times, end_ms)}
     unknown = [own for own, model in fitted.items() if _is_unknown(model)]
     return fit_batches(topics, fitted, unknown, start_ms, end_ms) if unknown else fitted
 
 
-def _list_doubtful(
-    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], nodes: Sequence[NodeMetrics]
-) -> set[int]:
-    """Brokers whose connection is idle on average, while bursts make requests wait for one another."""
-    if all(choose_pattern(topic.traffic.elapsed_ms) is not Pattern.BURST for topic in topics):
-        return set()
-    idle = {node.broker_id for node in nodes if node.under_way <= ALONE}
-    return {
-        broker_id
-        for broker_id, model in models.items()
-        if broker_id in idle
-        and not model.is_followed
-        and model.delay_ms.source == Origin.MEASURED
-        and model.delay_ms.value >= LEAST_DELAY_MS
-    }
+def _list_open(latencies: Sequence[SettledLatency]) -> list[NodeMetrics]:
+    """Minutes whose latency tells the delay: that of a saturated one follows from its rate."""
+    return [
+        replace(each.node, request_latency_avg_ms=each.own_ms)
+        for each in latencies
+        if each.is_settled and each.node.under_way < SATURATED
+    ]
 
 
-@dataclass(frozen=True)
-class _Trials:
-    """Trials for the delay of one broker, given its latencies within the window."""
+def _fit_latencies(
+    topics: Sequence[SessionTopic],
+    models: Mapping[int, ServiceModel],
+    times: Mapping[int, Sequence[NodeMetrics]],
+    end_ms: int,
+) -> dict[int, ServiceModel]:
+    """Delays of brokers, each with the times to fit, moved until simulated requests take as long as they did in each time.
 
-    topics: Sequence[SessionTopic]
-    models: Mapping[int, ServiceModel]
-    broker_id: int
-    latencies: Sequence[SettledLatency]
+    As much is simulated as may be, from the first time on that has a delay.
+    """
+    slow_ms = (at_ms for own in times for at_ms, delay_ms in models[own].delay_series if delay_ms >= LEAST_DELAY_MS)
+    cut = cut_beginning(topics, min(slow_ms, default=end_ms), end_ms, MOST_RECORDS)
+    if not cut:
+        return {}
+    from_ms, until_ms = min(topic.first_ms for topic in cut), max(topic.last_ms for topic in cut)
+    seen = [node for nodes in times.values() for node in nodes if _is_covered(node, from_ms, until_ms)]
+    edges = sorted({min(at_ms, until_ms) for node in seen for at_ms in (node.start_ms, node.end_ms) if at_ms > from_ms})
+    numbers, fitted = {own: number for number, own in enumerate(models)}, dict(models)
+    for step in range(1, _STEPS + 1 if edges else 1):
+        answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed) for seed in SEEDS], axis=0)
+        known = np.concatenate([np.zeros_like(answered[:1]), answered])
+        took_ms: dict[int, dict[int, tuple[float, float]]] = {own: {} for own in times}
+        for node in seen:
+            first, last = np.searchsorted(edges, (node.start_ms, min(node.end_ms, until_ms)), side="right")
+            count, total_ms = known[last, numbers[node.broker_id]] - known[first, numbers[node.broker_id]]
+            if count:
+                took_ms[node.broker_id][node.start_ms] = total_ms / count, node.request_latency_avg_ms or 0.0
+        fitted |= {own: _move(fitted[own], took_ms[own], step) for own in times if took_ms[own]}
+    return {own: _note(fitted[own]) if any(node.broker_id == own for node in seen) else fitted[own] for own in times}
 
-    @property
-    def model(self) -> ServiceModel:
-        return self.models[self.broker_id]
 
-    def fit_usual_level(self) -> ServiceModel:
-        """The delay of most minutes; the series keeps its shape and takes the level found."""
-        model = self.model
-        latency = self._choose_minute(model.delay_ms.value)
-        delay = self._match(latency, model.delay_ms.high) if latency else None
-        if delay is None:
-            return model
-        factor = delay.value / model.delay_ms.value
-        series = tuple(
-            (at_ms, value * factor if value >= LEAST_DELAY_MS else value) for at_ms, value in model.delay_series
-        )
-        kept = tuple(statement for statement in model.assumptions if statement.kind is not Caveat.PARTLY_BUSY)
-        model = replace(model, delay_ms=delay, delay_series=series, assumptions=kept)
-        return model.noting(Caveat.SIMULATED_LATENCY.say(broker=self.broker_id, low=delay.low, high=delay.high))
+def _is_covered(node: NodeMetrics, from_ms: int, until_ms: int) -> bool:
+    """At least half of it is simulated, or it is half of what is."""
+    covered_ms = min(node.end_ms, until_ms) - max(node.start_ms, from_ms)
+    return 2 * covered_ms >= min(node.end_ms - node.start_ms, until_ms - from_ms)
 
-    def fit_other_level(self) -> ServiceModel:
-        """A broker that is slow for some minutes only: those minutes' delay, where the metrics leave it open."""
-        model, usual_ms = self.model, self.model.delay_ms.value
-        level_ms = max((delay_ms for _, delay_ms in model.delay_series), default=0.0)
-        if model.is_followed or level_ms - usual_ms <= max(_LEAST_CHANGE_MS, SAME_LEVEL * level_ms):
-            return model
-        latency = self._choose_minute(level_ms)
-        if latency is None or not self._is_open(latency):
-            return model
-        delay = self._match(latency, level_ms)
-        if delay is None:
-            return model
-        factor = (delay.value - usual_ms) / (level_ms - usual_ms)  # what is between the two levels stays between
-        series = tuple((at_ms, max(0.0, usual_ms + (each - usual_ms) * factor)) for at_ms, each in model.delay_series)
-        caveat = Caveat.PARTLY_SLOW.say(broker=self.broker_id, low=delay.low, high=delay.high)
-        return replace(model.noting(caveat), delay_series=series)
 
-    @staticmethod
-    def _is_open(latency: SettledLatency) -> bool:
-        return ALONE < (latency.node.request_rate_per_s or 0.0) * latency.own_ms / 1000 < SATURATED
+def _move(model: ServiceModel, took_ms: Mapping[int, tuple[float, float]], step: int) -> ServiceModel:
+    """Delays changed by what simulated latencies differ from recorded ones, by start of a time; others as much on average.
 
-    def _choose_minute(self, level_ms: float) -> SettledLatency | None:
-        """The minute in which the delay was such and had been before."""
-        delays = dict(self.model.delay_series)
+    Each step is shorter, for in an overloaded producer latencies rise steeper than the queue's length says.
+    """
+    changed = {}
+    for at_ms, delay_ms in model.delay_series:
+        if at_ms in took_ms and (model.is_followed or delay_ms >= LEAST_DELAY_MS):
+            simulated_ms, recorded_ms = took_ms[at_ms]
+            ahead = min(
+                max(simulated_ms / (delay_ms + service_ms(None)), 1.0), MOST_IN_FLIGHT
+            )  # requests that are waited for
+            changed[at_ms] = max(0.0, delay_ms + (recorded_ms - simulated_ms) / (ahead * step))
+    before = sum(delay_ms for at_ms, delay_ms in model.delay_series if at_ms in changed)
+    factor = sum(changed.values()) / before if before else 1.0
+    series = tuple((at_ms, changed.get(at_ms, delay_ms * factor)) for at_ms, delay_ms in model.delay_series)
+    delays = [delay_ms for _, delay_ms in series]
+    delay = found_delay(fmean(delays) if model.is_followed else median_low(delays))
+    return replace(model, delay_ms=delay, delay_series=series)
 
-        def rank(latency: SettledLatency) -> tuple[bool, bool, bool, int]:
-            node = latency.node
-            before_ms = delays.get(2 * node.start_ms - node.end_ms, level_ms)
-            is_other = abs(delays.get(node.start_ms, level_ms) - level_ms) > SAME_LEVEL * max(level_ms, LEAST_DELAY_MS)
-            return (is_other, not latency.is_settled, abs(before_ms - level_ms) > SAME_LEVEL * level_ms, node.start_ms)
 
-        return min(self.latencies, key=rank, default=None)
-
-    def _match(self, latency: SettledLatency, most_ms: float) -> Parameter | None:
-        """The delay, hardly above `most_ms`, under which requests take as long as they did; None where none does."""
-        cut = cut_beginning(self.topics, latency.node.start_ms, latency.node.end_ms)
-        if not cut:
-            return None
-        number = list(self.models).index(self.broker_id)
-
-        def simulate_ms(delay_ms: float) -> float:
-            runs = simulate_delay(cut, self.models, self.broker_id, delay_ms)
-            known = [run.latency_ms[number] for run in runs if not np.isnan(run.latency_ms[number])]
-            return float(np.mean(known)) if known else 0.0
-
-        own_ms = latency.own_ms
-        low, high = 0.0, max(2.0, min(2 * most_ms, own_ms + 1.0))
-        error_ms = LATENCY_ERROR * own_ms + LATENCY_ERROR_MS
-        if simulate_ms(low) >= own_ms - error_ms:
-            return Parameter(0.0, 0.0, error_ms, Origin.MEASURED)
-        if simulate_ms(high) < own_ms:
-            return None
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if simulate_ms(middle) < own_ms else (low, middle)
-        value = (low + high) / 2
-        # How far the delay moves where the latency is off by what it may be.
-        least = max(value - 1.0, 0.0)
-        slope = max((simulate_ms(value + 1.0) - simulate_ms(least)) / (value + 1.0 - least), 0.5)
-        return found_delay(value, error_ms / slope)
+def _note(model: ServiceModel) -> ServiceModel:
+    """Says what was found of a broker whose delays are not followed from scrape to scrape."""
+    slow = [delay_ms for _, delay_ms in model.delay_series if delay_ms >= LEAST_DELAY_MS]
+    if model.is_followed or not slow:
+        return model
+    kind = Caveat.SIMULATED_LATENCY if len(slow) == len(model.delay_series) else Caveat.PARTLY_SLOW
+    kept = tuple(each for each in model.assumptions if each.kind is not Caveat.PARTLY_BUSY)
+    low, high = found_delay(min(slow)).low, found_delay(max(slow)).high
+    return replace(model, assumptions=kept).noting(kind.say(broker=model.broker_id, low=low, high=high))

@@ -70,8 +70,7 @@ def test_bursts_over_an_idle_connection_are_no_delay():
     waited = [replace(own, request_latency_avg_ms=2.5, request_rate_per_s=40.0), *nodes[1:]]
     told = fit_services(waited, BROKERS, EPOCH_MS, END_MS)
     assert told[0].delay_ms.value > 1.5
-    assert needs_trial(told[0], is_bursty=True)
-    assert not needs_trial(told[0])
+    assert needs_trial(told[0])
     models = sharpen_services([topic], told, waited, EPOCH_MS, END_MS)
     assert models[0].delay_ms.value < told[0].delay_ms.value
     assert models[0].assumptions[-1].kind is Caveat.SIMULATED_LATENCY
@@ -141,7 +140,7 @@ def test_what_needs_no_trial_stays():
         (Origin.ASSUMED, 0.0, True, False, True),  # nothing shows the delay
         (Origin.MEASURED, 20.0, False, False, True),  # the metrics are mostly of the minute before
         (Origin.MEASURED, 20.0, True, True, True),  # load follows the broker
-        (Origin.MEASURED, 20.0, True, False, False),
+        (Origin.MEASURED, 20.0, True, False, True),  # in bursts requests wait for one another
         (Origin.INFERRED, 20.0, True, False, True),
         (Origin.INFERRED, 0.0, True, False, False),
     ],

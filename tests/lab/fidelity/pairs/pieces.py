@@ -71,10 +71,6 @@ class Piece:
             yield
 
 
-def _keep_models(_topics: object, models: Mapping[int, Any], *_others: object) -> dict[int, Any]:
-    return dict(models)
-
-
 def _keep_model(given: Any, *_others: object) -> Any:
     return getattr(given, "model", given)
 
@@ -104,7 +100,7 @@ _infer_settings = settings.infer_settings
 _plan = replay_job.plan_simulations
 _EXACT = ModelError(0.0, 0.0, 0.0)
 _REFINEMENT = (
-    *(latency_fit, follow.fit_spans, follow._move, batch_fit, trial, sessions._Trial, sessions.refine_sessions),
+    *(latency_fit, batch_fit, trial, sessions._Trial, sessions.refine_sessions),
     *(sessions._list_trials, sessions.can_refine, sessions._refine),
 )
 _STEADY = (lambda *_others: Pattern.STEADY,)
@@ -121,46 +117,22 @@ PIECES = (
                 lambda groups, candidates, seeds: _plan(groups, candidates, [seed + _OTHER_SEEDS for seed in seeds]),
             ),
             (trial, "SEEDS", (3, 4)),
-            (follow, "SEEDS", (3, 4)),
+            (latency_fit, "SEEDS", (3, 4)),
             (batch_fit, "_VARIANT_SEEDS", range(7, 13)),
         ),
     ),
     Piece("refinement", "all trials by simulation", ((sessions, "can_refine", lambda *_a, **_b: False),), _REFINEMENT),
     Piece(
-        "usual-delay-trial",
-        "delays of partly busy connections by trial",
-        ((latency_fit._Trials, "fit_usual_level", _keep_model),),
-        (latency_fit._Trials.fit_usual_level, latency_fit._list_doubtful),
-    ),
-    Piece(
-        "other-delay-trial",
-        "delays of minutes at another level by trial",
-        ((latency_fit._Trials, "fit_other_level", _keep_model),),
-        (latency_fit._Trials.fit_other_level, latency_fit._Trials._is_open),
-    ),
-    Piece(
-        "doubted-bursts",
-        "delays of idle connections tried again where traffic is bursty",
-        ((latency_fit, "_list_doubtful", lambda *_others: set()),),
-        (latency_fit._list_doubtful,),
-    ),
-    Piece(
         "delay-trials",
-        "delays by trial, of usual and of other minutes",
-        ((latency_fit._Trials, "fit_usual_level", _keep_model), (latency_fit._Trials, "fit_other_level", _keep_model)),
-        (latency_fit._Trials, latency_fit._list_doubtful),
-    ),
-    Piece(
-        "followed-trial",
-        "followed delays moved by trial",
-        ((latency_fit, "fit_spans", _keep_models),),
-        (follow.fit_spans, follow._move, trial.simulate_answers),
+        "delays moved by trial until latencies are as recorded",
+        ((latency_fit, "_fit_latencies", lambda *_others: {}),),
+        (latency_fit._fit_latencies, latency_fit._move, trial.simulate_answers),
     ),
     Piece(
         "followed-delays",
         "delays followed from scrape to scrape",
-        ((metrics, "follow_delays", _keep_model), (latency_fit, "fit_spans", _keep_models)),
-        (follow.follow_delays, follow.fit_spans, follow._move, trial.simulate_answers),
+        ((metrics, "follow_delays", _keep_model),),
+        (follow.follow_delays,),
     ),
     Piece(
         "own-latency",
@@ -184,7 +156,7 @@ PIECES = (
         "delay-by-minute",
         "a delay of its own for each minute",
         ((fit, "_list_delays", lambda *_others: ()),),
-        (fit._list_delays, fit._take_level, fit._list_near, latency_fit._Trials.fit_other_level),
+        (fit._list_delays, fit._take_level, fit._list_near),
     ),
     Piece(
         "delays-from-batches",
@@ -231,7 +203,7 @@ PIECES = (
     Piece(
         "bursts",
         "bursts within a millisecond",
-        tuple((owner, "choose_pattern", *_STEADY) for owner in (trial, arrivals, sessions, latency_fit)),
+        tuple((owner, "choose_pattern", *_STEADY) for owner in (trial, arrivals, sessions)),
         (within_ms.choose_pattern, within_ms._find_bursts, within_ms._place_bursts, within_ms._bound_chance),
     ),
     Piece(
