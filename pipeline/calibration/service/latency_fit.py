@@ -92,14 +92,14 @@ def _fit_latencies(
     from_ms, until_ms = min(topic.first_ms for topic in cut), max(topic.last_ms for topic in cut)
     seen = [node for nodes in times.values() for node in nodes if _is_covered(node, from_ms, until_ms)]
     edges = sorted({min(at_ms, until_ms) for node in seen for at_ms in (node.start_ms, node.end_ms) if at_ms > from_ms})
-    numbers, fitted = {own: number for number, own in enumerate(models)}, dict(models)
+    fitted = dict(models)
     for step in range(1, _STEPS + 1 if edges else 1):
         answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed) for seed in SEEDS], axis=0)
-        known = np.concatenate([np.zeros_like(answered[:1]), answered])
+        known = dict(zip(models, np.concatenate([np.zeros_like(answered[:1]), answered]).swapaxes(0, 1), strict=True))
         took_ms: dict[int, dict[int, tuple[float, float]]] = {own: {} for own in times}
         for node in seen:
             first, last = np.searchsorted(edges, (node.start_ms, min(node.end_ms, until_ms)), side="right")
-            count, total_ms = known[last, numbers[node.broker_id]] - known[first, numbers[node.broker_id]]
+            count, total_ms = known[node.broker_id][last] - known[node.broker_id][first]
             if count:
                 took_ms[node.broker_id][node.start_ms] = total_ms / count, node.request_latency_avg_ms or 0.0
         fitted |= {own: _move(fitted[own], took_ms[own], step) for own in times if took_ms[own]}
@@ -121,10 +121,10 @@ def _move(model: ServiceModel, took_ms: Mapping[int, tuple[float, float]], step:
     for at_ms, delay_ms in model.delay_series:
         if at_ms in took_ms and (model.is_followed or delay_ms >= LEAST_DELAY_MS):
             simulated_ms, recorded_ms = took_ms[at_ms]
-            ahead = min(
+            waited_for = min(
                 max(simulated_ms / (delay_ms + service_ms(None)), 1.0), MOST_IN_FLIGHT
-            )  # requests that are waited for
-            changed[at_ms] = max(0.0, delay_ms + (recorded_ms - simulated_ms) / (ahead * step))
+            )  # requests, with its own
+            changed[at_ms] = max(0.0, delay_ms + (recorded_ms - simulated_ms) / (waited_for * step))
     before = sum(delay_ms for at_ms, delay_ms in model.delay_series if at_ms in changed)
     factor = sum(changed.values()) / before if before else 1.0
     series = tuple((at_ms, changed.get(at_ms, delay_ms * factor)) for at_ms, delay_ms in model.delay_series)
@@ -135,10 +135,11 @@ def _move(model: ServiceModel, took_ms: Mapping[int, tuple[float, float]], step:
 
 def _note(model: ServiceModel) -> ServiceModel:
     """Says what was found of a broker whose delays are not followed from scrape to scrape."""
-    slow = [delay_ms for _, delay_ms in model.delay_series if delay_ms >= LEAST_DELAY_MS]
-    if model.is_followed or not slow:
+    if model.is_followed:
         return model
-    kind = Caveat.SIMULATED_LATENCY if len(slow) == len(model.delay_series) else Caveat.PARTLY_SLOW
+    delays = [delay_ms for _, delay_ms in model.delay_series]
+    slow = [delay_ms for delay_ms in delays if delay_ms >= LEAST_DELAY_MS] or delays
+    kind = Caveat.SIMULATED_LATENCY if len(slow) == len(delays) else Caveat.PARTLY_SLOW
     kept = tuple(each for each in model.assumptions if each.kind is not Caveat.PARTLY_BUSY)
     low, high = found_delay(min(slow)).low, found_delay(max(slow)).high
     return replace(model, assumptions=kept).noting(kind.say(broker=model.broker_id, low=low, high=high))

@@ -1,7 +1,8 @@
 """``make pairs``: judges all committed pairs by the code as it is, and fails where a figure that held no longer does.
 
 What held is in `HELD_BEFORE`, for each table of a recording; ``--write`` stores what holds now in its place. Nothing of it is blind: the
-code was made with these pairs. ``--ablation`` says what each piece of calibration buys instead (`ablation.py`, with options of its own).
+code was made with these pairs. ``--ablation`` says what each piece of calibration buys instead, ``--constants`` how figures move when a constant does; both have
+options of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from tests.lab.fidelity.pairs.ablation import Kept, ablate, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
+from tests.lab.fidelity.pairs.constants import vary_constants
 from tests.lab.fidelity.pairs.judged import Judged, ingest_pairs
 from tests.lab.fidelity.pairs.pieces import NOTHING
 from tests.lab.fidelity.pairs.report import SEEDS
@@ -33,6 +35,8 @@ def main() -> int:
     """Judges, prints the sums, and says which figures got worse or better; the exit code is 1 where one got worse."""
     if sys.argv[1:2] == ["--ablation"]:
         return ablate(sys.argv[2:])
+    if sys.argv[1:2] == ["--constants"]:
+        return vary_constants(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make pairs ARGS=", description=__doc__)
     parser.add_argument("--write", action="store_true", help="store what holds now")
     arguments = parser.parse_args()

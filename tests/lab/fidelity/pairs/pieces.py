@@ -24,7 +24,7 @@ from pipeline.simulator.clients.client import Compression
 from tests.lab.fidelity.pairs import one_method
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pipeline.calibration.partitioner.settings import Setting
     from pipeline.calibration.service.fit import NodeMetrics, SettledLatency
@@ -34,6 +34,8 @@ NOTHING = "nothing"
 """The name of what is compared with: all pieces work."""
 _OTHER_SEEDS = 1_000
 _HALF_PPM = 500_000
+_EARLY = {"sessions", "metrics", "client_matching"}
+"""Modules of the replay that decide what is simulated; others decide how, or what is said of it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Piece:
     @property
     def is_late(self) -> bool:
         """It changes what is simulated or said without a trace in what calibration finds."""
-        return any(owner in {scenario, topics, arrivals, model} for owner, *_ in self.stand_ins)
+        names = [getattr(owner, "__module__", getattr(owner, "__name__", "")) for owner, *_ in self.stand_ins]
+        replay = [name.rpartition(".")[2] for name in names if name.startswith("pipeline.replay.")]
+        return model.__name__ in names or not _EARLY.issuperset(replay)
 
     @property
     def line_count(self) -> int:
