@@ -25,8 +25,8 @@ from pipeline.calibration.partitioner.settings import (
     Setting,
     bound_batch_bytes,
     bound_linger_ms,
+    estimate_ratio,
     infer_settings,
-    measure_compression,
 )
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
@@ -216,8 +216,7 @@ def _weigh(
 ) -> RuleEvidence | None:
     if partition_count < 2 or not len(batches) or traffic.is_keyed.all():
         return None
-    compression = measure_compression(traffic, batches)
-    bins = collect_bins(traffic, batches, byte_ratio=compression.ratio_ppm / 1e6 if compression else 1.0)
+    bins = collect_bins(traffic, batches, byte_ratio=estimate_ratio(traffic, batches))
     tried = [int(batch_bytes.value)] if batch_bytes.value else []
     return weigh_rules(bins, partition_count, batch_bytes=tried, least_bytes=int(batch_bytes.low))
 

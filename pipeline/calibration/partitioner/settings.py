@@ -19,7 +19,7 @@ from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRu
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, ESTIMATION_FACTOR, FIRST_RATIO, update_ratio
 
 DEFAULT_BATCH_BYTES = 16_384
 # What people write.
@@ -119,6 +119,24 @@ def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: 
 
 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000
+
+
+def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
+    """Bytes that the Java client takes a byte of a record for while it fills a batch, on average; 1 without a codec.
+
+    Its estimate follows a batch that compresses worse at once, and one that compresses better slowly.
+
+    References:
+        Kafka `CompressionRatioEstimator`.
+    """
+    plain = int(traffic.body_bytes.sum(dtype="int64")) + LENGTH_BYTES * len(traffic)
+    if batches.codec == "none" or not plain or not len(batches):
+        return 1.0
+    ratio, total = FIRST_RATIO, 0.0
+    for observed in (batches.size_bytes - BATCH_HEADER_BYTES) / (batches.record_count * (plain / len(traffic))):
+        ratio = update_ratio(ratio, observed)
+        total += ratio
+    return float(ESTIMATION_FACTOR) * total / len(batches)
 
 
 @dataclass(frozen=True)
