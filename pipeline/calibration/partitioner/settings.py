@@ -121,24 +121,6 @@ def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: 
 _LIBRDKAFKA_BATCH_BYTES = 1_000_000
 
 
-def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
-    """Bytes that the Java client takes a byte of a record for while it fills a batch, on average; 1 without a codec.
-
-    Its estimate follows a batch that compresses worse at once, and one that compresses better slowly.
-
-    References:
-        Kafka `CompressionRatioEstimator`.
-    """
-    plain = int(traffic.body_bytes.sum(dtype="int64")) + LENGTH_BYTES * len(traffic)
-    if batches.codec == "none" or not plain or not len(batches):
-        return 1.0
-    ratio, total = FIRST_RATIO, 0.0
-    for observed in (batches.size_bytes - BATCH_HEADER_BYTES) / (batches.record_count * (plain / len(traffic))):
-        ratio = update_ratio(ratio, observed)
-        total += ratio
-    return float(ESTIMATION_FACTOR) * total / len(batches)
-
-
 @dataclass(frozen=True)
 class Setting:
     """A setting of the producer: `CONFIGURED`, `INFERRED`, `DEFAULT` or `UNKNOWN`, with the bounds the data give.
@@ -158,18 +140,44 @@ def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Com
     What records of a batch have in common is stored once, so small batches compress less: a batch takes so many bytes, and
     so many for each byte of its records; by least squares over the batches.
     """
-    plain = int(traffic.body_bytes.sum(dtype="int64")) + LENGTH_BYTES * len(traffic)
-    if batches.codec == "none" or not plain or not len(batches):
+    if batches.codec == "none" or not len(traffic) or not len(batches):
         return None
-    stored = batches.size_bytes - BATCH_HEADER_BYTES
-    sizes = batches.record_count * (plain / len(traffic))
-    spread = sizes - sizes.mean()
+    stored, plain = batches.size_bytes - BATCH_HEADER_BYTES, measure_plain(traffic, batches)
+    spread = plain - plain.mean()
     squares = float((spread**2).sum())
     ratio = float((spread * stored).sum()) / squares if squares else 0.0
-    overhead_bytes = round(float(stored.mean() - ratio * sizes.mean()))
+    overhead_bytes = round(float(stored.mean() - ratio * plain.mean()))
     if ratio <= 0 or overhead_bytes < 0:
-        ratio, overhead_bytes = float(stored.sum()) / plain, 0
+        ratio, overhead_bytes = float(stored.sum() / plain.sum()), 0
     return Compression(max(1, round(1_000_000 * ratio)), overhead_bytes)
+
+
+def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[np.float64]:
+    """Bytes of each batch's records before compression; by their number where not all records are known."""
+    of_record = np.lexsort((traffic.elapsed_ms, traffic.partition))
+    of_batch = np.lexsort((batches.base_ms, batches.partition))
+    body_bytes, counts = traffic.body_bytes.astype(np.float64) + LENGTH_BYTES, batches.record_count[of_batch]
+    plain = batches.record_count * body_bytes.mean()
+    if counts.all() and np.array_equal(np.repeat(batches.partition[of_batch], counts), traffic.partition[of_record]):
+        plain[of_batch] = np.add.reduceat(body_bytes[of_record], np.cumsum(counts) - counts)
+    return plain
+
+
+def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
+    """Bytes that the Java client takes a byte of a record for while it fills a batch, on average; 1 without a codec.
+
+    Its estimate follows a batch that compresses worse at once, and one that compresses better slowly.
+
+    References:
+        Kafka `CompressionRatioEstimator`.
+    """
+    if batches.codec == "none" or not len(traffic) or not len(batches):
+        return 1.0
+    ratio, total = FIRST_RATIO, 0.0
+    for observed in (batches.size_bytes - BATCH_HEADER_BYTES) / measure_plain(traffic, batches):
+        ratio = update_ratio(ratio, observed)
+        total += ratio
+    return float(ESTIMATION_FACTOR) * total / len(batches)
 
 
 def infer_settings(

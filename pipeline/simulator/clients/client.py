@@ -19,10 +19,10 @@ class ClientFamily(IntEnum):
 
 @dataclass(frozen=True)
 class Compression:
-    """Compression ratio of a codec for this traffic; a batch is stored in no more bytes than it has."""
+    """Compression ratio of a codec for this traffic."""
 
     ratio_ppm: int  # compressed bytes of a batch's records per million uncompressed ones
-    overhead_bytes: int = 0  # the codec's own frame in every batch
+    overhead_bytes: int = 0  # the codec's own frame in every batch, as far as it makes none larger than it was
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,9 @@ def close_batch(producer: ProducerState, topic: TopicInfo, batch: ProducerBatch)
     written_bytes = batch.record_bytes
     if producer.compression_ratio_ppm >= 0:
         compressed_bytes = written_bytes * producer.compression_ratio_ppm // 1_000_000
-        written_bytes = min(
-            written_bytes, compressed_bytes + producer.compression_overhead_bytes
-        )  # hardly a codec inflates
+        # a codec's frame makes no batch larger than it was
+        framed_bytes = min(written_bytes, compressed_bytes + producer.compression_overhead_bytes)
+        written_bytes = max(compressed_bytes, framed_bytes)
         observed = np.float32(written_bytes) / np.float32(batch.record_bytes)
         topic.compression_ratio = update_ratio(topic.compression_ratio, observed)
     batch.size_bytes = BATCH_HEADER_BYTES + written_bytes

@@ -143,6 +143,7 @@ class Batch:
             self.size_bytes = self.plain_bytes
             return None
         compressed_bytes = self.record_bytes * self.compression.ratio_ppm // 1_000_000
-        written_bytes = min(self.record_bytes, compressed_bytes + self.compression.overhead_bytes)
+        framed_bytes = min(self.record_bytes, compressed_bytes + self.compression.overhead_bytes)
+        written_bytes = max(compressed_bytes, framed_bytes)
         self.size_bytes = BATCH_HEADER_BYTES + written_bytes
         return np.float32(np.float32(written_bytes) / np.float32(self.record_bytes))

@@ -1,10 +1,12 @@
 """Settings and codec where one part of the evidence says more than another."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
-from pipeline.calibration.partitioner.settings import infer_settings, measure_compression
+from pipeline.calibration.partitioner.settings import estimate_ratio, infer_settings, measure_compression
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
@@ -72,3 +74,28 @@ def test_batches_that_tell_no_more_give_one_ratio(counts, batch_bytes):
     stored = int(batches.size_bytes.sum()) - 61 * len(counts)
 
     assert measure_compression(traffic, batches) == Compression(round(1e6 * stored / (200 * sum(counts))))
+
+
+def test_records_of_several_sizes_are_measured_by_their_bytes():
+    """Small records come many at a time, large ones alone: by their number a batch's bytes are told wrongly."""
+    counts = np.tile([1, 10, 2, 20], 50)
+    body_bytes = np.repeat(np.tile([998, 98, 998, 98], 50), counts)
+    traffic, batches = make_session(counts, batch_bytes=0, record_ratio=0.0)
+    traffic = replace(traffic, body_bytes=body_bytes.astype(np.int32))
+    plain = np.add.reduceat(body_bytes + 2, np.cumsum(counts) - counts)
+    stored = replace(batches, base_ms=np.cumsum(counts), size_bytes=61 + 100 + plain // 2)
+
+    assert measure_compression(traffic, stored) == Compression(500_000, 100)
+    some_are_missing = traffic.choose(slice(0, len(traffic) - 1))
+    assert measure_compression(some_are_missing, stored) != Compression(500_000, 100)
+
+
+def test_what_a_client_takes_its_records_for_follows_the_worst_of_its_batches():
+    """Kafka's estimate rises at once and falls by 0.005 a batch: one bad batch of fifty keeps it high."""
+    even, bad = make_session([10] * 500, batch_bytes=0, record_ratio=0.5), np.arange(500) % 50 == 0
+    traffic, batches = even
+    uneven = replace(batches, size_bytes=batches.size_bytes + 600 * bad)
+
+    assert estimate_ratio(traffic, replace(batches, codec="none")) == 1
+    assert estimate_ratio(*even) == pytest.approx(1.05 * (0.5 + 0.5 * 100 / 500 / 2), rel=0.02)
+    assert estimate_ratio(traffic, uneven) > 1.05 * 0.65
