@@ -38,20 +38,26 @@ def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[st
 
 
 def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
-    """SQL for the first rows of a query that may break a check of a suite.
+    """SQL for the first rows of a query that may break a check of a suite: of its key or another critical one before all others.
 
     Raises:
         GateBrokenError: if the suite has a check that is not about single rows or their key.
     """
     keys = [one["kwargs"]["column_list"] for one in suite["expectations"] if one["type"] == _UNIQUE]
-    wanted = [f"coalesce({breaks}, false)" for breaks in _breaking_conditions(suite)]
+    breaks = [
+        (severity == "critical", f"coalesce({condition}, false)") for severity, condition in _list_conditions(suite)
+    ]
     copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
     source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
-    return f"SELECT * FROM ({source}) AS found WHERE {' OR '.join([*wanted, f'{_COPIES} > 1'])} LIMIT {MOST_SUSPECTS}"
+    is_double = f"{_COPIES} > 1"
+    wanted = " OR ".join([*(one for _, one in breaks), is_double])
+    worst = " OR ".join([*(one for is_critical, one in breaks if is_critical), is_double])
+    order = ", ".join([f"({worst}) DESC", f"{_COPIES} DESC", *(keys[0] if keys else ())])  # copies of a row together
+    return f"SELECT * FROM ({source}) AS found WHERE {wanted} ORDER BY {order} LIMIT {MOST_SUSPECTS}"
 
 
-def _breaking_conditions(suite: Mapping[str, Any]) -> Iterator[str]:
-    """For each check that is not about the key, SQL that is true of a row which breaks it."""
+def _list_conditions(suite: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """For each check that is not about the key its severity, and SQL that is true of a row which breaks it."""
     for entry in suite["expectations"]:
         make = _BREAKING.get(entry["type"])
         if make is None and entry["type"] != _UNIQUE:
@@ -59,7 +65,7 @@ def _breaking_conditions(suite: Mapping[str, Any]) -> Iterator[str]:
                 f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {', '.join(sorted(_BREAKING))}"
             )
         if make is not None:
-            yield make(entry["kwargs"])
+            yield entry["severity"], make(entry["kwargs"])
 
 
 def _leaves_range(given: Mapping[str, Any]) -> str:

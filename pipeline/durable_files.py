@@ -33,6 +33,6 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
             os.fsync(part.fileno())
             written.replace(path)
             sync_path(path.parent)
-        except OSError:
+        except BaseException:
             written.unlink(missing_ok=True)
             raise

@@ -68,7 +68,7 @@ def _period(config: PipelineConfig, window: str | None, last: str | None, now_ms
         asked = TimeWindow.parse(window)
         is_one = asked.duration_ms <= milliseconds_of(config.window)
         return asked.end_ms, default_ms if is_one else asked.duration_ms
-    return now_ms, default_ms if last is None else milliseconds_of(parse_duration(_iso(last)))
+    return now_ms, default_ms if last is None else min(now_ms, milliseconds_of(parse_duration(_iso(last))))
 
 
 def _iso(text: str) -> str:

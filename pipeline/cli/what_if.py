@@ -18,7 +18,7 @@ from pipeline.cli.options import add_config_option, add_json_option
 from pipeline.cli.text_table import print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
-from pipeline.config.sections import Factor, WhatIf
+from pipeline.config.sections import BrokerId, Factor, WhatIf
 from pipeline.config.yaml_file import read_text
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
@@ -69,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _new_broker(text: str) -> PlacementBroker:
     number, _, rack = text.partition(":")
-    return PlacementBroker(broker_id=int(number), rack=rack or None)
+    return PlacementBroker(broker_id=TypeAdapter(BrokerId).validate_python(number), rack=rack or None)
 
 
 def _factor(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, float]]:

@@ -61,14 +61,14 @@ class Cluster(Section):
     as_of: Instant | None = None
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
-    capacity: dict[int, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    capacity: dict[int, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
     producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[Address, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
-    disk_bytes: dict[int, int] = Field(default_factory=dict)
+    disk_bytes: dict[int, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     what_ifs: dict[str, WhatIf] = Field(default_factory=dict)
     zones: Zones = Zones()
@@ -97,7 +97,7 @@ class Cluster(Section):
     def _known_zone(cls, time_zone: str) -> str:
         try:
             ZoneInfo(time_zone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder of zones, a name too long
             raise ValueError(f"no time zone {time_zone!r}; write one as Europe/Berlin") from error
         return time_zone
 

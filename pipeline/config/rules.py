@@ -63,7 +63,7 @@ class Gate(Section):
     limit_ratio: float = Field(1.20, gt=1)
     resolve_ratio: float | None = Field(None, gt=1)
     floor_bytes_per_s: float = Field(1024, ge=0)
-    chance_level: float = Field(0.001, gt=0, lt=1)
+    chance_level: float = Field(0.001, ge=1e-9, lt=1)
     k: int = Field(3, ge=1)
     n: int = Field(4, ge=1)
     hash_luck: Literal["warn", "fail"] = "fail"

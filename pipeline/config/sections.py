@@ -17,6 +17,7 @@ from pipeline.tables.keys import EXPIRING, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
 Factor = Annotated[float, Field(ge=1e-6, le=1e6)]
+BrokerId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class WhatIf(Section):
@@ -31,7 +32,7 @@ class WhatIf(Section):
         reassignment: File as kafka-reassign-partitions reads it, carried out first.
     """
 
-    add_brokers: dict[int, str] = Field(default_factory=dict)
+    add_brokers: dict[BrokerId, str] = Field(default_factory=dict)
     lose_brokers: tuple[int, ...] = ()
     lose_racks: tuple[str, ...] = ()
     resize_brokers: dict[int, Factor] = Field(default_factory=dict)

@@ -27,6 +27,7 @@ from pipeline.tables.health import FORECAST, TOPIC_HEALTH
 from pipeline.tables.values import tuples_of
 
 TOPICS = 50  # those with most bytes: the cost does not grow with the number of topics
+DISKS = 100  # of a broker, as many as are read at one time; those longest known, as it may name others in each window
 _STEP = "CAST(floor(date_part('epoch', window_start) * 1000 / {step_ms}) AS BIGINT)"
 _BROKERS = f"""
     SELECT {_STEP} AS step, broker_id AS subject, avg(size_bytes) AS value, avg(expected_share) AS expected_share
@@ -41,10 +42,13 @@ _DISKS = f"""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the forecasts made at the ends of windows; of windows under an hour, at the end of each hour."""
+    """Replaces the forecasts made at the ends of windows; of windows under an hour, at the end of each hour.
+
+    Windows that do not divide a day have none: a day later no window begins at the same hour.
+    """
     step_ms = max(HOUR_MS, run.window_ms)
     ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
-    if not ends_ms:
+    if not ends_ms or DAY_MS % step_ms:
         return JobReport()
     span = TimeWindow(ends_ms[0] - HISTORY_DAYS * DAY_MS, ends_ms[-1])
     histories = _load_histories(run, span, step_ms)
@@ -103,11 +107,14 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
 
 def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
     disks = [
-        (step, f"{disk} of broker {of_broker[0]}", float(used))
+        (step, of_broker[0], f"{disk} of broker {of_broker[0]}", float(used))
         for step, *of_broker in tuples_of(frame.to_arrow(), "step", *DISK_COLUMNS)
         for disk, (used, _) in disk_fillings(run.cluster.disk_bytes, *of_broker)
     ]
-    return pl.DataFrame(disks, schema={"step": pl.Int64, "subject": pl.String, "value": pl.Float64}, orient="row")
+    schema = {"step": pl.Int64, "broker_id": pl.Int64, "subject": pl.String, "value": pl.Float64}
+    found = pl.DataFrame(disks, schema=schema, orient="row")
+    longest = found.group_by("broker_id", "subject").len().sort("len", "subject", descending=[True, False])
+    return found.join(longest.group_by("broker_id").head(DISKS), on="subject", how="semi")
 
 
 def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:

@@ -23,6 +23,7 @@ from pipeline.errors import ConfigError
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence
 from pipeline.model.incident import ENDED, AlertMessage, IncidentChange, OpenIncident, incident_of
+from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules import SOURCE_ARRIVAL, format_measure
@@ -34,6 +35,7 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, values_of
+from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW
 
 _SOURCE_WORSENS_BY = 3.0
@@ -87,8 +89,9 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts), ended=ended),
         VERDICTS.name: run.replace(VERDICTS, judged, windows),
     }
-    notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in changes]
-    return JobReport(table_versions=versions, notes=(*problems, *notes))
+    told = changes[:MOST_LINES]
+    notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in told]
+    return JobReport(table_versions=versions, notes=(*problems, *notes, *say_more(len(changes) - len(told))))
 
 
 def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:

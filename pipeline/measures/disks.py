@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.model.window import HOUR_MS, MINUTE_MS
 
+FULL_RATIO = 0.999  # of a disk, from which on nothing is appended for long, however it came to that
 LEAST_POINTS = 3
 LEAST_HOURS = 1.0
 MOST_AHEAD = 24.0
@@ -21,10 +22,12 @@ FILE_DELETE_DELAY_MS = MINUTE_MS
 
 
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
-    """Hours until the disk is full if it goes on as it did; None where it does not grow or too little is known.
+    """Hours until the disk is full if it goes on as it did, 0 where it is; None where it does not grow or too little is known.
 
     Bytes used at instants of UTC milliseconds, ascending. Too little is less than an hour, or a 24th of the hours left.
 
+    >>> hours_to_full([0], [200], 200)
+    0.0
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
     8.0
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200) is None  # retention
@@ -36,6 +39,8 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610) is None  # in 49 hours
     True
     """
+    if used_bytes[-1] >= FULL_RATIO * disk_bytes:
+        return 0.0
     if len(at_ms) < LEAST_POINTS:
         return None
     hours, used = np.asarray(at_ms, np.float64) / HOUR_MS, np.asarray(used_bytes, np.float64)
@@ -43,7 +48,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     slope = float(np.median((used[other] - used[one]) / (hours[other] - hours[one])))
     if slope <= 0:
         return None
-    left, span = max(0.0, (disk_bytes - float(used[-1])) / slope), float(hours[-1] - hours[0])
+    left, span = (disk_bytes - float(used[-1])) / slope, float(hours[-1] - hours[0])
     return left if span >= LEAST_HOURS and left <= MOST_AHEAD * span else None
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.measures.chance import CHANCE_LEVEL, chance_cv, required_units
 
 ROUNDS = 1_000
+_MOST_LOADS = 2_000_000  # that are placed at one time, of a topic of however many partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +221,18 @@ def place_units(
     rest = max(0.0, 1.0 - float(heavy.sum()))
     squares = 1.0 / unit_count - float((heavy * heavy).sum())
     equal = max(1, round(rest * rest / squares)) if rest > 0 and squares > 0 else 0
-    loads = np.zeros((ROUNDS, partition_count))
-    if equal:
-        loads += rng.multinomial(equal, np.full(partition_count, 1 / partition_count), size=ROUNDS) * (rest / equal)
-    elif rest > 0:
-        loads += rest / partition_count
-    rows = np.arange(ROUNDS)
-    for ratio in heavy.tolist():
-        loads[rows, rng.integers(0, partition_count, ROUNDS)] += ratio
-    peaks: NDArray[np.float64] = np.sort(loads.max(axis=1) * partition_count)
+    peaks = np.empty(ROUNDS)
+    at_once = max(1, _MOST_LOADS // partition_count)
+    for first in range(0, ROUNDS, at_once):
+        rows = np.arange(min(at_once, ROUNDS - first))
+        loads = np.full((len(rows), partition_count), 0.0 if equal else rest / partition_count)
+        if equal:
+            chances = np.full(partition_count, 1 / partition_count)
+            loads += rng.multinomial(equal, chances, size=len(rows)) * (rest / equal)
+        for ratio in heavy.tolist():
+            loads[rows, rng.integers(0, partition_count, len(rows))] += ratio
+        peaks[first : first + len(rows)] = loads.max(axis=1) * partition_count
+    peaks.sort()
     return peaks
 
 

@@ -45,6 +45,15 @@ def format_name(text: str, limit: int = 80) -> str:
     return shown[:head] + "…" + shown[len(shown) - (limit - head - 1) :]
 
 
+def say_more(count: int) -> list[str]:
+    """The line after those that are told of many, where any are left out.
+
+    >>> say_more(19_950), say_more(-3)
+    (['  and 19,950 more'], [])
+    """
+    return [f"  and {count:,} more"] if count > 0 else []
+
+
 def format_slug(text: str, limit: int = 40) -> str:
     """Makes a name safe in file names and message ids: letters, digits, `-` and `_`, never empty.
 

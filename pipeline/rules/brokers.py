@@ -276,11 +276,11 @@ BROKER_RULES = (
         name=DISK_RULE,
         measure=measure_disks,
         limit=48,
-        meaning="a disk will be full soon",
+        meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer. "
-        "It takes an hour of observation, and looks ahead at most 24 times as long. Live brokers report capacity and room left "
-        "(`DescribeLogDirs`, from Kafka 3.3 on); else `disk_bytes` counts. A volume that several brokers report is judged once",
+        "It takes an hour of observation, and looks ahead at most 24 times as long; 0 from 99.9 % on. Live brokers report capacity "
+        "and room left (`DescribeLogDirs`, from Kafka 3.3 on); else `disk_bytes` counts. A volume that several brokers report is judged once",
         format="{:.0f} h".format,
         is_falling=True,
         severity="critical",

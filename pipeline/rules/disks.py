@@ -45,7 +45,8 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             ends_ms = [at_ms + given.window_ms for at_ms in known]
             hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
             if hours is not None:
-                detail = f"{disk[1]} is {used / total:.0%} full, and at this pace all of it in {hours:.0f} h"
+                pace = f", and at this pace all of it in {hours:.0f} h" if hours else ""
+                detail = f"{disk[1]} is {used / total:.0%} full{pace}"
                 fullest = (hours, disk, detail)
                 soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
     for (start_ms, broker_id), (hours, disk, detail) in soonest.items():

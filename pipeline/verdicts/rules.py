@@ -11,13 +11,14 @@ found well in n windows: those in which an incident ends. What every subject mea
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import significant
-from pipeline.model.number_text import escape_hidden
+from pipeline.model.number_text import format_name, say_more
 from pipeline.model.verdict import BLIND, Verdict, VerdictKind
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.config.rules import RuleSettings
     from pipeline.verdicts.sources import SkippedWindow
 
-_MOST_EVENTS = 12
+MOST_LINES, _MOST_CHARACTERS, _MOST_EVENTS = 50, 1_000, 12
 
 
 def judge_rules(
@@ -160,8 +161,8 @@ def _describe_shares(
 ) -> tuple[str, Sequence[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
-    count = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
-    judged, needed = f"these {count} windows" if count > 1 else "this window", f"in {gate.k} of {gate.n} windows"
+    known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
+    judged, needed = f"these {known} windows" if known > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     above = [verdict for verdict in shares if verdict.is_above]
     if above:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
@@ -196,12 +197,16 @@ def _is_silent(verdict: Verdict) -> bool:
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """A line for each rule and subject, by its newest window; the newest ones where there are many."""
+    """A line for each rule and subject, by its newest window; of many the newest, in turn of each rule."""
     by_rule: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda one: one.window_start_ms):
         by_rule.setdefault((verdict.rule, verdict.subject), []).append(verdict)
-    rows = sorted(by_rule.values(), key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
-    return [escape_hidden(_line(same)) for same in rows]  # a line each, whatever names hold
+    newest = sorted(by_rule.values(), key=lambda rows: (-rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
+    turns: dict[str, Iterator[int]] = defaultdict(count)
+    told = sorted(newest, key=lambda rows: next(turns[rows[-1].rule]))[:MOST_LINES]
+    told.sort(key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
+    # a line each, whatever names hold
+    return [*(format_name(_line(same), _MOST_CHARACTERS) for same in told), *say_more(len(newest) - len(told))]
 
 
 def _line(same: Sequence[Verdict]) -> str:

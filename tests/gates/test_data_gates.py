@@ -119,6 +119,19 @@ def test_the_error_names_each_failed_check_and_its_first_rows(engine):
     assert len(report.failures[0].rows) == 20
 
 
+@pytest.mark.parametrize(
+    ("added", "check"),
+    [
+        ([traffic(1, topic="z", missing_offset_count=1_000)], "offsets_contiguous"),
+        (2 * [traffic(p, topic="z") for p in range(1_500)], "key_unique"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["asked for"], indirect=True)
+def test_no_number_of_warnings_hides_a_row_that_breaks_a_critical_check(engine, added, check):
+    warned = [traffic(p, topic="of one producer", time_outlier_count=1) for p in range(10_000)]
+    assert [one.name for one in run(engine, "partition_traffic_gate", [*warned, *added]).failures] == [check]
+
+
 def test_a_check_that_raises_is_an_error_and_not_bad_data():
     rows = rows_of("bronze.quarantine", [refused("a")]).drop_columns(["position"])
     with pytest.raises(GateBrokenError, match=r"key_unique could not be evaluated.*position"):

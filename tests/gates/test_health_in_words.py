@@ -154,3 +154,19 @@ def test_a_row_that_breaks_a_check_is_a_line_of_bounded_length_whatever_its_name
     assert line.startswith(r"    client_id a\x00\n  forged: \x1b[31mzzz")
     assert line.endswith("z, value 3")
     assert len(line) < 1_100
+
+
+def test_of_a_thousand_failing_subjects_some_of_each_rule_are_told_and_how_many_more():
+    def failed(rule, subject):
+        return Verdict(
+            window_start_ms=0, rule=rule, subject=subject, value=1.0, limit_value=1.0, is_above=True, above_count=2,
+            verdict="fail", reason="x" * 5_000,
+        )  # fmt: skip  # fields of a value, several a line
+
+    many = [failed("under_replicated", f"topic {number:03}") for number in range(1_000)]
+    lines = describe_health([*many, failed("broker_share", "broker 1"), failed("leaderless", "topic a")], RUN).split(
+        "\n"
+    )
+    assert [len(lines), lines[-1]] == [52, "  and 952 more"]
+    assert [line.split(": ")[0].split("Z ")[1] for line in lines[1:4]] == ["broker 1", "topic a", "topic 000"]
+    assert max(map(len, lines)) == 1_000

@@ -174,3 +174,10 @@ def test_a_withdrawn_incident_claims_no_recovery(describe):
     assert "there was no incident" in content.headline
     assert "recovered" not in content.headline
     assert dict(content.brief.facts)["Over"].startswith("withdrawn")
+
+
+def test_of_many_changes_the_first_are_noted_and_how_many_more(tmp_path):
+    run = a_run(tmp_path)
+    rows = [replace(one, subject=f"broker {number}") for number in range(60) for one in windows("AAA", first=10)]
+    assert judge(run, rows).notes[-1] == "  and 10 more"
+    assert len(incidents(run)) == 60

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.cli.run import _as_text
+from pipeline.durable_files import replace_file
 from tests.report_tables import write_config, write_warehouse
 
 
@@ -63,3 +64,19 @@ def test_a_path_that_cannot_be_written_is_said_in_one_line(config, tmp_path, cap
     output.parent.write_text("")
     assert main(["report", "--output", str(output), "--config", config]) == 2
     assert capsys.readouterr().err == f"partition-health: error: {output.parent}: File exists\n"
+
+
+def test_a_broker_that_no_cluster_can_have_is_refused_in_one_line(config, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["what-if", "--add-broker=-5", "--config", config])
+    assert capsys.readouterr().err.splitlines()[-1].endswith("--add-broker: invalid _new_broker value: '-5'")
+
+
+def test_a_report_of_longer_than_there_are_records_is_one_of_all(config, tmp_path):
+    assert main(["report", "--last", "900000d", "--output", str(tmp_path / "r.html"), "--config", config]) == 0
+
+
+def test_what_ends_the_writing_of_a_file_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="null"):
+        replace_file(tmp_path / "a\0b", b"")
+    assert list(tmp_path.iterdir()) == []

@@ -38,6 +38,17 @@ def named(name):
             for value in LONG[:4]
         ),
         (SOUND + "metrics: {topics: 1e400}\n", "5:", "topics"),
+        *(
+            (SOUND.replace("]}\n", f"], {given}}}\n"), "4:", where)
+            for given, where in [
+                ("time_zone: Europe", "no time zone"),
+                (f"time_zone: {'a' * 300}", "no time zone"),
+                ("disk_bytes: {1: 0}", "disk_bytes.1"),
+                ("capacity: {1: 1e308}", "capacity.1"),
+                ("gate: {chance_level: 1e-17}", "gate.chance_level"),
+                ("what_ifs: {a: {add_brokers: {-5: ''}}}", "add_brokers"),
+            ]
+        ),
     ],
 )
 def test_what_nothing_can_take_is_refused_where_it_stands(tmp_path, text, where, words):

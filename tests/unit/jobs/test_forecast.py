@@ -6,15 +6,18 @@ Oracle: the laws that the series are drawn from, as written here.
 import numpy as np
 import polars as pl
 import pytest
+from deltalake import write_deltalake
 
 from pipeline.config_file import load_config
 from pipeline.jobs import forecast, judge_health, measure_rules
 from pipeline.measures.forecast import forecast_days
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
-from pipeline.runs import plan_runs
-from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.runs import JobReport, plan_runs
+from pipeline.storage.frames import rows_of
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.bronze import BROKERS
 from pipeline.tables.health import FORECAST, RULE_MEASURES
-from tests.report_tables import T0_MS, write_config, write_rows
+from tests.report_tables import CLUSTER, T0_MS, write_config, write_rows
 
 HOURS = 28 * 24
 NOW_MS = T0_MS + HOURS * HOUR_MS  # a Saturday, 00:00 UTC
@@ -154,3 +157,42 @@ def test_the_back_test_of_noise_says_that_a_mean_does_as_well_and_that_ranges_ho
         assert not day.is_trusted.any()
         older = np.concatenate([np.full((100, 3), 99.0), history])
         np.testing.assert_array_equal(forecast_days(older, 24)[day.day - 1].low, day.low)
+
+
+def test_directories_that_a_broker_names_anew_in_each_window_are_forecast_as_so_many(tmp_path):
+    config = write_config(tmp_path)
+    ensure_tables(config.warehouse)
+    values = {"boolean": False, "bigint": 0, "double": 0.0, "string": ""}
+    blank = {one.name: values.get(one.type, {}) for one in BROKERS.columns if not one.nullable} | {"cluster": CLUSTER}
+    rows = [
+        {
+            "window_start": instant_of(NOW_MS - hour * HOUR_MS),
+            "broker_id": broker,
+            "log_dir_total_bytes": dict.fromkeys(paths, 10),
+            "log_dir_usable_bytes": dict.fromkeys(paths, 5),
+        }
+        for hour in (1, 2, 3)
+        for broker, paths in ((0, ["/a", *(f"/{hour}/{one}" for one in range(99))]), (1, ["/b"]))
+    ]
+    rows = [blank | row for row in rows]
+    write_deltalake(table_path(config.warehouse, BROKERS), rows_of(BROKERS, rows, run_id="r"), mode="append")
+    run, _ = judge(config)
+    subjects = [row["subject"] for row in run.rows(FORECAST) if row["horizon_hours"] == 24]
+    assert len(subjects) == 101
+    assert {"/a of broker 0", "/b of broker 1"} <= {one.removeprefix("disk ") for one in subjects}
+
+
+@pytest.mark.parametrize("hours", [5, 36])
+def test_windows_that_do_not_divide_a_day_are_not_forecast_and_end_no_run(tmp_path, hours):
+    write_config(tmp_path)
+    path = tmp_path / "partition-health.yaml"
+    path.write_text(path.read_text().replace("PT1H", f"PT{hours}H"))
+    config = load_config(path)
+    ensure_tables(config.warehouse)
+    end_ms = NOW_MS // (hours * HOUR_MS) * hours * HOUR_MS
+    span = TimeWindow(end_ms - hours * HOUR_MS, end_ms)
+    loads = {"broker_id": [0, 1], "size_bytes": [5, 5], "share": [0.5, 0.5], "expected_share": [0.5, 0.5]}
+    loads |= {"window_start": [instant_of(span.start_ms)] * 2, "capacity": [1.0, 1.0], "share_ratio": [1.0, 1.0]}
+    write_rows(config.warehouse, "gold.broker_share", pl.DataFrame(loads))
+    (run,) = plan_runs(config, span, run_id="test", now_ms=end_ms)
+    assert forecast.run(run, run.windows) == JobReport()

@@ -1,5 +1,6 @@
 """A topic beside what chance gives: which peaks are placed, and which are chance without."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -55,3 +56,12 @@ def test_a_heavy_key_is_placed_sooner():
     assert normal_peak_p_value(2.995, 3, 1.23) > SURELY_CHANCE
     assert usual.chance_method == rare.chance_method == "bootstrap"
     assert rare.peak_p_value < 0.1 < usual.peak_p_value
+
+
+def test_placements_on_very_many_partitions_take_no_memory():
+    tracemalloc.start()
+    peaks = place_units(100_000, 1, seed=7, heavy_ratios=(1.0,))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert set(peaks.tolist()) == {100_000.0}
+    assert peak_bytes < 50_000_000  # of all rounds at once 800 MB

@@ -150,6 +150,14 @@ def test_hours_to_full_are_the_same_however_many_windows_a_run_measures():
     assert alone in measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=range(100))
 
 
+def test_a_disk_that_is_full_stays_so_whether_or_not_it_ever_grew():
+    rows = [broker_row(n, 0, (), [("/a", 10_000)], [("/a", max(0, 2_000 - 500 * n))]) for n in range(60)]
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=range(4, 60))
+    assert [(m.value, m.detail) for m in found] == 56 * [(0.0, "/a is 100% full")]
+    (first,) = measured("disk_hours_to_full", {"bronze.brokers": rows[4:5]}, hours=[4])
+    assert first.value == 0.0
+
+
 def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
     def row(minute, member, partition):
         at = T0 + timedelta(minutes=minute)

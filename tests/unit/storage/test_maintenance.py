@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from deltalake import write_deltalake
 from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, rows_of
-from pipeline.storage.maintenance import Upkeep, drop_expired, maintain_tables
+from pipeline.storage.maintenance import Upkeep, drop_dates, drop_expired, maintain_tables
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column
@@ -139,3 +140,21 @@ def test_maintenance_leaves_a_checkpoint_and_drops_commits_older_than_a_week(war
     names = {path.name for path in log.glob("*.json")}
     assert names == {f"{10:020d}.json"}
     assert load_rows(warehouse, CONSUMER_GROUPS).num_rows == 8
+
+
+def test_to_drop_rows_takes_no_memory_of_all_that_are_stored(tmp_path):
+    """As where retention is switched on after a year."""
+    row = {"cluster": "c", "window_date": dt.date(2026, 1, 1), "key_id": "k", "is_empty": False, "run_id": "r"}
+    rows = pa.Table.from_pylist([row], schema=arrow_schema(KEY_HASHES)).take(pa.array(np.zeros(4_000_000, np.int64)))
+    ensure_tables(tmp_path, [KEY_HASHES])
+    write_deltalake(table_path(tmp_path, KEY_HASHES), rows, mode="append")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is that of now
+    before_kib = _read_peak_kib()
+    assert drop_dates(tmp_path, KEY_HASHES, "2026-02-01") == 1
+    assert _read_peak_kib() - before_kib < 8_000
+
+
+def _read_peak_kib():
+    """The most memory that this process had; Linux only."""
+    (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1])
