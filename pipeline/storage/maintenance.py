@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
-from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
+from pipeline.storage.durability import StorageErrors, has_table, open_table, sync_commits, take_table
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import commit, load_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -73,16 +73,17 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
 
     commit(warehouse, table, compact)
     on_disk = take_table(path)
-    deleted = on_disk.vacuum(
-        retention_hours=retention_hours,
-        dry_run=False,
-        full=True,
-        enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
-    )
-    on_disk.update_incremental()
-    on_disk.create_checkpoint()
-    sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
-    on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
+    with StorageErrors(path, "free space or repair the folder, then run again"):
+        deleted = on_disk.vacuum(
+            retention_hours=retention_hours,
+            dry_run=False,
+            full=True,
+            enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
+        )
+        on_disk.update_incremental()
+        on_disk.create_checkpoint()
+        sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
+        on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
     return Upkeep(
         table=table.name,
         files_before_count=before_count,
