@@ -78,7 +78,9 @@ def test_written_mutes_are_read_back(tmp_path):
 
 
 def test_a_file_that_cannot_be_looked_for_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot be read: .*File name too long"):  # the owner of all may look anywhere
+    with pytest.raises(
+        ConfigError, match=r"cannot be read: .*File name too long"
+    ):  # the owner of all may look anywhere
         read_mutes(tmp_path / ("m" * 300))
 
 
