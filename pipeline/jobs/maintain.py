@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.config.sections import SUMMED_UP, retention_of
-from pipeline.errors import PipelineError, StorageError
+from pipeline.errors import PipelineError, StorageConflictError, StorageError
 from pipeline.model.window import milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired, maintain_tables
@@ -22,21 +22,23 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     Raises:
         StorageError: naming the tables that could not be maintained, after all others were.
     """
-    of_tables = {table: milliseconds_of(kept) for table in TABLES if (kept := retention_of(config.retention, table))}
-    of_keys = dict.fromkeys(EXPIRING, milliseconds_of(config.keys.retention))
+    kept = {table: retention_of(config.retention, table) for table in TABLES}
+    kept |= dict.fromkeys(EXPIRING, config.keys.retention)
     passing = (*SUMMED_UP, *EXPIRING) if config.sums_only else ()
     notes: list[str] = []
-    errors: list[str] = []
+    errors: list[PipelineError] = []
     for table in TABLES:
-        kept_ms = {one: ms for one, ms in (of_tables | of_keys).items() if one is table}
         try:
-            notes += drop_expired(config.warehouse, as_of_ms=now_ms, retention_ms=kept_ms)
+            if retention := kept[table]:
+                kept_ms = milliseconds_of(retention)
+                notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)
             for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms, tables=(table,), passing=passing):
                 files = f"{upkeep.files_before_count} files, now {upkeep.files_after_count}"
                 notes.append(f"{upkeep.table}: {files}; {upkeep.deleted_file_count} old ones deleted")
         except PipelineError as error:
-            errors.append(str(error))
+            errors.append(error)
     if errors:
+        kind = StorageConflictError if {*map(type, errors)} == {StorageConflictError} else StorageError
         count = f"{len(errors)} table{'' if len(errors) == 1 else 's'}"
-        raise StorageError(f"{count} were not maintained, all others were: {'; '.join(errors)}")
+        raise kind(f"{count} not maintained, all others were: {'; '.join(map(str, errors))}")
     return JobReport(notes=tuple(notes))

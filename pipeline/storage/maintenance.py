@@ -6,7 +6,7 @@ References:
     lists the folder, finds them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import methodcaller
@@ -92,25 +92,18 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
     )
 
 
-def drop_expired(warehouse: Folder, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
-    """Drops rows older than their table's retention; later vacuums remove the files.
-
-    `retention_ms`: how long rows are kept, counted from the end of their date.
+def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int) -> tuple[str, ...]:
+    """Drops rows older than a retention, counted from the end of their date; later vacuums remove the files.
 
     Returns:
-        A sentence per table that lost rows.
+        A sentence if there were any.
 
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
     """
-    notes = []
-    for table, kept_ms in retention_ms.items():
-        if not has_table(table_path(warehouse, table)):
-            continue
-        last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
-        if dates := drop_dates(warehouse, table, last):
-            notes.append(f"{table.name}: rows of {dates} dates before {last} dropped")
-    return tuple(notes)
+    last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
+    dates = drop_dates(warehouse, table, last) if has_table(table_path(warehouse, table)) else 0
+    return (f"{table.name}: rows of {dates} dates before {last} dropped",) if dates else ()
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:
