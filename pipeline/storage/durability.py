@@ -151,7 +151,7 @@ def _read_table(path: Path) -> DeltaTable:
             raise
         table = DeltaTable(path)
     for file in table.file_uris():
-        if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - there may be thousands
+        if not os.path.isfile(file) and os.path.exists(file):  # noqa: PTH110, PTH113 - there may be thousands
             raise OSError(errno.EINVAL, "not a regular file", file)
     return table
 
