@@ -20,7 +20,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
-from pipeline.progress import PHASES, Begin
+from pipeline.progress import PHASES, Begin, ignore_phase
 from pipeline.runs import RunContext, plan_runs
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def take_step(
     """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
 
     `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
-    `take_up`: Take it first for lost windows of the last day.
+    `take_up`: Take it for lost windows of the last day, too: last, as one of them may kill the process each time.
 
     Raises:
         PipelineError: the cluster's.
@@ -90,11 +90,16 @@ def take_step(
 
     try:
         begin(at)
-        report = _take_step(name, runs, dag_run, ti, begin, take_up=take_up)
+        report, failed = _take_step(name, runs, ti, begin), None
+        leave(ti, runs[0].cluster_name, event=describe_event(report))
     except PipelineError as error:
-        leave(ti, runs[0].cluster_name, phase=at, failure=escape_hidden(f"{type(error).__name__}: {error}", keep="\n"))
-        raise
-    leave(ti, runs[0].cluster_name, event=describe_event(report))
+        reason, failed = escape_hidden(f"{type(error).__name__}: {error}", keep="\n"), error
+        leave(ti, runs[0].cluster_name, phase=at, failure=reason)
+    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
+    if lost:
+        _take(name, lost)
+    if failed:
+        raise failed
     return report
 
 
@@ -103,24 +108,8 @@ def leave(ti: Any, cluster: str, **said: object) -> None:
     ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value} for kind, value in said.items()})
 
 
-def _take_step(
-    name: str, runs: tuple[RunContext, ...], dag_run: Any, ti: Any, begin: Begin, *, take_up: bool
-) -> StepReport:
-    from pipeline import steps  # after the configuration: Spark comes with it
-
-    errors: list[PipelineError] = []
-
-    def on_error(run: RunContext, _: Step, error: PipelineError) -> None:
-        _log.error("cluster %s, windows %s", run.cluster_name, run.span, exc_info=error)
-        if run in runs:  # windows taken up that cannot be ingested stop no other
-            errors.append(error)
-
-    def on_phase(run: RunContext, phase: str) -> None:
-        if run in runs:
-            begin(phase)
-
-    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
-    done, _ = steps.take_steps((*lost, *runs), (getattr(steps, name),), on_error, begin=on_phase)
+def _take_step(name: str, runs: tuple[RunContext, ...], ti: Any, begin: Begin) -> StepReport:
+    done, errors = _take(name, runs, begin)
     if errors:
         raise errors[0]
     ((report,),) = done.values()
@@ -129,6 +118,17 @@ def _take_step(
         place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*table.split("."))
         collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))
     return report
+
+
+def _take(
+    name: str, runs: tuple[RunContext, ...], begin: Begin = ignore_phase
+) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
+    from pipeline import steps  # after the configuration: Spark comes with it
+
+    def on_error(run: RunContext, _: Step, error: PipelineError) -> None:
+        _log.error("cluster %s, windows %s", run.cluster_name, run.span, exc_info=error)
+
+    return steps.take_steps(runs, (getattr(steps, name),), on_error, begin=lambda _, phase: begin(phase))
 
 
 def hand_over_clusters(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config.yaml_file import read_yaml
+from pipeline.config.yaml_file import find_yaml
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
@@ -27,10 +27,11 @@ def load_config(path: Path | None = None) -> PipelineConfig:
         ConfigError: naming file, line and key of everything that is wrong.
     """
     path = path or config_path()
-    if not path.exists():
+    document = find_yaml(path)
+    if document is None:
         raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}")
     file = path.resolve()
-    return read_yaml(path).validate(PipelineConfig, context={"folder": file.parent, "file": file})
+    return document.validate(PipelineConfig, context={"folder": file.parent, "file": file})
 
 
 def config_path() -> Path:

@@ -1,7 +1,7 @@
 """Asks what a change of brokers would do to shares before it is made, and lets it through only where all stays within a limit.
 
 Trigger it with the broker that is about to go; `partition-health what-if --help` has the other changes. It reads the newest window.
-What nobody can predict, as where load follows a slow broker, or where that window could not be judged, is not let through.
+What nobody can predict, as where load follows a slow broker, or where that window is old or could not be judged, is not let through.
 """
 
 import json

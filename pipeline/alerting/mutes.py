@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field
 
 from pipeline.config.section import Instant, Section, write_instant
-from pipeline.config.yaml_file import read_yaml
+from pipeline.config.yaml_file import find_yaml
 from pipeline.durable_files import replace_file
 from pipeline.model.incident import IncidentChange
 from pipeline.model.window import instant_of
@@ -55,7 +55,7 @@ def read_mutes(path: Path) -> tuple[Mute, ...]:
     Raises:
         ConfigError: naming the file, the entry and what is wrong with it.
     """
-    document = read_yaml(path) if path.exists() else None
+    document = find_yaml(path)
     return () if document is None or document.value is None else document.validate(tuple[Mute, ...])
 
 

@@ -6,6 +6,7 @@ import fnmatch
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
 from pipeline.storage.durability import has_table
+from pipeline.storage.locks import holding
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.incidents import INCIDENTS
@@ -46,6 +48,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     path = config.mail.mutes
+    is_change = args.lift or args.until is not None
+    with holding(path.parent, f"{path.name}.lock", wait=True) if is_change else nullcontext():
+        mutes = _change(args, config, path)
+    as_json = json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
+    sys.stdout.write(as_json if args.json else _as_text(mutes, path))
+    return 0
+
+
+def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tuple[Mute, ...]:
+    """Does what the options say; the mutes afterwards."""
     mutes = read_mutes(path)
     asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}
     is_about_something = any(pattern != _ANYTHING for pattern in asked.values())
@@ -64,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
         write_mutes(path, mutes)
     elif is_about_something:
         raise ConfigError("say until when: --until 2026-12-01 (or --lift)")
-    as_json = json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
-    sys.stdout.write(as_json if args.json else _as_text(mutes, path))
-    return 0
+    return mutes
 
 
 def _check_incident(config: PipelineConfig, pattern: str) -> None:

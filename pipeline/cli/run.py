@@ -69,13 +69,16 @@ def run(args: argparse.Namespace) -> int:
                 print_error(f"{cluster}{str(error).removeprefix(cluster)}")
         if reports is not None:
             done[run.cluster_name] = reports
-        delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other
+        try:
+            delivered.append(deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms))  # its mails wait for no other
+        except PipelineError as error:  # no cluster waits for an outbox
+            delivered.append(DeliveryReport(failure=str(error)))
     clusters = [_describe(run, done[run.cluster_name]) for run in runs if run.cluster_name in done]
     document = {
         "window": str(span),
         "clusters": clusters,
         "mails": [address for report in delivered for _, address in report.deliveries],
-        "row_counts": count_rows(config.warehouse),
+        "row_counts": count_rows(config.warehouse) if args.json or args.verbose else {},
     }
     text = json.dumps(document, indent=2) + "\n" if args.json else _as_text(document, with_counts=args.verbose)
     sys.stdout.write(text)

@@ -26,6 +26,7 @@ from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement,
 from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.measures.window_loads import expected_shares
+from pipeline.model.number_text import format_span
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -89,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     target, window = run.cluster.gate.resolves_at, find_newest(run)
-    if (not_judged := find_doubt(run.values(Verdict, VERDICTS, (window,)))) is not None:
-        print_error(f"window {window}: {not_judged}; shares below may lack what is missing")
+    if (not_judged := explain_doubt(run, window)) is not None:
+        print_error(f"window {window}: {not_judged}; shares may be others than those below")
     if args.zones is not None:
         return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
     now, follows = _load_cluster(run, window)
@@ -145,6 +146,14 @@ def find_newest(run: RunContext) -> TimeWindow:
     if start_ms is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
     return run.window_at(start_ms)
+
+
+def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
+    """Why the newest window may not tell today's shares: something lacks, or it is older than the freshness of its sources."""
+    age_ms, config = run.as_of_ms - window.end_ms, run.config
+    is_old = age_ms > milliseconds_of(config.window + config.grace + run.cluster.freshness)
+    old = f"it ended {format_span(age_ms)} ago, and no later window was judged" if is_old else None
+    return find_doubt(run.values(Verdict, VERDICTS, (window,))) or old
 
 
 def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:

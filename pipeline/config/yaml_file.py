@@ -106,6 +106,16 @@ def read_yaml(path: Path) -> YamlFile:
     return parse_yaml(read_text(path), str(path))
 
 
+def find_yaml(path: Path) -> YamlFile | None:
+    """As `read_yaml`; None where there is no such file."""
+    try:
+        return read_yaml(path)
+    except ConfigError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
 def read_text(path: Path) -> str:
     """The text of a small file; `ConfigError` where it cannot be read."""
     try:

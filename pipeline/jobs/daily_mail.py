@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.alerting.digest import ALL_CLUSTERS, ClusterDay, describe_day
+from pipeline.alerting.digest import ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.model.incident import ENDED
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
-from pipeline.storage.frames import rows_of
+from pipeline.storage.outbox import queue
 from pipeline.storage.predicates import format_datafusion_text
-from pipeline.storage.rows import load_rows, merge_rows, query_rows
+from pipeline.storage.rows import load_rows, query_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
-from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from pipeline.tables.values import row_of, tuples_of
+from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.values import tuples_of
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import PipelineConfig
@@ -30,11 +30,10 @@ HAVING NOT bool_or(rule = 'broker_share')
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Queues it once a day, however often it is called; recordings end at their own `as_of`."""
-    ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
+    ensure_tables(config.warehouse, (VERDICTS, INCIDENTS))
     content = describe_day([_look_at(config, name, now_ms) for name in config.clusters], now_ms)
     message = render_message(content, sender=config.mail.sender, recipients=config.mail.to, now_ms=now_ms)
-    rows = rows_of(ALERT_OUTBOX, [{"cluster": ALL_CLUSTERS, **row_of(message, ALERT_OUTBOX)}], run_id="day")
-    merge_rows(rows, config.warehouse, ALERT_OUTBOX, insert_only=True)
+    queue(config.warehouse, message, run_id="day")
     return JobReport(notes=(content.subject_line,))
 
 

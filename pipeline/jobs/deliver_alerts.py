@@ -11,10 +11,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.message import EmailMessage
 from operator import attrgetter
 
 from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
+from pipeline.alerting.content import DIGEST
 from pipeline.alerting.delivery import Delivery, deliver
+from pipeline.alerting.digest import ALL_CLUSTERS
 from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
@@ -22,7 +25,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
-from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending
+from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending, queue
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
@@ -60,6 +63,32 @@ def run(
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
         return _deliver_due(config, smtp, now_ms, clock)
+
+
+def deliver_or_queue(
+    config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
+) -> str:
+    """Sends a mail to the platform's people that no cluster's run makes; queues it where no server takes it. Where it went."""
+    payload = mail.as_bytes()
+    try:
+        to, folder = config.mail.to, config.outbox
+        return deliver(payload, to, smtp=smtp, outbox_folder=folder, message_id=message_id).delivered_to
+    except DeliveryError as error:
+        message = AlertMessage(
+            message_id=message_id,
+            cluster=ALL_CLUSTERS,
+            incident_id=message_id,
+            state=DIGEST,
+            window_start_ms=now_ms,
+            channel=MAIL_CHANNEL,
+            tells="",
+            subject_line=str(mail["Subject"]),
+            recipients=",".join(config.mail.to),
+            payload=payload,
+            queued_at_ms=now_ms,
+        )
+        queue(config.warehouse, message, run_id="failure")
+        return f"queued, as {error}"
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline.config.sections import SUMMED_UP, retention_of
+from pipeline.errors import PipelineError, StorageConflictError, StorageError
 from pipeline.model.window import milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired, maintain_tables
@@ -16,15 +17,28 @@ if TYPE_CHECKING:
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
-    """Drops rows that are past their retention, then compacts and vacuums every table."""
-    of_tables = {table: milliseconds_of(kept) for table in TABLES if (kept := retention_of(config.retention, table))}
-    of_keys = dict.fromkeys(EXPIRING, milliseconds_of(config.keys.retention))
-    expired = drop_expired(config.warehouse, as_of_ms=now_ms, retention_ms=of_tables | of_keys)
-    notes = tuple(
-        f"{upkeep.table}: {upkeep.files_before_count} files, now {upkeep.files_after_count}; "
-        f"{upkeep.deleted_file_count} old ones deleted"
-        for upkeep in maintain_tables(
-            config.warehouse, as_of_ms=now_ms, passing=(*SUMMED_UP, *EXPIRING) if config.sums_only else ()
-        )
-    )
-    return JobReport(notes=(*expired, *notes))
+    """Drops rows that are past their retention, compacts and vacuums, table by table.
+
+    Raises:
+        StorageError: naming the tables that could not be maintained, after all others were.
+    """
+    kept = {table: retention_of(config.retention, table) for table in TABLES}
+    kept |= dict.fromkeys(EXPIRING, config.keys.retention)
+    passing = (*SUMMED_UP, *EXPIRING) if config.sums_only else ()
+    notes: list[str] = []
+    errors: list[PipelineError] = []
+    for table in TABLES:
+        try:
+            if retention := kept[table]:
+                kept_ms = milliseconds_of(retention)
+                notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)
+            for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms, tables=(table,), passing=passing):
+                files = f"{upkeep.files_before_count} files, now {upkeep.files_after_count}"
+                notes.append(f"{upkeep.table}: {files}; {upkeep.deleted_file_count} old ones deleted")
+        except PipelineError as error:
+            errors.append(error)
+    if errors:
+        kind = StorageConflictError if {*map(type, errors)} == {StorageConflictError} else StorageError
+        count = f"{len(errors)} table{'' if len(errors) == 1 else 's'}"
+        raise kind(f"{count} not maintained, all others were: {'; '.join(map(str, errors))}")
+    return JobReport(notes=tuple(notes))

@@ -1,7 +1,7 @@
 """The rule about load that no window shows, because its records bear times of other windows."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.measures.chance import chance_p_value
@@ -9,38 +9,67 @@ from pipeline.model.number_text import format_between, format_count, format_perc
 from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.gold import BROKER_SHARE
 
+_Share = tuple[int, float, float]  # a broker, its fair share, and the units that tell what chance does
+
 
 def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """How much more of its fair share a broker took by what was appended to its logs than by records' times."""
-    moments: dict[tuple[int, int], dict[int, Row]] = defaultdict(dict)
+    """How much more of its fair share a broker took by what was appended to its logs than by records' times.
+
+    A broker may claim any growth: what others took is compared without it, too, and the larger of both measures counts.
+    """
+    moments: dict[int, dict[int, Row]] = defaultdict(dict)
     for row in given.appended():
-        moments[row["since_ms"], row["at_ms"]][row["leader_id"]] = row
-    brokers: dict[int, list[tuple[int, float, float | None]]] = defaultdict(list)
+        moments[row["at_ms"]][row["leader_id"]] = row
+    brokers: dict[int, list[_Share]] = defaultdict(list)
     of_broker = ("window_start_ms", "broker_id", "expected_share", "effective_unit_count")
     for start_ms, broker_id, share, units in given.tuples(BROKER_SHARE, *of_broker) if moments else ():
-        brokers[start_ms].append((broker_id, share, units))
-    for (since_ms, at_ms), rows in sorted(moments.items()):
+        brokers[start_ms].append((broker_id, share or 0.0, units or 0.0))
+    for at_ms, rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
-        timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items()}
-        # one that took less than records say, because they came early or it lies, makes no load of others
-        appended = {broker_id: row["timely_bytes"] + max(0, row["late_bytes"]) for broker_id, row in rows.items()}
-        all_timely, all_appended = sum(timely.values()), sum(appended.values())
-        for broker_id, share, units in brokers[start_ms] if all_timely else ():
-            if not share:
-                continue
-            by_times = timely.get(broker_id, 0) / all_timely / share
-            by_logs = appended.get(broker_id, 0) / all_appended / share
-            detail = (
-                f"took {format_ratio(by_logs)} its fair share of the bytes appended from {format_between(since_ms, at_ms)}, "
-                f"and {format_ratio(by_times)} by record timestamps"
-            )
-            if by_logs > by_times and broker_id in rows:
-                detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
-            # both are samples; a broker without a batch could have had one
-            least = max(by_times, 1 / units / share) if units else 0.0
-            chance = chance_p_value(by_logs, share, units / 2, true_ratio=least) if units else None
-            measure = measure_broker(rule, start_ms, broker_id, max(0.0, by_logs - by_times), detail)
-            yield replace(measure, p_value=chance, is_enough=bool(units))
+        all_timely = sum(row["timely_bytes"] for row in rows.values())
+        giants = {broker_id for broker_id, row in rows.items() if row["late_bytes"] > all_timely}
+        ids = {broker_id for broker_id, *_ in brokers[start_ms]}
+        views = {frozenset(giants - {one}): {one} for one in giants}
+        for left_out, wanted in (views | {frozenset(giants): ids - giants, frozenset(): ids}).items():
+            yield from _compare(rule, start_ms, rows, brokers[start_ms], wanted=wanted, left_out=left_out)
+
+
+def _compare(
+    rule: str,
+    start_ms: int,
+    rows: Mapping[int, Row],
+    brokers: Sequence[_Share],
+    *,
+    wanted: Collection[int],
+    left_out: Collection[int],
+) -> Iterator[RuleMeasure]:
+    """Measures some brokers among all but those left out."""
+    timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items() if broker_id not in left_out}
+    # one that took less than records say, because they came early or it lies, makes no load of others
+    appended = {broker_id: timely[broker_id] + max(0, rows[broker_id]["late_bytes"]) for broker_id in timely}
+    all_timely, all_appended = sum(timely.values()), sum(appended.values())
+    of_all = 1.0 - sum(share for broker_id, share, _ in brokers if broker_id in left_out)
+    of_units = all_timely / (sum(row["timely_bytes"] for row in rows.values()) or 1)
+    for broker_id, whole_share, whole_units in brokers if all_timely and of_all > 0 else ():
+        if not whole_share or broker_id not in wanted:
+            continue
+        share, units = whole_share / of_all, whole_units * of_units
+        by_times = timely.get(broker_id, 0) / all_timely / share
+        by_logs = appended.get(broker_id, 0) / all_appended / share
+        since_ms, at_ms = next((row["since_ms"], row["at_ms"]) for row in rows.values())
+        detail = (
+            f"took {format_ratio(by_logs)} its fair share of the bytes appended from {format_between(since_ms, at_ms)}, "
+            f"and {format_ratio(by_times)} by record timestamps"
+        )
+        if left_out:
+            detail += f", without brokers that claim more late load than all timely load ({', '.join(map(str, sorted(left_out)[:3]))})"
+        if by_logs > by_times and broker_id in rows:
+            detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
+        # both are samples; a broker without a batch could have had one
+        least = max(by_times, 1 / units / share) if units else 0.0
+        chance = chance_p_value(by_logs, share, units / 2, true_ratio=least) if units else None
+        measure = measure_broker(rule, start_ms, broker_id, max(0.0, by_logs - by_times), detail)
+        yield replace(measure, p_value=chance, is_enough=bool(units))
 
 
 def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

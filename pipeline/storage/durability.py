@@ -145,11 +145,15 @@ def _take_remote(path: RemoteFolder) -> DeltaTable:
 def _read_table(path: Path) -> DeltaTable:
     _refuse_odd(path / _LOG)
     try:
-        return DeltaTable(path)
+        table = DeltaTable(path)
     except DeltaError:
         if not _drop_torn_checkpoint(path / _LOG):
             raise
-    return DeltaTable(path)
+        table = DeltaTable(path)
+    for file in table.file_uris():
+        if not os.path.isfile(file) and os.path.exists(file):  # noqa: PTH110, PTH113 - there may be thousands
+            raise OSError(errno.EINVAL, "not a regular file", file)
+    return table
 
 
 def _refuse_odd(log: Path) -> None:

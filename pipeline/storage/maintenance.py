@@ -6,7 +6,7 @@ References:
     lists the folder, finds them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import methodcaller
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
-from pipeline.storage.durability import has_table, open_table, sync_commits, take_table
+from pipeline.storage.durability import StorageErrors, has_table, open_table, sync_commits, take_table
 from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import commit, query_rows
 from pipeline.storage.tables_on_disk import table_path
@@ -73,16 +73,17 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
 
     commit(warehouse, table, compact)
     on_disk = take_table(path)
-    deleted = on_disk.vacuum(
-        retention_hours=retention_hours,
-        dry_run=False,
-        full=True,
-        enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
-    )
-    on_disk.update_incremental()
-    on_disk.create_checkpoint()
-    sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
-    on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
+    with StorageErrors(path, "free space or repair the folder, then run again"):
+        deleted = on_disk.vacuum(
+            retention_hours=retention_hours,
+            dry_run=False,
+            full=True,
+            enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
+        )
+        on_disk.update_incremental()
+        on_disk.create_checkpoint()
+        sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
+        on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
     return Upkeep(
         table=table.name,
         files_before_count=before_count,
@@ -91,25 +92,18 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
     )
 
 
-def drop_expired(warehouse: Folder, *, as_of_ms: int, retention_ms: Mapping[Table, int]) -> tuple[str, ...]:
-    """Drops rows older than their table's retention; later vacuums remove the files.
-
-    `retention_ms`: how long rows are kept, counted from the end of their date.
+def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int) -> tuple[str, ...]:
+    """Drops rows older than a retention, counted from the end of their date; later vacuums remove the files.
 
     Returns:
-        A sentence per table that lost rows.
+        A sentence if there were any.
 
     Raises:
         StorageConflictError: if other writers came first every time it was tried.
     """
-    notes = []
-    for table, kept_ms in retention_ms.items():
-        if not has_table(table_path(warehouse, table)):
-            continue
-        last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
-        if dates := drop_dates(warehouse, table, last):
-            notes.append(f"{table.name}: rows of {dates} dates before {last} dropped")
-    return tuple(notes)
+    last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
+    dates = drop_dates(warehouse, table, last) if has_table(table_path(warehouse, table)) else 0
+    return (f"{table.name}: rows of {dates} dates before {last} dropped",) if dates else ()
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:

@@ -15,15 +15,23 @@ from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.config.storage import Folder
 from pipeline.model.incident import SILENCED, AlertMessage
 from pipeline.storage.durability import has_table
+from pipeline.storage.frames import rows_of
 from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.rows import commit, load_rows
-from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.rows import commit, load_rows, merge_rows
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
-from pipeline.tables.values import tuples_of, value_of
+from pipeline.tables.values import row_of, tuples_of, value_of
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""
+
+
+def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
+    """Queues a message that no cluster's run makes, once, however often it is called."""
+    ensure_tables(warehouse, (ALERT_OUTBOX,))
+    rows = rows_of(ALERT_OUTBOX, [row_of(message, ALERT_OUTBOX)], run_id=run_id)
+    merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
 
 
 def undelivered(warehouse: Folder) -> list[AlertMessage]:

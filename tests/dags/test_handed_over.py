@@ -127,3 +127,39 @@ def test_an_event_about_a_window_that_was_not_judged_is_not_ok(tmp_path):
         "not judged": "none",
         "not judged, and hot before": "fail",
     }
+
+
+KILLED = """
+import json, os, sys
+from types import SimpleNamespace
+import pipeline.steps
+from dags import runs
+from pipeline.errors import NothingUsableError
+
+def take_steps(taken, steps, on_error, **_):
+    if taken == (lost,):
+        print("lost")
+        sys.stdout.flush()
+        os._exit(137)
+    print("own")
+    errors = [NothingUsableError("no source")] if "fails" in sys.argv else []
+    for error in errors:
+        on_error(own, steps[0], error)
+    return ({} if errors else {"one": [pipeline.steps.StepReport(verdict="said")]}), errors
+
+own, lost = (SimpleNamespace(cluster_name="one", span=span, warehouse="w") for span in ("own", "lost"))
+pipeline.steps.take_steps = take_steps
+runs.load_config = runs.lend_secrets = lambda *_: None
+runs._plan, runs.runs_of_lost_windows, runs.get_current_context = lambda *_: (own,), lambda _: (lost,), dict
+ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda key, value: print(json.dumps(value)))
+runs.take_step("ingest_windows", 0, SimpleNamespace(partition_key="k"), ti, {}, take_up=True)
+"""
+
+
+@pytest.mark.parametrize(("how", "kind"), [("passes", "event"), ("fails", "failure")])
+def test_a_lost_window_that_kills_its_process_is_taken_up_after_the_runs_own_is_handed_on(tmp_path, how, kind):
+    done = of_two_clusters(tmp_path, KILLED, how)
+    said = done.stdout.splitlines()
+    assert (done.returncode, said[-1]) == (137, "lost"), done.stderr
+    assert said.index("own") < len(said) - 2
+    assert [*json.loads(said[-2])][-1] == kind

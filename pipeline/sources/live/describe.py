@@ -9,12 +9,13 @@ References:
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, ListPartitionReassignmentsRequest
 
 from pipeline.codec.tools.tool_text import DescribedReplica, is_log_size
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
+from pipeline.model.number_text import format_name
 from pipeline.sources.live.connection import ClusterConnection, count_votes
 from pipeline.sources.live.requests import (
     PAGE_PARTITIONS,
@@ -26,6 +27,7 @@ from pipeline.sources.live.requests import (
     pages,
     refuse_error,
 )
+from pipeline.sources.questions import name_some
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 _ASKED_ALIKE = 3
@@ -44,9 +46,12 @@ def ask_log_directories(
         refuse_error(getattr(reply, "error_code", 0))
         directories = [one for one in reply.results if one.log_dir is not None and len(one.log_dir) <= _MOST_CHARACTERS]
         del directories[_MOST_DIRECTORIES:]
+        failed = [(one.log_dir, for_code(one.error_code)()) for one in directories if one.error_code]
+        if failed:  # a broker with a disk that failed answers, and leads what is on its others
+            named = [f"{format_name(path)} ({describe_error(error)})" for path, error in failed]
+            failures.directories[broker_id] = name_some(f"log directories of broker {broker_id}:", named)
         for directory in directories:
-            refuse_error(directory.error_code)
-            is_told = (getattr(directory, "total_bytes", None) or -1) >= 0
+            is_told = not directory.error_code and (getattr(directory, "total_bytes", None) or -1) >= 0
             if is_told and len(spaces.get(broker_id, ())) < _MOST_DIRECTORIES:
                 volume = DirectorySpace(directory.total_bytes, directory.usable_bytes)
                 spaces.setdefault(broker_id, {})[directory.log_dir] = volume

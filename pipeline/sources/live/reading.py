@@ -144,13 +144,13 @@ class LiveReading:
     def availability(self, window: TimeWindow) -> SourceAvailability:
         """Availability of a window: brokers in the cluster and partitions that were read whole.
 
-        Shares rest on partitions alone. A broker that does not answer is named, in the window that holds the moment it was
+        Shares rest on partitions alone. A broker that does not answer, or a disk of it that failed, is named, in the window that holds the moment it was
         asked; where the records of all partitions came from others, nothing of the window is missing.
         """
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)
-        silent = self.state.silent_brokers if self.observed_at_ms in window else {}
-        away = {f"broker {broker_id}": reason for broker_id, reason in silent.items()}
+        away = [f"broker {broker_id} ({reason})" for broker_id, reason in self.state.silent_brokers.items()]
+        away = [*away, *self.state.failures.directories.values()] if self.observed_at_ms in window else []
         reasons = {
             shortfall.name: shortfall.reason
             for shortfall in self.shortfalls
@@ -159,7 +159,7 @@ class LiveReading:
         reasons |= {f"topic {topic}": reason for topic, reason in self.state.failures.topics.items()}
         expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys())
         expected += len(self.state.in_scope) + len(self.state.failures.topics)
-        named = name_some("", [f"{name} ({reason})" for name, reason in (away | reasons).items()]).lstrip()
+        named = name_some("", [*away, *(f"{name} ({reason})" for name, reason in reasons.items())]).lstrip()
         # Brokers that answer report all there is up to now, be it nothing.
         return SourceAvailability(expected, max(0, expected - len(reasons)), named, self.observed_at_ms)
 

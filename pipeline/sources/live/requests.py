@@ -29,6 +29,7 @@ class Failures:
     partitions: dict[TopicPartition, str] = field(default_factory=dict)
     questions: dict[str, str] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
+    directories: dict[int, str] = field(default_factory=dict)  # by broker: those of its log directories that failed
 
 
 def pages(items: Iterable[_T], size: int) -> Iterator[tuple[_T, ...]]:

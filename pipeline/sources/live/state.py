@@ -121,6 +121,7 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         f"{address} contradicts most brokers about the addresses or leaders {said}"
         for address, said in state.dissenters.items()
     ]
+    unanswered += [f"sizes are not known in {failed}" for failed in state.failures.directories.values()]
     unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
     questions = [(f"partitions of {topic}", reason) for topic, reason in state.failures.topics.items()]
     questions += state.failures.questions.items()

@@ -27,9 +27,9 @@ def ensure_secret(path: Path) -> None:
 
     Two that start at once end with one secret.
     """
-    if path.exists():
-        return
     try:
+        if path.exists():
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         opened, draft = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)  # of mode 600
         try:

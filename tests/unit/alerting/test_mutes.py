@@ -1,5 +1,7 @@
 """What is kept quiet. Oracle: written out by hand."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -8,6 +10,7 @@ from pipeline.alerting.mutes import Mute, find_mute, read_mutes, write_mutes
 from pipeline.cli import main
 from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of
+from pipeline.storage.locks import holding
 from tests.unit.alerting.examples import new_evidence
 
 CHANGE = new_evidence().change  # K-JKT62CWA, broker_share, broker 1, window from 2026-11-21T09:06Z
@@ -74,6 +77,13 @@ def test_written_mutes_are_read_back(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mutes.yaml"]
 
 
+def test_a_file_that_cannot_be_looked_for_is_one_line(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"cannot be read: .*File name too long"
+    ):  # the owner of all may look anywhere
+        read_mutes(tmp_path / ("m" * 300))
+
+
 @pytest.fixture
 def config_file(tmp_path):
     path = tmp_path / "partition-health.yaml"
@@ -92,6 +102,18 @@ def test_the_command_mutes_lists_and_lifts(config_file, capsys):
     assert [line.split()[0] for line in listed] == ["until", "2026-12-01", "2026-12-02"]
     assert main(["mute", "K-1", "--lift", *here]) == 0
     assert [mute.subject for mute in read_mutes(config_file.parent / "mutes.yaml")] == ["broker 4"]
+
+
+def test_of_two_that_mute_at_one_time_neither_is_lost(config_file):
+    lock = {"folder": config_file.parent, "name": "mutes.yaml.lock"}
+    command = [sys.executable, "-m", "pipeline", "mute", "--until", "2026-12-01", "--config", str(config_file)]
+    with holding(**lock, wait=True):
+        muting = subprocess.Popen([*command, "K-1"], stderr=subprocess.PIPE, text=True)
+        assert "is held by another process" in muting.stderr.readline()
+        write_mutes(config_file.parent / "mutes.yaml", (Mute(until="2026-12-02", incident="K-2"),))
+    assert muting.wait() == 0
+    muting.stderr.close()
+    assert [mute.incident for mute in read_mutes(config_file.parent / "mutes.yaml")] == ["K-2", "K-1"]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,21 @@
 """How long tables keep their rows: the configuration's `retention`, and which tables maintenance then cuts."""
 
 import datetime as dt
+import shutil
 
 import pytest
 
 from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.config_file import load_config
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, StorageError
 from pipeline.jobs import maintain
 from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.bronze import CONSUMER_GROUPS
-from pipeline.tables.gold import LATENCY, VERDICTS
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables import TABLES
+from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
+from pipeline.tables.gold import LATENCY, VERDICTS, ZONE_TRAFFIC
 from tests.config_files import write_configuration
 
 NOW = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
@@ -91,3 +93,25 @@ def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_the
     ]
     assert (ages_of(config.warehouse, CONSUMER_GROUPS), ages_of(config.warehouse, LATENCY)) == ([1], [1])
     assert ages_of(config.warehouse, VERDICTS) == [100, 50, 1]
+
+
+def test_a_damaged_table_is_named_and_all_others_are_maintained(load):
+    config = load({"bronze": "P40D"})
+    ensure_tables(config.warehouse)
+    starts_ms = [round(NOW.timestamp() * 1000) - days * DAY_MS for days in AGES]
+    windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in starts_ms]
+    rows = rows_of(CONSUMER_GROUPS, [row_of(CONSUMER_GROUPS, days) for days in AGES], run_id="r")
+    replace_rows(rows, config.warehouse, CONSUMER_GROUPS, cluster="demo", windows=windows)
+    for table in (BROKERS, LATENCY):
+        max((table_path(config.warehouse, table) / "_delta_log").glob("*.json")).write_bytes(b"")
+    shutil.rmtree(table_path(config.warehouse, VERDICTS) / "_delta_log")
+    (table_path(config.warehouse, VERDICTS) / "x.parquet").write_bytes(b"")
+    (table_path(config.warehouse, ZONE_TRAFFIC) / "_delta_log" / "_last_checkpoint").mkdir()
+    with pytest.raises(StorageError, match="4 tables not maintained, all others were") as raised:
+        maintain.run(config, now_ms=round(NOW.timestamp() * 1000))
+    damaged = (BROKERS, LATENCY, ZONE_TRAFFIC, VERDICTS)
+    assert [str(table_path(config.warehouse, table)) in str(raised.value) for table in damaged] == [True] * 4
+    assert ages_of(config.warehouse, CONSUMER_GROUPS) == [1]
+    kept = {table.name for table in TABLES if table not in damaged}
+    folders = {name: config.warehouse.joinpath(*name.split("."), "_delta_log") for name in kept}
+    assert {name for name, log in folders.items() if any(log.glob("*.checkpoint.parquet"))} == kept

@@ -47,9 +47,9 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0):
-    """Value, text and chance of the rule's measures from minute 3 on; both brokers lead a partition with as much timely load."""
-    both = [(number, broker) for number in range(6) for broker in (0, 1)]
+def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0, brokers=2):
+    """Value, text and chance of the rule's measures from minute 3 on; brokers lead a partition each with as much timely load."""
+    all_rows = [(number, broker) for number in range(6) for broker in range(brokers)]
     rows = {
         CLUSTER_STATE: logs,
         PARTITION_TRAFFIC: [
@@ -58,11 +58,11 @@ def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", uni
                 leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY - gone, missing_offset_count=gone,
                 count_kind=count_kind,
             )
-            for number, broker in both
+            for number, broker in all_rows
         ],
         BROKER_SHARE: [
-            zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=0.5, effective_unit_count=units)
-            for number, broker in both
+            zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=1 / brokers, effective_unit_count=units)
+            for number, broker in all_rows
         ],
         WINDOW_STATUS: [
             zero_row(
@@ -112,6 +112,21 @@ def test_a_broker_that_takes_late_records_is_measured_by_them(run, source):
 def test_a_difference_of_a_few_batches_may_be_chance(run, units, is_chance):
     """Runs take place between windows: what was appended is not the same sample as what windows hold."""
     assert (measured(run, grown(600), units=units)[4, "1"][2] > 0.001) == is_chance
+
+
+@pytest.mark.parametrize(("late", "value"), [(1_200, 0.5), (0, 0.0)])
+def test_a_broker_that_claims_to_have_grown_without_end_hides_no_late_load_of_others(run, late, value):
+    liar = [log(minute, 2, (minute + 1) * 10**12) for minute in range(5)]
+    found = measured(run, [*grown(late), *liar], brokers=3)
+    assert [found[minute, "1"][0] for minute in (3, 4, 5)] == [value] * 3
+    assert [found[minute, "0"][0] for minute in (3, 4, 5)] == [0.0] * 3
+    assert [found[minute, "2"][0] for minute in (3, 4, 5)] == [2.0] * 3
+    assert ("without brokers that claim more late load than all timely load (2)" in found[4, "1"][1]) == bool(late)
+
+
+def test_late_records_of_many_times_the_load_that_all_brokers_take_alike_are_late_load_of_none(run):
+    logs = [log(minute, broker, (minute + 1) * 9_000) for minute in range(5) for broker in range(3)]
+    assert {value for value, *_ in measured(run, logs, brokers=3).values()} == {0.0}
 
 
 def test_timely_load_is_no_late_load(run):

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pipeline.cli import main
 from pipeline.cli.run import _sum_up
 from pipeline.config_file import load_config
-from pipeline.errors import NothingUsableError, SparkFailedError, StorageError, UnexpectedError
+from pipeline.errors import DeliveryError, NothingUsableError, SparkFailedError, StorageError, UnexpectedError
 from pipeline.runs import plan_runs
 from pipeline.steps import StepReport, take_steps
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -71,6 +71,16 @@ def test_messages_that_wait_leave_though_every_cluster_fails(config, capsys):
     said = capsys.readouterr().err
     assert [name for name in CLUSTERS if f"cluster {name}: " in said] == [*CLUSTERS]
     assert said.splitlines()[-1].endswith(": 3 of 3 clusters failed: one, two, three; see their errors above")
+
+
+def test_an_outbox_that_cannot_be_read_stops_no_cluster(config, capsys):
+    loaded = load_config(config)
+    ensure_tables(loaded.warehouse)
+    max((table_path(loaded.warehouse, ALERT_OUTBOX) / "_delta_log").glob("*.json")).write_bytes(b"")
+    assert main(["run", "--window", str(FIRST), "--config", str(config)]) == DeliveryError.exit_code
+    said = capsys.readouterr().err
+    assert [name for name in CLUSTERS if f"cluster {name}: " in said] == [*CLUSTERS]
+    assert "delete that file" in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

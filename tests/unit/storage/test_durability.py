@@ -129,6 +129,20 @@ def test_a_log_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(tmp_p
     assert "\n" not in str(raised.value)
 
 
+def test_a_data_file_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(tmp_path):
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    queue(tmp_path, "a")
+    (first,) = table_path(tmp_path, ALERT_OUTBOX).rglob("*.parquet")
+    queue(tmp_path, "b")
+    shutil.copytree(tmp_path / "gold", tmp_path / "after" / "gold")  # what this process keeps of the table is no help
+    odd = tmp_path / "after" / first.relative_to(tmp_path)
+    be_fifo(odd)
+    with pytest.raises(StorageError, match=r"not a regular file.*restore this folder") as raised:
+        open_table(table_path(tmp_path / "after", ALERT_OUTBOX))
+    assert str(odd) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def commit(folder, *actions):
     """As another program writes one."""
     number = len(list((folder / "_delta_log").glob("*.json")))

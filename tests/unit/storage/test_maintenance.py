@@ -99,11 +99,15 @@ def test_hashes_of_keys_are_dropped_after_their_retention(tmp_path):
     ]
     arrow = pa.Table.from_pylist([{**row, "run_id": "r"} for row in rows], schema=arrow_schema(KEY_HASHES))
     merge_rows(arrow, tmp_path, KEY_HASHES)
-    assert drop_expired(tmp_path, as_of_ms=NOON_MS, retention_ms=dict.fromkeys(EXPIRING, 31 * DAY_MS)) == (
-        "silver.key_hashes: rows of 1 dates before 2026-10-21 dropped",
-    )
+
+    def drop():
+        return [
+            said for table in EXPIRING for said in drop_expired(tmp_path, table, as_of_ms=NOON_MS, kept_ms=31 * DAY_MS)
+        ]
+
+    assert drop() == ["silver.key_hashes: rows of 1 dates before 2026-10-21 dropped"]
     assert sorted(load_rows(tmp_path, KEY_HASHES)["window_date"].to_pylist()) == days[1:]
-    assert drop_expired(tmp_path, as_of_ms=NOON_MS, retention_ms=dict.fromkeys(EXPIRING, 31 * DAY_MS)) == ()
+    assert drop() == []
 
 
 def test_only_its_owner_may_open_a_table_that_tells_keys(tmp_path):
@@ -114,7 +118,7 @@ def test_only_its_owner_may_open_a_table_that_tells_keys(tmp_path):
 
 def test_rows_are_dropped_after_the_retention_of_their_table(warehouse):
     def keep(days):
-        return drop_expired(warehouse, as_of_ms=NOON_MS, retention_ms={CONSUMER_GROUPS: days * DAY_MS})
+        return drop_expired(warehouse, CONSUMER_GROUPS, as_of_ms=NOON_MS, kept_ms=days * DAY_MS)
 
     assert keep(days=1) == ()
     assert keep(days=0) == ("bronze.consumer_groups: rows of 1 dates before 2026-11-21 dropped",)

@@ -233,6 +233,25 @@ def test_directories_that_no_disk_has_are_left_out_and_told():
     assert [*failures.questions] == ["some replica sizes of broker 1"]
 
 
+def test_a_log_directory_that_fails_hides_no_size_of_the_others_and_is_named():
+    """A disk of several is lost: its broker answers, and leads what is on the others."""
+    row = SimpleNamespace(partition_index=0, partition_size=5, offset_lag=0, is_future_key=False)
+    topic = SimpleNamespace(name="t", partitions=[row])
+    results = [
+        SimpleNamespace(error_code=code, log_dir=path, total_bytes=9, usable_bytes=1, topics=topics)
+        for path, code, topics in (("/bad", 56, []), ("/odd\n", -1, []), ("/good", 0, [topic]))
+    ]
+    failures = Failures()
+    replicas, spaces = ask_log_directories(answering(SimpleNamespace(results=results)), [1], [KEY], failures)
+    assert [(one.log_directory, one.size_bytes) for one in replicas] == [("/good", 5)]
+    assert ([*spaces[1]], failures.brokers, failures.questions) == (["/good"], {}, {})
+    now = replace(state(), failures=failures)
+    said = r"log directories of broker 1: /bad (KafkaStorage), /odd\n (Unknown)"
+    assert [problem.reason for problem in describe_unanswered(now, "c")] == [f"sizes are not known in {said}"]
+    first, second = (LiveReading(source=SOURCE, observed_at_ms=1500, state=now).availability(one) for one in WINDOWS)
+    assert (first.missing, second.missing) == ("", said)
+
+
 def test_values_of_configs_that_are_too_long_are_not_known():
     """A topic's owner chooses them, and each replica has a row with them."""
     configs = [SimpleNamespace(name="a", value=5_000 * "0" + "9"), SimpleNamespace(name="b", value="9")]

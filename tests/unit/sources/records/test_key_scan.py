@@ -251,6 +251,11 @@ def test_many_that_start_at_once_end_with_one_secret(tmp_path):
         path.unlink()
 
 
+def test_a_secret_that_cannot_be_looked_for_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot be made at .*File name too long; set keys\.secret"):
+        ensure_secret(tmp_path / ("s" * 300))
+
+
 def test_the_secret_is_made_once_for_its_owner_alone(tmp_path):
     path = tmp_path / "deep" / "secret"
     ensure_secret(path)
