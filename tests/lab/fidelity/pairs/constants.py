@@ -1,6 +1,6 @@
 """``make pairs ARGS=--constants``: how the committed pairs' figures move when a constant of calibration or replay does.
 
-Every number of the paper of constants that somebody chose is halved and doubled, one at a time. A state in which calibration finds
+Every number of the paper of constants that somebody chose is halved and doubled, one at a time; a part of one moves half of the way to it. A state in which calibration finds
 what it found before is not simulated again. Lists, and numbers that compiled code holds, stay as they are.
 """
 
@@ -67,6 +67,8 @@ def list_states(paper: str) -> Iterator[Piece]:
         value = getattr(owner, name)
         for factor in FACTORS:
             changed = max(1, round(value * factor)) if isinstance(value, int) else value * factor
+            if value < 1 <= changed:  # a part of one stays one
+                changed = (value + 1) / 2
             if isinstance(owner, ModuleType):
                 found = list_holders(name, value, changed)
             else:  # a field of something that a module holds
