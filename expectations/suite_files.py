@@ -18,7 +18,7 @@ SUITES = Path(__file__).parent / "suites"
 OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
 """Suites that run only where `keys.strategies` of the configuration names any."""
 MOST_SUSPECTS = 1_000
-_COPIES = "_copies"
+_COPIES, _RANK = "_copies", "_rank"
 _UNIQUE = "expect_compound_columns_to_be_unique"
 
 
@@ -52,8 +52,9 @@ def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
     is_double = f"{_COPIES} > 1"
     wanted = " OR ".join([*(one for _, one in breaks), is_double])
     worst = " OR ".join([*(one for is_critical, one in breaks if is_critical), is_double])
-    order = ", ".join([f"({worst}) DESC", f"{_COPIES} DESC", *(keys[0] if keys else ())])  # copies of a row together
-    return f"SELECT * FROM ({source}) AS found WHERE {wanted} ORDER BY {order} LIMIT {MOST_SUSPECTS}"
+    order = ", ".join([_RANK, f"{_COPIES} DESC", *(keys[0] if keys else ())])  # copies of a row together
+    ranked = f"SELECT *, CASE WHEN {worst} THEN 0 ELSE 1 END AS {_RANK} FROM ({source}) AS found WHERE {wanted}"
+    return f"SELECT * FROM ({ranked}) AS ranked ORDER BY {order} LIMIT {MOST_SUSPECTS}"
 
 
 def _list_conditions(suite: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
