@@ -13,7 +13,17 @@ from dags.report_link import ReportLink
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import AirflowNames
 from pipeline.config_file import load_config
-from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
+from pipeline.errors import (
+    ConfigError,
+    DataGateError,
+    GateBrokenError,
+    HealthGateError,
+    InputError,
+    NothingUsableError,
+    SystemFailedError,
+    TableMismatchError,
+    UnexpectedError,
+)
 
 _NAMES = load_config().airflow
 
@@ -28,13 +38,14 @@ JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
+        RetryRule(exception=SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
         RetryRule(
-            exception=[StorageConflictError, DeliveryError, SparkFailedError],
-            action=RetryAction.RETRY,
-            reason="worth another try",
-        ),
-        RetryRule(
-            exception=PipelineError, action=RetryAction.FAIL, reason="bad data or configuration: a retry does not help"
+            exception=[
+                *(ConfigError, InputError, NothingUsableError, TableMismatchError, UnexpectedError),
+                *(DataGateError, GateBrokenError, HealthGateError),
+            ],
+            action=RetryAction.FAIL,
+            reason="bad data or configuration, or a fault of ours: a retry does not help",
         ),
     ]
 )

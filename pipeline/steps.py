@@ -14,7 +14,7 @@ from expectations.measures_gate import check_health, check_measured, describe_he
 from expectations.replay_gate import check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
-from pipeline.errors import PipelineError, RowsNotKeptError, UnexpectedError
+from pipeline.errors import PipelineError, RowsNotKeptError, SystemFailedError, UnexpectedError
 from pipeline.jobs import (
     forecast,
     ingest,
@@ -206,9 +206,10 @@ def take_steps(
 
 def _describe_fault(caught: Exception, doing: str) -> PipelineError:
     """The error of a step that ended by an exception which is no `PipelineError`; its stack goes to the log."""
-    fault = UnexpectedError(
-        f"{doing}: a fault of this program, {type(caught).__name__}: {format_name(str(caught), _SHOWN)}; please report it"
-    )
+    what = f"{type(caught).__name__}: {format_name(str(caught), _SHOWN)}"
+    fault = UnexpectedError(f"{doing}: a fault of this program, {what}; please report it")
+    if isinstance(caught, OSError | MemoryError):
+        fault = SystemFailedError(f"{doing}: the machine or its network failed, {what}; run again")
     fault.__cause__ = caught
     _log.error("%s", escape_hidden("".join(traceback.format_exception(caught)), keep="\n"))
     return fault
