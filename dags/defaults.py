@@ -51,6 +51,8 @@ RETRY_POLICY = ExceptionRetryPolicy(
 )
 """Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""
 
+_LONGEST_OWNER = 200
+"""Airflow's log of what happens has 500 characters for it; where it has more, Postgres starts no task."""
 _DEFAULT_ARGS: dict[str, Any] = {
     "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up
     "retry_delay": timedelta(minutes=1),
@@ -116,14 +118,15 @@ def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict
     `doc`: Markdown, which names DAGs with the prefix that is the default.
     """
     config = load_config()
-    owners = dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner)
+    owners = ", ".join(dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner))
+    owner = owners if len(owners) <= _LONGEST_OWNER else f"{owners[: _LONGEST_OWNER - 1]}…"
     settings: dict[str, Any] = {
         "dag_id": config.airflow.name(name),
         "doc_md": (doc or "").replace(AirflowNames().prefix, config.airflow.prefix),
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": {**_DEFAULT_ARGS, "owner": ", ".join(owners) or "platform"},
+        "default_args": {**_DEFAULT_ARGS, "owner": owner or "platform"},
         "tags": ["partition-health"],
     }
     if of_windows:

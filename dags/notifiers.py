@@ -112,12 +112,16 @@ def _as_text(line: str) -> str:
 def mail_late_run(context: Mapping[str, Any]) -> None:
     """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
 
+    Airflow keeps the deadline of a run that failed in time, and queues all runs of a backfill at once.
+
     Args:
         context: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
     """
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]
+    if dag_run.get("state") in {"success", "failed"} or dag_run.get("run_type") == "backfill":
+        return
     windows = _windows_of(dag_run.get("partition_key"), dag_run.get("conf"))
     lines = (
         f"Run       {dag_run['dag_id']}, {dag_run.get('dag_run_id') or dag_run.get('run_id')}",
