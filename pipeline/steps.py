@@ -75,14 +75,17 @@ def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
 
 
 def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
-    """Replays trusted windows through every candidate."""
+    """Replays trusted windows through every candidate; the run's own first, each turn with a commit of its own."""
     windows, unkept = run.split_by_rows(replay.pending_windows(run))
     if unkept and not windows:
         raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
-    report = replay.run(spark, run, windows, begin)
-    begin("gate")
-    checked = check_replayed(spark, run, windows, report.table_versions)
-    return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
+    reports, checked = [JobReport(notes=(unkept,) if unkept else ())], list[SuiteReport]()
+    for turn in [*run.in_turns(windows)] or [()]:
+        report = replay.run(spark, run, turn, begin)
+        begin("gate")
+        checked += check_replayed(spark, run, turn, report.table_versions)
+        reports.append(report)
+    return _report(run, reversed(reports), checked)
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:

@@ -85,6 +85,7 @@ def commit_windows(
                 "source_expired": is_expired,
                 "table_versions": versions,
                 "committed_at": instant_of(run.now_ms),
+                "tries": stored.tries.get(window, 0) + 1,
                 "source": source,
                 "expected_count": available.expected_count,
                 "arrived_count": available.arrived_count,

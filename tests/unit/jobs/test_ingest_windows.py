@@ -116,7 +116,9 @@ def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     if stored:
         ensure_tables(run.warehouse)
         rows = [
-            zero_row(WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms))
+            zero_row(
+                WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms), is_trusted=True
+            )
             for minute in stored
         ]
         run.replace(WINDOW_STATUS, rows, [window(minute) for minute in stored])
@@ -127,5 +129,5 @@ def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     (note,) = notes
     span = TimeWindow(window(said[0]).start_ms, window(said[-1]).end_ms)
     assert note.startswith(
-        f"2 windows before it, {span}, were never ingested: `partition-health run --window {span} --config "
+        f"2 windows before it, {span}, were not ingested: `partition-health run --window {span} --config "
     )
