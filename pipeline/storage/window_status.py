@@ -56,7 +56,8 @@ def lost_windows(
 ) -> tuple[tuple[TimeWindow, ...], ...]:
     """The windows before one, at most so many, that no data gate passed over, in stretches without a gap.
 
-    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES` times.
+    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES` times,
+    or whose time windows of another length hold.
     """
     path = table_path(warehouse, WINDOW_STATUS)
     if not has_table(path):
@@ -70,8 +71,14 @@ def lost_windows(
     settled = _windows(rows.filter(pc.field("is_trusted") | (pc.field("tries") >= MOST_TRIES)))
     dates = [str(one["window_date"]) for one in open_table(path).partitions() if one["cluster"] == cluster]
     is_older = min(dates, default="9") < format_instant(reach.start_ms)[:10]
-    first_ms = 0 if is_older else min(_windows(rows), default=before).start_ms
-    windows = [TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts_ms if start_ms >= first_ms]
+    committed = _windows(rows)
+    first_ms = 0 if is_older else min(committed, default=before).start_ms
+    others = [other for other in committed if other.duration_ms != window_ms]  # of before `window` was changed
+    windows = [
+        TimeWindow(start_ms, start_ms + window_ms)
+        for start_ms in starts_ms
+        if start_ms >= first_ms and not any(o.start_ms < start_ms + window_ms and start_ms < o.end_ms for o in others)
+    ]
     stretches = groupby(windows, lambda window: window in settled)
     return tuple(tuple(stretch) for is_settled, stretch in stretches if not is_settled)
 

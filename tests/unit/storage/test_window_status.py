@@ -97,6 +97,14 @@ def test_windows_over_which_no_gate_passed_are_lost_until_they_were_tried_often(
     assert [stored.tries[window] for window in windows[:5]] == [1, 0, 5, 6, 0]
 
 
+def test_no_window_is_lost_whose_time_windows_of_another_length_hold(tmp_path):
+    """After `window` became longer, a day of windows was ingested over the rows of each."""
+    ensure_tables(tmp_path)
+    commit(tmp_path, *(TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(7)))
+    fives = [TimeWindow(i * 300_000, (i + 1) * 300_000) for i in range(4)]
+    assert lost_windows(tmp_path, "c", fives[3], 9) == ((fives[2],),)
+
+
 def test_windows_of_today_are_lost_where_a_window_of_an_earlier_date_is_committed(tmp_path):
     ensure_tables(tmp_path)
     days = [TimeWindow(day * DAY_MS, day * DAY_MS + 60_000) for day in range(4)]
