@@ -103,18 +103,15 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     alertmanagers = {one.name for one in config.mail.alertmanagers}
     # an alert of Alertmanager has one state: what comes later about an incident waits for what came before
     held: set[tuple[str | None, str]] = {
-        (m.channel, m.incident_id) for m in waiting if m not in due and m.channel in alertmanagers
+        (m.channel, m.incident_id)
+        for m in waiting
+        if (m.next_attempt_at_ms or 0) > now_ms and m.channel in alertmanagers
     }
-    silenced, notes = _find_silenced(config, due)
-    lots = _list_lots(due, alertmanagers)
+    heard, notes = _leave_out_silenced(config, due, alertmanagers, now_ms)
+    lots = _list_lots(heard, alertmanagers)
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and (m.channel, m.incident_id) not in held]
         if not lot or spent_s[channel := lot[0].channel] > _CHANNEL_S:
-            continue
-        silenced_by = silenced.get(lot[0].message_id)
-        if silenced_by is not None and channel not in alertmanagers:
-            mark_failed(config.warehouse, lot[0].message_id, error=silenced_by.describe(), given_up_at_ms=now_ms)
-            notes.append(f"{lot[0].subject_line}: {silenced_by.describe()}")
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
         wait_ms = min(_FIRST_WAIT_MS << min(lot[0].attempt_count, 20), _LONGEST_WAIT_MS)
@@ -146,6 +143,19 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _leave_out_silenced(
+    config: PipelineConfig, due: Sequence[AlertMessage], alertmanagers: Collection[str], now_ms: int
+) -> tuple[list[AlertMessage], list[str]]:
+    """Gives up the messages that are silenced but for Alertmanager's own; the others, and notes."""
+    silenced, notes = _find_silenced(config, due)
+    quiet = {m.message_id for m in due if m.channel not in alertmanagers and m.message_id in silenced}
+    for message in (one for one in due if one.message_id in quiet):
+        reason = silenced[message.message_id].describe()
+        mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
+        notes.append(f"{message.subject_line}: {reason}")
+    return [message for message in due if message.message_id not in quiet], notes
 
 
 def _list_lots(due: Sequence[AlertMessage], alertmanagers: Collection[str]) -> deque[list[AlertMessage]]:
