@@ -10,20 +10,10 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from dags.notifiers import FailureMail, mail_late_run
 from dags.plugin import WRITERS
 from dags.report_link import ReportLink
+from pipeline import errors
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import AirflowNames
 from pipeline.config_file import load_config
-from pipeline.errors import (
-    ConfigError,
-    DataGateError,
-    GateBrokenError,
-    HealthGateError,
-    InputError,
-    NothingUsableError,
-    SystemFailedError,
-    TableMismatchError,
-    UnexpectedError,
-)
 
 _NAMES = load_config().airflow
 
@@ -38,11 +28,11 @@ JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
-        RetryRule(exception=SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
+        RetryRule(exception=errors.SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
         RetryRule(
             exception=[
-                *(ConfigError, InputError, NothingUsableError, TableMismatchError, UnexpectedError),
-                *(DataGateError, GateBrokenError, HealthGateError),
+                *(errors.ConfigError, errors.InputError, errors.NothingUsableError, errors.TableMismatchError),
+                *(errors.DataGateError, errors.GateBrokenError, errors.HealthGateError, errors.UnexpectedError),
             ],
             action=RetryAction.FAIL,
             reason="bad data or configuration, or a fault of ours: a retry does not help",
