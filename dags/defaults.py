@@ -10,10 +10,10 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from dags.notifiers import FailureMail, mail_late_run
 from dags.plugin import WRITERS
 from dags.report_link import ReportLink
+from pipeline import errors
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import AirflowNames
 from pipeline.config_file import load_config
-from pipeline.errors import DeliveryError, PipelineError, SparkFailedError, StorageConflictError
 
 _NAMES = load_config().airflow
 
@@ -28,18 +28,21 @@ JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
+        RetryRule(exception=errors.SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
         RetryRule(
-            exception=[StorageConflictError, DeliveryError, SparkFailedError],
-            action=RetryAction.RETRY,
-            reason="worth another try",
-        ),
-        RetryRule(
-            exception=PipelineError, action=RetryAction.FAIL, reason="bad data or configuration: a retry does not help"
+            exception=[
+                *(errors.ConfigError, errors.InputError, errors.NothingUsableError, errors.TableMismatchError),
+                *(errors.DataGateError, errors.GateBrokenError, errors.HealthGateError, errors.UnexpectedError),
+            ],
+            action=RetryAction.FAIL,
+            reason="bad data or configuration, or a fault of ours: a retry does not help",
         ),
     ]
 )
 """Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""
 
+_LONGEST_OWNER = 200
+"""Airflow's log of what happens has 500 characters for it; where it has more, Postgres starts no task."""
 _DEFAULT_ARGS: dict[str, Any] = {
     "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up
     "retry_delay": timedelta(minutes=1),
@@ -105,14 +108,15 @@ def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict
     `doc`: Markdown, which names DAGs with the prefix that is the default.
     """
     config = load_config()
-    owners = dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner)
+    owners = ", ".join(dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner))
+    owner = owners if len(owners) <= _LONGEST_OWNER else f"{owners[: _LONGEST_OWNER - 1]}…"
     settings: dict[str, Any] = {
         "dag_id": config.airflow.name(name),
         "doc_md": (doc or "").replace(AirflowNames().prefix, config.airflow.prefix),
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": {**_DEFAULT_ARGS, "owner": ", ".join(owners) or "platform"},
+        "default_args": {**_DEFAULT_ARGS, "owner": owner or "platform"},
         "tags": ["partition-health"],
     }
     if of_windows:

@@ -1,8 +1,8 @@
 """Health: measures each broker's share, judges it, opens and closes incidents, sends their mails.
 
 **When it runs.** For every window `replay` is done with (same partition key), and it also takes up earlier committed
-windows never judged before, so events lost while it was paused do no harm. A window is judged once: again only after a new
-ingest of it, its replay, or a changed configuration. A range of windows in one run:
+windows never judged before, the newest half day of them, so events lost while it was paused do no harm. A window is judged
+once: again only after a new ingest of it, its replay, or a changed configuration. A range of windows in one run:
 `airflow dags trigger partition_health_health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
 
 **Triage**

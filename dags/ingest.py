@@ -1,10 +1,11 @@
 """Ingest: what the cluster and its producers say about a window, into bronze and silver, then the data gates.
 
 **When it runs.** Once per window, at the window's end plus the grace time; the partition key is the window's start in
-UTC. Windows of the last day that were lost (Airflow was down, their runs failed) are ingested after its own; older ones by
+UTC. Windows of the last day that are not trusted (Airflow was down, their runs failed) are ingested after its own, until each
+was tried six times; a mail says which are given up. Older ones are ingested by
 `airflow backfill create --dag-id partition_health_ingest --from-date … --to-date …`. A range of windows in one run:
 `airflow dags trigger partition_health_ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
-`health` takes its windows up with its next run.
+`health` takes its windows up with its next runs, half a day of them each.
 
 **Triage**
 

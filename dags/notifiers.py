@@ -1,14 +1,19 @@
 """Reports failed and late runs to the platform's people: by mail where SMTP is configured, else as a file in the outbox."""
 
+from __future__ import annotations
+
 import json
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.sdk.definitions.context import Context
+
+if TYPE_CHECKING:
+    from pipeline.model.window import TimeWindow
 
 TRACEBACK_LINES = 15
 LOG_LINES = 20
@@ -66,6 +71,23 @@ def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[st
     deliver_text(f"[partition health] {subject}", "\n".join(lines))
 
 
+def mail_given_up(
+    ti: Any, dag_run: Any, cluster: str, windows: Sequence[TimeWindow], errors: Sequence[Exception]
+) -> None:
+    """One mail about earlier windows that a run took up in vain, and that no later one takes up."""
+    from dags.mail import deliver_text  # keeps DAG files light
+
+    lines = [
+        *_head(f"{ti.dag_id}.{ti.task_id}", dag_run.run_id, dag_run.partition_key),
+        *("", f"Windows of {cluster} that could not be ingested, and that no run takes up again:", ""),
+        *(f"  {window}" for window in windows),
+        *("", *(f"{type(error).__name__}: {error}" for error in errors), ""),
+        "What to do: mend the cause, then ingest them by a run with the parameter `window`.",
+        "",
+    ]
+    deliver_text(f"[partition health] {cluster}: no data of {windows[0]}, and no further try", "\n".join(lines))
+
+
 def _windows_of(partition_key: str | None, conf: Mapping[str, Any] | None) -> str:
     return partition_key or (conf or {}).get("window") or "no window"
 
@@ -112,12 +134,16 @@ def _as_text(line: str) -> str:
 def mail_late_run(context: Mapping[str, Any]) -> None:
     """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
 
+    Airflow keeps the deadline of a run that failed in time, and queues all runs of a backfill at once.
+
     Args:
         context: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
     """
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]
+    if dag_run.get("state") in {"success", "failed"} or dag_run.get("run_type") == "backfill":
+        return
     windows = _windows_of(dag_run.get("partition_key"), dag_run.get("conf"))
     lines = (
         f"Run       {dag_run['dag_id']}, {dag_run.get('dag_run_id') or dag_run.get('run_id')}",

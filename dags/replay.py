@@ -1,7 +1,7 @@
 """Replay: recorded keys through the current strategy and every candidate, and which hash placed them.
 
-**When it runs.** For every window `ingest` has committed (same partition key), and it also takes up earlier committed
-windows never replayed before. A range of windows in one run:
+**When it runs.** For every window `ingest` has committed (same partition key), and it then takes up earlier committed
+windows never replayed before, newest first, half a day of them each time. A range of windows in one run:
 `airflow dags trigger partition_health_replay --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
 
 **Triage**

@@ -12,7 +12,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from dags.notifiers import mail_failed_clusters
+from dags.notifiers import mail_failed_clusters, mail_given_up
 from dags.report_link import ReportLink
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
@@ -97,7 +97,9 @@ def take_step(
         leave(ti, runs[0].cluster_name, phase=at, failure=reason)
     lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
     if lost:
-        _take(name, lost)
+        errors = _take(name, lost)[1]
+        if gone := runs[0].list_given_up(lost, _TAKEN_UP_MS // runs[0].window_ms):
+            mail_given_up(ti, dag_run, runs[0].cluster_name, gone, errors)
     if failed:
         raise failed
     return report
@@ -181,10 +183,10 @@ def describe_event(report: StepReport) -> dict[str, Any]:
 
 
 def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:
-    """Runs over windows of the last day that no run committed: Airflow was down, or their own runs failed."""
+    """Runs over windows of the last day that are not trusted: Airflow was down, or their own runs failed."""
     found = [lost for run in runs for lost in run.over_lost_windows(_TAKEN_UP_MS // run.window_ms)]
     for run in found:
-        _log.warning("cluster %s: windows %s were never committed; taken up now", run.cluster_name, run.span)
+        _log.warning("cluster %s: windows %s are not ingested; taken up now", run.cluster_name, run.span)
     return tuple(found)
 
 

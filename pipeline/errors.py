@@ -138,6 +138,10 @@ class UnexpectedError(PipelineError):
     """A step ended by an exception that is no `PipelineError`, which stays as its cause: a fault of this program."""
 
 
+class SystemFailedError(UnexpectedError):
+    """The exception was the operating system's (disk, memory, network): a retry may succeed."""
+
+
 class SparkFailedError(PipelineError):
     """Spark, its JVM or one of its tasks failed; nothing of the step is trusted."""
 

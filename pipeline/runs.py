@@ -22,7 +22,9 @@ from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows, replace_rows
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
-from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
+from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.tables.keys import KEY_TRAFFIC
+from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
 from pipeline.tables.values import find_column, row_of, tuples_of, values_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ TableRows = Iterable[tuple[str, Any]]
 """What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
 """How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
+MOST_TURNS = 12
+"""Hours of such windows that a job takes up in one run, which has to end within its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +96,27 @@ class RunContext:
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
+    def in_turns(self, windows: Sequence[TimeWindow]) -> Iterator[tuple[TimeWindow, ...]]:
+        """The run's own windows first, then others, newest first, an hour's at a time and half a day's in all.
+
+        A job that commits after each turn keeps what it did when a time limit ends it. What is left is for the next run.
+        """
+        wanted, at_once = set(self.windows), max(1, HOUR_MS // self.window_ms)
+        own, others = (sorted(w for w in windows if (w in wanted) is is_own) for is_own in (True, False))
+        if own:
+            yield tuple(own)
+        for end in range(len(others), max(0, len(others) - MOST_TURNS * at_once), -at_once):
+            yield tuple(others[max(0, end - at_once) : end])
+
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
         sql = "SELECT DISTINCT window_start FROM held"
         columns = [self.query(sql, windows, held=table)["window_start"] for table in tables]
         return {start_us // 1000 for starts in columns for start_us in starts.cast(pa.int64()).to_pylist()}
+
+    def starts_to_replay(self, windows: Sequence[TimeWindow]) -> set[int]:
+        """Starts of the windows that a replay makes rows of: it has those of all topics, or of what is stored of keys alone."""
+        return self.starts_in((CLUSTER_STATE,) if self.config.replay.arrivals else (KEY_TRAFFIC, ARRIVALS), windows)
 
     def split_by_rows(self, windows: Sequence[TimeWindow]) -> tuple[tuple[TimeWindow, ...], str]:
         """The windows whose rows are kept, and a sentence about the others: their batches were counted, and dropped since."""
@@ -116,7 +136,7 @@ class RunContext:
         return tuple(window for window in windows if window.start_ms not in dropped), text
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
-        """The same run over windows before its own, at most so many, that no run committed; one per hour without a gap.
+        """The same run over windows before its own, at most so many, that are not trusted; one per hour without a gap.
 
         What a time limit cuts off goes on with the next run, and does not begin anew.
         """
@@ -126,6 +146,14 @@ class RunContext:
             for windows in lost_windows(self.warehouse, self.cluster_name, self.windows[0], most_count)
             for first in range(0, len(windows), at_once)
         )
+
+    def list_given_up(self, taken: Iterable[RunContext], most_count: int) -> list[TimeWindow]:
+        """Windows that runs took up in vain, and that no later run takes up."""
+        later = replace(self, windows=(self.window_at(self.span.end_ms),)).over_lost_windows(most_count)
+        again = {window for run in later for window in run.windows}
+        gone = [window for run in taken for window in run.windows if window not in again]
+        trusted = trusted_windows(self.warehouse, self.cluster_name, gone or self.windows)
+        return [window for window in gone if window not in trusted]
 
     def load(
         self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = (), *, where: str = ""

@@ -14,7 +14,7 @@ from expectations.measures_gate import check_health, check_measured, describe_he
 from expectations.replay_gate import check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
-from pipeline.errors import PipelineError, RowsNotKeptError, UnexpectedError
+from pipeline.errors import PipelineError, RowsNotKeptError, SystemFailedError, UnexpectedError
 from pipeline.jobs import (
     forecast,
     ingest,
@@ -75,14 +75,17 @@ def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
 
 
 def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
-    """Replays trusted windows through every candidate."""
+    """Replays trusted windows through every candidate; the run's own first, each turn with a commit of its own."""
     windows, unkept = run.split_by_rows(replay.pending_windows(run))
     if unkept and not windows:
         raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
-    report = replay.run(spark, run, windows, begin)
-    begin("gate")
-    checked = check_replayed(spark, run, windows, report.table_versions)
-    return _report(run, (report, JobReport(notes=(unkept,) if unkept else ())), checked)
+    reports, checked = [JobReport(notes=(unkept,) if unkept else ())], list[SuiteReport]()
+    for turn in [*run.in_turns(windows)] or [()]:
+        report = replay.run(spark, run, turn, begin)
+        begin("gate")
+        checked += check_replayed(spark, run, turn, report.table_versions)
+        reports.append(report)
+    return _report(run, reversed(reports), checked)
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
@@ -206,9 +209,10 @@ def take_steps(
 
 def _describe_fault(caught: Exception, doing: str) -> PipelineError:
     """The error of a step that ended by an exception which is no `PipelineError`; its stack goes to the log."""
-    fault = UnexpectedError(
-        f"{doing}: a fault of this program, {type(caught).__name__}: {format_name(str(caught), _SHOWN)}; please report it"
-    )
+    what = f"{type(caught).__name__}: {format_name(str(caught), _SHOWN)}"
+    fault = UnexpectedError(f"{doing}: a fault of this program, {what}; please report it")
+    if isinstance(caught, OSError | MemoryError):
+        fault = SystemFailedError(f"{doing}: the machine or its network failed, {what}; run again")
     fault.__cause__ = caught
     _log.error("%s", escape_hidden("".join(traceback.format_exception(caught)), keep="\n"))
     return fault

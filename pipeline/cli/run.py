@@ -127,14 +127,14 @@ def _describe(run: RunContext, reports: list[StepReport]) -> dict[str, Any]:
 
 
 def list_undone(run: RunContext) -> tuple[str, ...]:
-    """Says which windows of the day before the run's no run has ingested, and the command that does them."""
+    """Says which windows of the day before the run's no run has ingested and trusted, and the command that does them."""
     lost = run.over_lost_windows(DAY_MS // run.window_ms)
     if not lost:
         return ()
     count, span = sum(len(one.windows) for one in lost), TimeWindow(lost[0].span.start_ms, lost[-1].span.end_ms)
     windows = f"{count} window{'' if count == 1 else 's'}"
     command = run.config.command(f"run --window {span}")
-    return (f"{windows} before it, {span}, {'was' if count == 1 else 'were'} never ingested: `{command}` does so",)
+    return (f"{windows} before it, {span}, {'was' if count == 1 else 'were'} not ingested: `{command}` does so",)
 
 
 def last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:

@@ -8,9 +8,9 @@ the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences tha
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from operator import attrgetter
 
@@ -32,6 +32,8 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
+_MOST_ALERTS = 200
+"""In one list, some 300 kB: proxies refuse 1 MB."""
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
 
@@ -101,47 +103,80 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     alertmanagers = {one.name for one in config.mail.alertmanagers}
     # an alert of Alertmanager has one state: what comes later about an incident waits for what came before
     held: set[tuple[str | None, str]] = {
-        (m.channel, m.incident_id) for m in waiting if m not in due and m.channel in alertmanagers
+        (m.channel, m.incident_id)
+        for m in waiting
+        if (m.next_attempt_at_ms or 0) > now_ms and m.channel in alertmanagers
     }
-    silenced, notes = _find_silenced(config, due)
-    for message in due:
-        incident = (message.channel, message.incident_id)
-        if message.channel in unusable or incident in held or spent_s[message.channel] > _CHANNEL_S:
+    heard, notes = _leave_out_silenced(config, due, alertmanagers, now_ms)
+    lots = _list_lots(heard, alertmanagers)
+    while lots:
+        lot = [m for m in lots.popleft() if m.channel not in unusable and (m.channel, m.incident_id) not in held]
+        if not lot or spent_s[channel := lot[0].channel] > _CHANNEL_S:
             continue
-        silenced_by = silenced.get(message.message_id)
-        if silenced_by is not None and message.channel not in alertmanagers:
-            mark_failed(config.warehouse, message.message_id, error=silenced_by.describe(), given_up_at_ms=now_ms)
-            notes.append(f"{message.subject_line}: {silenced_by.describe()}")
-            continue
-        wait_ms = min(_FIRST_WAIT_MS << min(message.attempt_count, 20), _LONGEST_WAIT_MS)
-        mark_attempt(config.warehouse, message.message_id, retry_at_ms=now_ms + wait_ms)
-        began_s = clock()
+        began_s, ids = clock(), [message.message_id for message in lot]
+        wait_ms = min(_FIRST_WAIT_MS << min(lot[0].attempt_count, 20), _LONGEST_WAIT_MS)
+        mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
         try:
-            delivery = _deliver(config, smtp, message, now_ms)
+            delivery = _deliver(config, smtp, _join(lot), now_ms)
         except Exception as error:  # noqa: BLE001 - no message stops the others
+            is_unusable = isinstance(error, UnusableServerError | ConfigError)
+            if len(lot) > 1 and not is_unusable:
+                lots.extendleft([message] for message in reversed(lot))  # one of them may be to blame
+                continue
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-            failures.append(f"{message.message_id}: {_keep_failure(config, message, reason, now_ms)}")
-            if message.channel in alertmanagers:
-                held.add(incident)
-            if isinstance(error, UnusableServerError | ConfigError):
-                unusable.add(message.channel)
+            failures += _keep_failure(config, lot, reason, now_ms)
+            if channel in alertmanagers:
+                held |= {(channel, message.incident_id) for message in lot}
+            if is_unusable:
+                unusable.add(channel)
             continue
+        else:
+            place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
+            mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         finally:
-            spent_s[message.channel] += clock() - began_s
-        place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
-        mark_delivered(config.warehouse, message.message_id, delivered_to=place, now_ms=now_ms)
-        failures += [f"{message.message_id}: {answer}" for answer in delivery.refused]
-        delivered.append((message, delivery.delivered_to))
+            spent_s[channel] += clock() - began_s
+        failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
+        delivered += [(message, delivery.delivered_to) for message in lot]
     left_count = len(waiting) - len(due)
     if left_count:
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
-    failure = None
-    if failures:
-        failure = (
-            f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox; "
-            f"first failure: {failures[0]}"
-        )
+    counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
+    failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _leave_out_silenced(
+    config: PipelineConfig, due: Sequence[AlertMessage], alertmanagers: Collection[str], now_ms: int
+) -> tuple[list[AlertMessage], list[str]]:
+    """Gives up the messages that are silenced but for Alertmanager's own; the others, and notes."""
+    silenced, notes = _find_silenced(config, due)
+    quiet = {m.message_id for m in due if m.channel not in alertmanagers and m.message_id in silenced}
+    for message in (one for one in due if one.message_id in quiet):
+        reason = silenced[message.message_id].describe()
+        mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
+        notes.append(f"{message.subject_line}: {reason}")
+    return [message for message in due if message.message_id not in quiet], notes
+
+
+def _list_lots(due: Sequence[AlertMessage], alertmanagers: Collection[str]) -> deque[list[AlertMessage]]:
+    """What is handed over at once, mail first: alerts as lists, of each incident one at a time, other messages one by one."""
+    lots: dict[tuple[bool, bool, int, str | None, int], list[AlertMessage]] = defaultdict(list)
+    earlier: Counter[tuple[str | None, str]] = Counter()
+    for number, message in enumerate(due):
+        incident = (message.channel, message.incident_id)
+        if message.channel in alertmanagers:
+            lots[True, True, earlier[incident], message.channel, message.attempt_count].append(message)
+        else:
+            lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
+        earlier[incident] += 1
+    return deque(
+        lots[key][at : at + _MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), _MOST_ALERTS)
+    )
+
+
+def _join(lot: Sequence[AlertMessage]) -> AlertMessage:
+    """One message, or the list of several alerts: each of theirs is a list of one."""
+    return replace(lot[0], payload=b"[%s]" % b",".join(one.payload[1:-1] for one in lot)) if len(lot) > 1 else lot[0]
 
 
 def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[dict[str, Silence], list[str]]:
@@ -204,10 +239,13 @@ def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:
     return message.payload if html is None else attach_report(message.payload, html)
 
 
-def _keep_failure(config: PipelineConfig, message: AlertMessage, reason: str, now_ms: int) -> str:
-    """Notes why an attempt failed, and gives up what has waited too long. Returns the reason as stored."""
-    is_over = now_ms - message.queued_at_ms >= milliseconds_of(config.mail.give_up_after)
-    if is_over:
-        reason = f"given up after {message.attempt_count + 1} attempts: {reason}"
-    mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms if is_over else None)
-    return reason
+def _keep_failure(config: PipelineConfig, lot: Sequence[AlertMessage], reason: str, now_ms: int) -> list[str]:
+    """Notes why an attempt failed, and gives up what has waited too long. Returns the reasons as stored, by message."""
+    give_up_after_ms, kept = milliseconds_of(config.mail.give_up_after), []
+    for is_over in (True, False):
+        ids = [m.message_id for m in lot if (now_ms - m.queued_at_ms >= give_up_after_ms) is is_over]
+        said = f"given up after {lot[0].attempt_count + 1} attempts: {reason}" if is_over else reason
+        if ids:
+            mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)
+        kept += [f"{message_id}: {said}" for message_id in ids]
+    return kept

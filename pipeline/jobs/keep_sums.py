@@ -28,7 +28,8 @@ def run(run: RunContext, judged: Collection[TimeWindow]) -> JobReport:
     """
     if not judged:
         return JobReport()
-    replayed_ms = run.starts_in((HASH_VERDICTS, BACK_TESTS), (_reach(run),))
+    nothing_ms = {window.start_ms for window in judged} - run.starts_to_replay(tuple(judged))
+    replayed_ms = run.starts_in((HASH_VERDICTS, BACK_TESTS), (_reach(run),)) | nothing_ms
     over = sorted(window for window in judged if {window.start_ms, window.end_ms} <= replayed_ms)
     if not over:
         return JobReport()

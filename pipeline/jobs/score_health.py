@@ -4,6 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -66,7 +67,8 @@ _SLOTS = """
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    return run.pending_windows(VERDICTS)
+    """Windows to judge: those of the run over which the data gate passed, and the newest of those never judged before."""
+    return tuple(sorted(chain.from_iterable(run.in_turns(run.pending_windows(VERDICTS)))))
 
 
 def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWindow, str]:

@@ -6,7 +6,7 @@ never loses it.
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -67,35 +67,37 @@ def delivering(folder: Path) -> Iterator[bool]:
         yield is_ours
 
 
-def mark_attempt(warehouse: Folder, message_id: str, *, retry_at_ms: int) -> int:
+def mark_attempt(warehouse: Folder, *message_ids: str, retry_at_ms: int) -> int:
     """Counts an attempt before it begins, so that one whose end cannot be noted is repeated later, not at once."""
     begun = {"attempt_count": "attempt_count + 1", "next_attempt_at": format_datafusion_instant(retry_at_ms)}
-    return _update(warehouse, message_id, {**begun, "last_error": format_datafusion_text(UNCONFIRMED)})
+    return _update(warehouse, message_ids, {**begun, "last_error": format_datafusion_text(UNCONFIRMED)})
 
 
-def mark_failed(warehouse: Folder, message_id: str, *, error: str, given_up_at_ms: int | None) -> int:
+def mark_failed(warehouse: Folder, *message_ids: str, error: str, given_up_at_ms: int | None) -> int:
     """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
     end = {} if given_up_at_ms is None else {"given_up_at": format_datafusion_instant(given_up_at_ms)}
-    return _update(warehouse, message_id, {"last_error": format_datafusion_text(error), **end})
+    return _update(warehouse, message_ids, {"last_error": format_datafusion_text(error), **end})
 
 
 def mark_retry(warehouse: Folder, message_id: str) -> int:
     """Lets the next delivery try a message at once that was given up or waits; the table's version afterwards."""
-    return _update(warehouse, message_id, {"given_up_at": "NULL", "next_attempt_at": "NULL"})
+    return _update(warehouse, (message_id,), {"given_up_at": "NULL", "next_attempt_at": "NULL"})
 
 
-def mark_delivered(warehouse: Folder, message_id: str, *, delivered_to: str, now_ms: int) -> int:
-    """Takes a message out of the pending ones; of two marks the first one stays. Returns the table's version."""
+def mark_delivered(warehouse: Folder, *message_ids: str, delivered_to: str, now_ms: int) -> int:
+    """Takes messages out of the pending ones; of two marks the first one stays. Returns the table's version."""
     done = {
         "delivered_at": format_datafusion_instant(now_ms),
         "delivered_to": format_datafusion_text(delivered_to),
         "last_error": "NULL",
     }
-    return _update(warehouse, message_id, done)
+    return _update(warehouse, message_ids, done)
 
 
-def _update(warehouse: Folder, message_id: str, changes: dict[str, str]) -> int:
-    predicate = f"message_id = {format_datafusion_text(message_id)} AND delivered_at IS NULL"
+def _update(warehouse: Folder, message_ids: Iterable[str], changes: dict[str, str]) -> int:
+    """Changes messages in one commit, which writes their files anew."""
+    named = ", ".join(map(format_datafusion_text, message_ids))
+    predicate = f"message_id IN ({named}) AND delivered_at IS NULL"
 
     def write(on_disk: DeltaTable) -> None:
         on_disk.update(updates=changes, predicate=predicate)

@@ -17,13 +17,15 @@ from pipeline.config.storage import Folder
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant
 from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
-from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY, WINDOW_STATUS
 from pipeline.tables.values import tuples_of
 
 _BOUNDS = ("window_start", "window_end")
 _VERSIONS = "table_versions"
+MOST_TRIES = 6
+"""Commits of a window, those of Airflow's tries too, after which no run takes it up: what fails each time is left alone."""
 
 
 class StoredAvailability(NamedTuple):
@@ -41,6 +43,7 @@ class StoredWindows:
     row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
     # expected and arrived of `bronze.window_status`, by source and window
     availability: Mapping[tuple[str, TimeWindow], StoredAvailability] = field(default_factory=dict)
+    tries: Mapping[TimeWindow, int] = field(default_factory=dict)  # in vain, by window
 
 
 def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
@@ -51,24 +54,33 @@ def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWin
 def lost_windows(
     warehouse: Folder, cluster: str, before: TimeWindow, most_count: int
 ) -> tuple[tuple[TimeWindow, ...], ...]:
-    """The windows before one, at most so many, that no run committed, in stretches without a gap.
+    """The windows before one, at most so many, that no data gate passed over, in stretches without a gap.
 
-    Windows before the first committed one are not lost: nobody wanted them.
+    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES` times,
+    or whose time windows of another length hold.
     """
     path = table_path(warehouse, WINDOW_STATUS)
     if not has_table(path):
         return ()  # the first run of all
+    ensure_tables(warehouse, (WINDOW_STATUS,))  # an older one has no `tries`
     window_ms = before.end_ms - before.start_ms
     starts_ms = range(before.start_ms - most_count * window_ms, before.start_ms, window_ms)
     # whole dates: older ones are partitions
     reach = TimeWindow(max(0, starts_ms.start) // DAY_MS * DAY_MS, before.end_ms)
-    committed = committed_windows(warehouse, cluster, (reach,))
+    rows = _status_rows(warehouse, cluster, (reach,), (*_BOUNDS, "is_trusted", "tries"))
+    settled = _windows(rows.filter(pc.field("is_trusted") | (pc.field("tries") >= MOST_TRIES)))
     dates = [str(one["window_date"]) for one in open_table(path).partitions() if one["cluster"] == cluster]
     is_older = min(dates, default="9") < format_instant(reach.start_ms)[:10]
+    committed = _windows(rows)
     first_ms = 0 if is_older else min(committed, default=before).start_ms
-    windows = [TimeWindow(start_ms, start_ms + window_ms) for start_ms in starts_ms if start_ms > first_ms]
-    stretches = groupby(windows, lambda window: window in committed)
-    return tuple(tuple(stretch) for is_committed, stretch in stretches if not is_committed)
+    others = [other for other in committed if other.duration_ms != window_ms]  # of before `window` was changed
+    windows = [
+        TimeWindow(start_ms, start_ms + window_ms)
+        for start_ms in starts_ms
+        if start_ms >= first_ms and not any(o.start_ms < start_ms + window_ms and start_ms < o.end_ms for o in others)
+    ]
+    stretches = groupby(windows, lambda window: window in settled)
+    return tuple(tuple(stretch) for is_settled, stretch in stretches if not is_settled)
 
 
 def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
@@ -113,7 +125,9 @@ def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
     """Loads the stored rows of the windows that a run is about to replace."""
     columns = ("window_start_ms", "window_end_ms", "source", "row_count", "expected_count", "arrived_count", "missing")
-    status = list(tuples_of(_status_rows(warehouse, cluster, windows), *columns))
+    rows = _status_rows(warehouse, cluster, windows)
+    status = list(tuples_of(rows, *columns))
+    tried = tuples_of(rows, "window_start_ms", "window_end_ms", "is_trusted", "tries")
     return StoredWindows(
         windows=frozenset(TimeWindow(*row[:2]) for row in status),
         row_counts={(source, TimeWindow(*span)): count for *span, source, count, _, _, _ in status},
@@ -121,6 +135,7 @@ def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeW
             (source, TimeWindow(start_ms, end_ms)): StoredAvailability(*arrived)
             for start_ms, end_ms, source, _, *arrived in status
         },
+        tries={TimeWindow(*span): 0 if is_trusted else tries or 0 for *span, is_trusted, tries in tried},
     )
 
 

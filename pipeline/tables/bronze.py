@@ -10,7 +10,7 @@ WINDOW_STATUS = Table(
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",
     key=("cluster", "window_start", "source"),
     partitioned_by=BY_DATE,
-    schema_version=2,
+    schema_version=3,
     columns=(
         *DATED_WINDOW,
         timestamp("window_end", "End of the window, exclusive, UTC."),
@@ -27,6 +27,7 @@ WINDOW_STATUS = Table(
         Column("table_versions", "map<string,bigint>", "Delta version of each table it vouches for.", volatile=True),
         RUN_ID,
         timestamp("committed_at", "Clock when the row was written.", nullable=True, volatile=True),
+        bigint("tries", "Commits of the window since the data gate last passed over it; no run takes it up after the sixth.", nullable=True, volatile=True),
     ),
 )
 

@@ -7,14 +7,15 @@ import json
 import sys
 
 from dags.airflow_home import DAGS_FOLDER
-from pipeline.errors import ConfigError, DataGateError, DeliveryError, SparkFailedError, StorageConflictError
+from pipeline import errors
 
 ERRORS = {
-    type(error).__name__: error
-    for error in (
-        *(ConfigError("x"), DataGateError("x"), SparkFailedError("x"), StorageConflictError("x"), DeliveryError("x")),
-        MemoryError(),
-    )
+    **{
+        name: kind("x")
+        for name, kind in vars(errors).items()
+        if type(kind) is type and issubclass(kind, errors.PipelineError) and name != "HttpStatusError"
+    },
+    "MemoryError": MemoryError(),
 }
 HEAVY = ("pyspark", "great_expectations", "pandas", "matplotlib", "numba", "deltalake", "pyarrow")
 

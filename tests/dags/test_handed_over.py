@@ -129,6 +129,37 @@ def test_an_event_about_a_window_that_was_not_judged_is_not_ok(tmp_path):
     }
 
 
+GIVEN_UP = """
+import json, sys
+from types import SimpleNamespace
+import pipeline.steps
+from dags import runs
+from pipeline.errors import DataGateError
+
+def take_steps(taken, steps, on_error, **_):
+    errors = [DataGateError("lags behind")] if taken == (lost,) else []
+    return ({} if errors else {"one": [pipeline.steps.StepReport(verdict="said")]}), errors
+
+own = SimpleNamespace(cluster_name="one", span="own", warehouse="w", window_ms=1, list_given_up=lambda *_: json.loads(sys.argv[1]))
+lost = SimpleNamespace(cluster_name="one", span="lost")
+pipeline.steps.take_steps = take_steps
+runs.lend_secrets = lambda *_: None
+runs._plan, runs.runs_of_lost_windows, runs.get_current_context = lambda *_: (own,), lambda _: (lost,), dict
+ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda **_: None, dag_id="ingest", task_id="ingest")
+runs.take_step("ingest_windows", 0, SimpleNamespace(partition_key="k", run_id="r"), ti, {}, take_up=True)
+"""
+
+
+@pytest.mark.parametrize("gone", [[], ["09:00/10:00"]])
+def test_earlier_windows_that_no_run_takes_up_again_are_told(tmp_path, gone):
+    done = of_two_clusters(tmp_path, GIVEN_UP, json.dumps(gone))
+    assert done.returncode == 0, done.stderr
+    mails = [path.read_text() for path in tmp_path.glob("o/*.eml")]
+    assert [("one: no data of 09:00/10:00" in mail, "DataGateError: lags behind" in mail) for mail in mails] == [
+        (True, True) for _ in gone
+    ]
+
+
 KILLED = """
 import json, os, sys
 from types import SimpleNamespace

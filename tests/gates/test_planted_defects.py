@@ -27,6 +27,7 @@ from pipeline.replay.simulated.runs import CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import trusted_windows
+from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.sources import SourceStatus, judge_sources
 from tests.engines import sail
@@ -489,6 +490,7 @@ def test_every_expectation_has_a_planted_defect():
 def test_a_rerun_that_dies_half_way_leaves_no_trusted_window(run):
     """The batches' folder cannot be written to; other tables are replaced by then, and their versions only grow."""
     assert trusted_windows(run.warehouse, run.cluster_name) == {*run.windows}
+    assert {row["tries"] for row in run.rows(WINDOW_STATUS)} == {1}
     batches = table_path(run.warehouse, declared(BATCHES))
     (folder,) = batches.glob("window_date=*")
     shutil.rmtree(folder)

@@ -22,7 +22,13 @@ from pipeline.engine import count_task_slots
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.windows import commit_windows, find_newest_window, fresh_windows, list_expired_windows
+from pipeline.jobs.ingest.windows import (
+    commit_windows,
+    describe_other_lengths,
+    find_newest_window,
+    fresh_windows,
+    list_expired_windows,
+)
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext, TableRows
@@ -221,6 +227,7 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     with open_staging_folder(run.warehouse) as folder:
         given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
+        other_lengths = describe_other_lengths(run)
         begin("bronze_and_silver")
         expired = {} if run.force else list_expired_windows(run, given, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
@@ -236,4 +243,6 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         for source, windows in expired.items()
         if windows
     ]
-    return JobReport(table_versions=versions, notes=(*notes, *filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late)])))
+    return JobReport(
+        table_versions=versions, notes=(*notes, *filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late), other_lengths]))
+    )

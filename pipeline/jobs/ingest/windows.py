@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.model.number_text import format_span
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.questions import NAMED, SourceAvailability
@@ -32,6 +33,20 @@ def find_newest_window(run: RunContext) -> TimeWindow | None:
         return last
     later = (TimeWindow(last.end_ms, max(run.as_of_ms, last.end_ms) + run.window_ms),)
     return None if committed_windows(run.warehouse, run.cluster_name, later) else last
+
+
+def describe_other_lengths(run: RunContext) -> str:
+    """Says that windows of the day before have another length than `window` now has; empty where they have not."""
+    reach = (TimeWindow(max(0, run.span.start_ms - DAY_MS), run.span.end_ms),)
+    stored = committed_windows(run.warehouse, run.cluster_name, reach)
+    others = sorted({window.duration_ms for window in stored} - {run.window_ms})
+    if not others:
+        return ""
+    lengths = " and ".join(format_span(length_ms) for length_ms in others)
+    return (
+        f"windows of the last day are {lengths} long, and `window` is now {format_span(run.window_ms)}: verdicts over several"
+        " windows and forecasts mix both; set it back, or begin another `warehouse`"
+    )
 
 
 def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
@@ -85,6 +100,7 @@ def commit_windows(
                 "source_expired": is_expired,
                 "table_versions": versions,
                 "committed_at": instant_of(run.now_ms),
+                "tries": stored.tries.get(window, 0) + 1,
                 "source": source,
                 "expected_count": available.expected_count,
                 "arrived_count": available.arrived_count,

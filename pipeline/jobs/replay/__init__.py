@@ -52,11 +52,15 @@ def check(config: PipelineConfig) -> None:
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to replay: those of the run over which the data gate passed, and such never replayed before; none in doubt."""
+    """Windows to replay: those of the run over which the data gate passed, and such never replayed before; none in doubt.
+
+    Of a window that holds nothing to replay no row would say that it was replayed: only a run of its own looks at it.
+    """
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
     pending = run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
     doubted = windows_in_doubt(run.warehouse, run.cluster_name, pending)
-    return tuple(window for window in pending if window not in doubted)
+    wanted_ms = {window.start_ms for window in run.windows} | run.starts_to_replay(pending)
+    return tuple(window for window in pending if window not in doubted and window.start_ms in wanted_ms)
 
 
 def run(

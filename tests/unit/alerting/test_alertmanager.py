@@ -4,11 +4,13 @@ import contextlib
 import json
 import socket
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.alerting.alertmanager import (
     Matcher,
@@ -30,6 +32,7 @@ from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence
@@ -142,6 +145,66 @@ def test_a_later_state_waits_for_an_earlier_one(tmp_path):
     assert any(
         "its silences hold nothing back: Alertmanager alertmanager: ConnectError" in note for note in report.notes
     )
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_alerts_leave_as_a_list_after_mail_and_one_that_is_refused_stops_no_other(tmp_path, is_refused):
+    """Each commit writes the outbox anew: with two for each of thousands of alerts, it was held for an hour."""
+    site = AlertSite(refused="K-00000002" if is_refused else "")
+    with running(site) as url:
+        run = a_run(tmp_path, alertmanagers=(Alertmanager(url=url),), digest_above=2)
+        queue(run, *(change(number) for number in range(5)))
+        queue(run, change(1, "resolved", minute=3))
+        before = DeltaTable(str(table_path(run.warehouse, ALERT_OUTBOX))).version()
+        report = deliver_alerts.run(run.config, None, now_ms=run.now_ms)
+    names = [f"K-{number:08}" for number in range(5)]
+    lists = [names, *([[name] for name in names] if is_refused else []), ["K-00000001"]]
+    assert site.lists == lists
+    assert site.states["K-00000001"] == "resolved"
+    assert [message.channel for message, _ in report.deliveries[:2]] == ["mail", "mail"]
+    assert [one.incident_id for one in undelivered(run.warehouse)] == (["K-00000002"] if is_refused else [])
+    if not is_refused:
+        assert DeltaTable(str(table_path(run.warehouse, ALERT_OUTBOX))).version() - before == 2 * (2 + 2)
+
+
+class AlertSite:
+    """Alertmanager, as far as alerts go; it refuses lists that hold a certain one."""
+
+    def __init__(self, refused):
+        self.refused, self.lists, self.states = refused, [], {}
+
+    def __call__(self, *arguments):
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"[]")
+
+            def do_POST(self):
+                told = [one["annotations"] for one in json.loads(self.rfile.read(int(self.headers["Content-Length"])))]
+                site.lists.append([one["incident_id"] for one in told])
+                site.states |= {one["incident_id"]: one["state"] for one in told}
+                self.send_response(400 if site.refused in site.lists[-1] else 200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        return Handler(*arguments)
+
+
+@contextmanager
+def running(handler):
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp_path, capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.cli.run import list_undone
 from pipeline.config_file import load_config
-from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, find_newest_window
+from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, describe_other_lengths, find_newest_window
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.questions import SourceAvailability
@@ -102,6 +102,18 @@ def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names,
     assert (found.expected_count, found.arrived_count, found.missing) == (expected, brought.arrived_count, missing)
 
 
+@pytest.mark.parametrize("minutes", [1, 5])
+def test_a_changed_length_of_windows_is_said(tmp_path, minutes):
+    run = plan(tmp_path, 5, 5, window(5).end_ms)
+    ensure_tables(run.warehouse)
+    start_ms = window(0).start_ms
+    end = instant_of(start_ms + minutes * MINUTE_MS)
+    run.replace(WINDOW_STATUS, [zero_row(WINDOW_STATUS, start_ms, window_end=end)], [window(0)])
+    said = describe_other_lengths(run)
+    assert said.startswith("windows of the last day are 5 minutes long, and `window` is now 1 minute: ") or minutes == 1
+    assert bool(said) is (minutes == 5)
+
+
 @pytest.mark.parametrize(
     ("stored", "said"),
     [
@@ -116,7 +128,9 @@ def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     if stored:
         ensure_tables(run.warehouse)
         rows = [
-            zero_row(WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms))
+            zero_row(
+                WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms), is_trusted=True
+            )
             for minute in stored
         ]
         run.replace(WINDOW_STATUS, rows, [window(minute) for minute in stored])
@@ -127,5 +141,5 @@ def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     (note,) = notes
     span = TimeWindow(window(said[0]).start_ms, window(said[-1]).end_ms)
     assert note.startswith(
-        f"2 windows before it, {span}, were never ingested: `partition-health run --window {span} --config "
+        f"2 windows before it, {span}, were not ingested: `partition-health run --window {span} --config "
     )

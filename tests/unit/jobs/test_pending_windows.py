@@ -6,20 +6,26 @@ from datetime import timedelta
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.jobs import judge_health, raise_incidents, score_health
+from pipeline.jobs import judge_health, keep_sums, raise_incidents, score_health
+from pipeline.jobs.replay import pending_windows as find_windows_to_replay
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
-from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS
+from pipeline.tables.silver import RECORD_BATCHES
 from tests.unit.jobs.one_cluster import write_config
+from tests.unit.jobs.test_ingest_windows import zero_row
 
 START_MS = 1_795_251_600_000
 
 
-def status_row(window, committed_ms=START_MS):
+def status_row(window, committed_ms=START_MS, **fields):
     return {
         "cluster": "lab",
         "window_start": instant_of(window.start_ms),
@@ -33,11 +39,12 @@ def status_row(window, committed_ms=START_MS):
         "is_trusted": True,
         "table_versions": {},
         "committed_at": instant_of(committed_ms),
+        **fields,
     }
 
 
-def write_status(config, windows, *, run_id="r", committed_ms=START_MS):
-    rows = rows_of(WINDOW_STATUS, [status_row(window, committed_ms) for window in windows], run_id=run_id)
+def write_status(config, windows, *, run_id="r", committed_ms=START_MS, **fields):
+    rows = rows_of(WINDOW_STATUS, [status_row(window, committed_ms, **fields) for window in windows], run_id=run_id)
     replace_rows(rows, config.warehouse, WINDOW_STATUS, cluster="lab", windows=windows)
 
 
@@ -73,6 +80,19 @@ def test_windows_that_were_lost_are_taken_up_by_the_hour(tmp_path, minutes, coun
     taken_up = run_over(config, own).over_lost_windows(24)
     assert [len(run.windows) for run in taken_up] == counts
     assert [window for run in taken_up for window in run.windows] == lost
+
+
+def test_windows_taken_up_in_vain_are_told_when_no_later_run_takes_them_up(tmp_path):
+    config = write_config(tmp_path)
+    times = [TimeWindow(start_ms, start_ms + HOUR_MS) for start_ms in range(START_MS, START_MS + 6 * HOUR_MS, HOUR_MS)]
+    first, aged, tried, again, well, own = times
+    write_status(config, (first, own))
+    run = run_over(config, own)
+    taken = run.over_lost_windows(4)
+    assert [window for one in taken for window in one.windows] == [aged, tried, again, well]
+    for window, said in ((tried, (None, 6)), (again, (None, 5)), (well, (True, 1))):
+        write_status(config, (window,), is_trusted=said[0], tries=said[1])
+    assert run.list_given_up(taken, 4) == [aged, tried]
 
 
 FIRST, SECOND = TimeWindow(START_MS, START_MS + HOUR_MS), TimeWindow(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
@@ -175,3 +195,39 @@ def test_a_span_of_too_many_windows_is_refused_before_they_are_listed(tmp_path):
     for span in (TimeWindow(-HOUR_MS, 0), TimeWindow.parse("9999-12-31T23:30:00Z/PT29M")):
         with pytest.raises(ConfigError, match="before the year 1970 or after 2099"):
             run_over(config, span)
+
+
+def test_earlier_windows_are_taken_up_by_the_hour_the_runs_own_first_and_half_a_day_at_most(tmp_path):
+    """A month of them in one go, which a time limit cuts off, would begin anew with each try, and hold up the run's own."""
+    config = write_config(tmp_path).model_copy(update={"window": timedelta(minutes=30)})
+    *earlier, own = TimeWindow(START_MS, START_MS + 31 * HOUR_MS // 2).split(HOUR_MS // 2)
+    write_status(config, (*earlier, own))
+    run = run_over(config, own)
+    turns = [*run.in_turns(run.pending_windows(VERDICTS))]
+    assert turns == [(own,), *((earlier[end - 2], earlier[end - 1]) for end in range(30, 6, -2))]
+    assert score_health.pending_windows(run) == (*earlier[6:], own)
+    assert [*run.in_turns(earlier[:3])] == [(earlier[1], earlier[2]), (earlier[0],)]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "table", "is_taken_up"),
+    [(True, CLUSTER_STATE, True), (False, CLUSTER_STATE, False), (False, KEY_TRAFFIC, True)],
+)
+def test_windows_without_anything_to_replay_are_not_taken_up_again_and_again(tmp_path, arrivals, table, is_taken_up):
+    config = write_config(tmp_path)
+    config = config.model_copy(update={"replay": config.replay.model_copy(update={"arrivals": arrivals})})
+    ensure_tables(config.warehouse)
+    write_status(config, (FIRST, SECOND))
+    run = run_over(config, SECOND)
+    run.replace(table, [zero_row(table, FIRST.start_ms)], (FIRST,))
+    assert find_windows_to_replay(run) == ((FIRST, SECOND) if is_taken_up else (SECOND,))
+
+
+def test_what_a_window_without_anything_to_replay_was_summed_up_from_is_dropped(tmp_path):
+    config = write_config(tmp_path)
+    config = config.model_copy(update={"replay": config.replay.model_copy(update={"arrivals": False})})
+    ensure_tables(config.warehouse)
+    run = run_over(config, FIRST, SECOND)
+    run.replace(RECORD_BATCHES, [zero_row(RECORD_BATCHES, window.start_ms) for window in run.windows], run.windows)
+    keep_sums.run(run, run.windows)
+    assert run.starts_in((RECORD_BATCHES,), run.windows) == {SECOND.start_ms}  # the window after it is not judged yet

@@ -7,7 +7,14 @@ from pyspark.errors import AnalysisException
 from pipeline.cli import main
 from pipeline.cli.run import _sum_up
 from pipeline.config_file import load_config
-from pipeline.errors import DeliveryError, NothingUsableError, SparkFailedError, StorageError, UnexpectedError
+from pipeline.errors import (
+    DeliveryError,
+    NothingUsableError,
+    SparkFailedError,
+    StorageError,
+    SystemFailedError,
+    UnexpectedError,
+)
 from pipeline.runs import plan_runs
 from pipeline.steps import StepReport, take_steps
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -34,6 +41,8 @@ def config(tmp_path):
         (AnalysisException("long overflow"), SparkFailedError),
         (StorageError("no space left"), StorageError),
         (KeyError("a broker told of none"), UnexpectedError),
+        (ConnectionResetError(104, "Connection reset by peer"), SystemFailedError),
+        (MemoryError(), SystemFailedError),
     ],
 )
 def test_a_cluster_that_fails_stops_no_other(config, raised, kind):

@@ -58,7 +58,7 @@ def commit(warehouse, *windows, **fields):
             "cluster": "c", "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
             "window_end": dt.datetime.fromtimestamp(window.end_ms / 1000, dt.UTC), "source": "log_directories",
             "arrived_count": 3, "row_count": 5, "problem_count": 0, "as_of": dt.datetime.fromtimestamp(0, dt.UTC), "source_expired": False,
-            "table_versions": {}, **fields,
+            "table_versions": {}, "is_trusted": True, **fields,
         }
         for window in windows
     ]  # fmt: skip  # fields of a value, several a line
@@ -84,6 +84,25 @@ def test_windows_that_no_run_committed_are_found_in_stretches(tmp_path, committe
         commit(tmp_path, *(windows[i] for i in committed))
     found = lost_windows(tmp_path, "c", windows[7], most)
     assert found == tuple(tuple(windows[i] for i in stretch) for stretch in lost)
+
+
+def test_windows_over_which_no_gate_passed_are_lost_until_they_were_tried_often(tmp_path):
+    windows = [TimeWindow(i * 60_000, (i + 1) * 60_000) for i in range(6)]
+    ensure_tables(tmp_path)
+    told = [(None, 1), (True, 1), (False, 5), (None, 6), (None, None)]
+    for window, (is_trusted, tries) in zip(windows, told, strict=False):
+        commit(tmp_path, window, is_trusted=is_trusted, tries=tries)
+    assert lost_windows(tmp_path, "c", windows[5], 9) == ((windows[0],), (windows[2],), (windows[4],))
+    stored = load_stored_windows(tmp_path, "c", windows)
+    assert [stored.tries[window] for window in windows[:5]] == [1, 0, 5, 6, 0]
+
+
+def test_no_window_is_lost_whose_time_windows_of_another_length_hold(tmp_path):
+    """After `window` became longer, a day of windows was ingested over the rows of each."""
+    ensure_tables(tmp_path)
+    commit(tmp_path, *(TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(7)))
+    fives = [TimeWindow(i * 300_000, (i + 1) * 300_000) for i in range(4)]
+    assert lost_windows(tmp_path, "c", fives[3], 9) == ((fives[2],),)
 
 
 def test_windows_of_today_are_lost_where_a_window_of_an_earlier_date_is_committed(tmp_path):
