@@ -8,6 +8,7 @@ intervals, and hardly below any batch's own span.
 """
 
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,7 @@ def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[n
     of_record = np.lexsort((traffic.elapsed_ms, traffic.partition))
     of_batch = np.lexsort((batches.base_ms, batches.partition))
     body_bytes, counts = traffic.body_bytes.astype(np.float64) + LENGTH_BYTES, batches.record_count[of_batch]
-    plain = batches.record_count * body_bytes.mean()
+    plain: NDArray[np.float64] = batches.record_count * body_bytes.mean()
     if counts.all() and np.array_equal(np.repeat(batches.partition[of_batch], counts), traffic.partition[of_record]):
         plain[of_batch] = np.add.reduceat(body_bytes[of_record], np.cumsum(counts) - counts)
     return plain
@@ -173,11 +174,11 @@ def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
     """
     if batches.codec == "none" or not len(traffic) or not len(batches):
         return 1.0
-    ratio, total = FIRST_RATIO, 0.0
+    ratio, ratios = FIRST_RATIO, list[float]()
     for observed in (batches.size_bytes - BATCH_HEADER_BYTES) / measure_plain(traffic, batches):
         ratio = update_ratio(ratio, observed)
-        total += ratio
-    return float(ESTIMATION_FACTOR) * total / len(batches)
+        ratios.append(float(ratio))
+    return float(ESTIMATION_FACTOR) * fmean(ratios)
 
 
 def infer_settings(
