@@ -38,7 +38,8 @@ from pipeline.stages import count_tasks
 from pipeline.storage.engines import running_engine
 from pipeline.storage.locks import holding
 from pipeline.storage.session import SparkErrors
-from pipeline.storage.tables_on_disk import count_added_rows
+from pipeline.storage.tables_on_disk import count_added_rows, ensure_tables
+from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.verdicts.rules import find_unjudged, has_share
 
 _log = logging.getLogger(__name__)
@@ -81,9 +82,15 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
         raise RowsNotKeptError(f"cluster {run.cluster_name}: {unkept}")
     reports, checked = [JobReport(notes=(unkept,) if unkept else ())], list[SuiteReport]()
     for turn in [*run.in_turns(windows)] or [()]:
-        report = replay.run(spark, run, turn, begin)
-        begin("gate")
-        checked += check_replayed(spark, run, turn, report.table_versions)
+        try:
+            report = replay.run(spark, run, turn, begin)
+            begin("gate")
+            checked += check_replayed(spark, run, turn, report.table_versions)
+        except Exception as error:
+            if not turn or {*turn} & {*run.windows}:
+                raise
+            report = JobReport(notes=(f"earlier windows {spanning(turn)} could not be replayed: {error}",))
+            _log.exception("cluster %s, windows %s", run.cluster_name, spanning(turn))
         reports.append(report)
     return _report(run, reversed(reports), checked)
 
@@ -99,6 +106,7 @@ def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_ph
 
 
 def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepReport:
+    ensure_tables(run.warehouse, (WINDOW_STATUS,))  # an older one lacks columns
     inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
     windows = tuple(inputs)
     if not windows:

@@ -21,6 +21,7 @@ def _check_address(text: str) -> str:
         (address,) = header["To"].addresses
         address.addr_spec.encode("ascii")
         is_sound = bool(address.username and address.domain) and not header["To"].defects
+        is_sound &= "," not in text  # which parts the recipients of a message
     except (ValueError, LookupError):
         is_sound = False
     if not is_sound:

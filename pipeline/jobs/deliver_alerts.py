@@ -7,6 +7,7 @@ A silence of Alertmanager holds for every channel: a message all of whose incide
 the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
+import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
@@ -75,7 +76,7 @@ def deliver_or_queue(
     try:
         to, folder = config.mail.to, config.outbox
         return deliver(payload, to, smtp=smtp, outbox_folder=folder, message_id=message_id).delivered_to
-    except DeliveryError as error:
+    except (DeliveryError, ConfigError) as error:
         message = AlertMessage(
             message_id=message_id,
             cluster=ALL_CLUSTERS,
@@ -101,16 +102,16 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     unusable: set[str | None] = set()
     spent_s: dict[str | None, float] = defaultdict(float)
     alertmanagers = {one.name for one in config.mail.alertmanagers}
-    # an alert of Alertmanager has one state: what comes later about an incident waits for what came before
-    held: set[tuple[str | None, str]] = {
-        (m.channel, m.incident_id)
-        for m in waiting
-        if (m.next_attempt_at_ms or 0) > now_ms and m.channel in alertmanagers
-    }
+    # an alert of Alertmanager has one state: what comes later about it waits for what came before
+    held = {_find_alert(m) for m in waiting if (m.next_attempt_at_ms or 0) > now_ms and m.channel in alertmanagers}
     heard, notes = _leave_out_silenced(config, due, alertmanagers, now_ms)
     lots = _list_lots(heard, alertmanagers)
     while lots:
-        lot = [m for m in lots.popleft() if m.channel not in unusable and (m.channel, m.incident_id) not in held]
+        lot = [
+            m
+            for m in lots.popleft()
+            if m.channel not in unusable and not (held and m.channel in alertmanagers and _find_alert(m) in held)
+        ]
         if not lot or spent_s[channel := lot[0].channel] > _CHANNEL_S:
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
@@ -126,7 +127,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
             failures += _keep_failure(config, lot, reason, now_ms)
             if channel in alertmanagers:
-                held |= {(channel, message.incident_id) for message in lot}
+                held |= {_find_alert(message) for message in lot}
             if is_unusable:
                 unusable.add(channel)
             continue
@@ -159,19 +160,25 @@ def _leave_out_silenced(
 
 
 def _list_lots(due: Sequence[AlertMessage], alertmanagers: Collection[str]) -> deque[list[AlertMessage]]:
-    """What is handed over at once, mail first: alerts as lists, of each incident one at a time, other messages one by one."""
+    """What is handed over at once, mail first: states of alerts as lists, of each alert one at a time; others one by one."""
     lots: dict[tuple[bool, bool, int, str | None, int], list[AlertMessage]] = defaultdict(list)
     earlier: Counter[tuple[str | None, str]] = Counter()
     for number, message in enumerate(due):
-        incident = (message.channel, message.incident_id)
         if message.channel in alertmanagers:
-            lots[True, True, earlier[incident], message.channel, message.attempt_count].append(message)
+            alert = _find_alert(message)
+            lots[True, True, earlier[alert], message.channel, message.attempt_count].append(message)
+            earlier[alert] += 1
         else:
             lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
-        earlier[incident] += 1
     return deque(
         lots[key][at : at + _MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), _MOST_ALERTS)
     )
+
+
+def _find_alert(message: AlertMessage) -> tuple[str | None, str]:
+    """Whose state a message to Alertmanager tells: alerts are their labels, which incidents of one subject share."""
+    (alert,) = json.loads(message.payload)
+    return message.channel, json.dumps(alert["labels"], sort_keys=True)
 
 
 def _join(lot: Sequence[AlertMessage]) -> AlertMessage:

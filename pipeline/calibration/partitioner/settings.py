@@ -159,7 +159,9 @@ def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[n
     of_batch = np.lexsort((batches.base_ms, batches.partition))
     body_bytes, counts = traffic.body_bytes.astype(np.float64) + LENGTH_BYTES, batches.record_count[of_batch]
     plain: NDArray[np.float64] = batches.record_count * body_bytes.mean()
-    if counts.all() and np.array_equal(np.repeat(batches.partition[of_batch], counts), traffic.partition[of_record]):
+    # batches of which no arrival is kept may count millions of records each
+    are_known = counts.min() > 0 and counts.sum() == len(traffic)
+    if are_known and np.array_equal(np.repeat(batches.partition[of_batch], counts), traffic.partition[of_record]):
         plain[of_batch] = np.add.reduceat(body_bytes[of_record], np.cumsum(counts) - counts)
     return plain
 

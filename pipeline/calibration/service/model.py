@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.model.window import NS_PER_MS
+from pipeline.model.window import HOUR_MS, NS_PER_MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
@@ -95,6 +95,7 @@ def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = No
         series = [(at, ms * _vary_level(model.delay_ms, chance)) for at, ms in fitted]
     else:
         series = [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
+    series = [(at_ms, min(delay_ms, HOUR_MS)) for at_ms, delay_ms in series]  # a metric may claim any
     starts, values = [0], [round(series[0][1] * NS_PER_MS)]
     for at_ms, delay_ms in series:
         since_ns, value = (at_ms - start_ms) * NS_PER_MS, round(delay_ms * NS_PER_MS)

@@ -167,6 +167,19 @@ def test_alerts_leave_as_a_list_after_mail_and_one_that_is_refused_stops_no_othe
         assert DeltaTable(str(table_path(run.warehouse, ALERT_OUTBOX))).version() - before == 2 * (2 + 2)
 
 
+def test_an_incident_that_ends_does_not_resolve_the_next_one_of_its_subject(tmp_path):
+    """An alert is its labels, and both have the same: what is told last of them is what holds."""
+    site = AlertSite(refused="nothing")
+    second = replace(change(1, minute=4), incident_id="K-second")
+    with running(site) as url:
+        run = a_run(tmp_path, alertmanagers=(Alertmanager(url=url),), digest_above=9)
+        queue(run, change(1))
+        queue(run, change(1, "resolved", minute=3))
+        queue(run, second)
+        deliver_alerts.run(run.config, None, now_ms=run.now_ms)
+    assert site.lists == [["K-00000001"], ["K-00000001"], ["K-second"]]
+
+
 class AlertSite:
     """Alertmanager, as far as alerts go; it refuses lists that hold a certain one."""
 

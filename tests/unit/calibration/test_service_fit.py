@@ -140,3 +140,9 @@ def test_a_broker_without_a_delay_gets_none():
     found = [make_broker(each, 0, chance=1.0) for each in (model, mixed)]
     assert [broker.delay_ns.values for broker in found] == [(0,), (0, 20_600_000)]
     assert found[0].oversleep_ns == Distribution()
+
+
+def test_a_delay_that_no_request_ever_had_is_cut():
+    """A metrics server may answer any latency; as nanoseconds it would pass 64 bits."""
+    model = replace(assume_service(1), delay_series=((0, 1e18), (60_000, 20.0)))
+    assert make_broker(model, 0).delay_ns.values == (3_600_000_000_000, 20_000_000)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
-from pipeline.calibration.partitioner.settings import estimate_ratio, infer_settings, measure_compression
+from pipeline.calibration.partitioner.settings import estimate_ratio, infer_settings, measure_compression, measure_plain
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
@@ -88,6 +88,14 @@ def test_records_of_several_sizes_are_measured_by_their_bytes():
     assert measure_compression(traffic, stored) == Compression(500_000, 100)
     some_are_missing = traffic.choose(slice(0, len(traffic) - 1))
     assert measure_compression(some_are_missing, stored) != Compression(500_000, 100)
+
+
+def test_batches_that_claim_millions_of_records_take_no_memory():
+    """Their arrivals are not kept; a count that is not known is -1."""
+    traffic, batches = make_session([1, 2, 5], batch_bytes=80, record_ratio=0.5)
+    claimed = replace(batches, record_count=np.array([1, -1, 10**12]))
+
+    assert measure_plain(traffic, claimed).tolist() == [200, -200, 200 * 10**12]
 
 
 def test_what_a_client_takes_its_records_for_follows_the_worst_of_its_batches():

@@ -14,6 +14,7 @@ WRONG = (
     "@example.org",
     "j\u00fcrgen@example.org",
     "a@x.org, b@x.org",
+    '"Ops, Team" <ops@x.org>',  # a comma parts the recipients of a message
     "ops@x.org\r\nBcc: all@x.org",
 )
 

@@ -4,6 +4,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException
 
+from pipeline import steps
 from pipeline.cli import main
 from pipeline.cli.run import _sum_up
 from pipeline.config_file import load_config
@@ -15,7 +16,8 @@ from pipeline.errors import (
     SystemFailedError,
     UnexpectedError,
 )
-from pipeline.runs import plan_runs
+from pipeline.model.window import TimeWindow
+from pipeline.runs import JobReport, plan_runs
 from pipeline.steps import StepReport, take_steps
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -25,6 +27,7 @@ from tests.unit.alerting.test_deliver_alerts import message_for, queue
 from tests.unit.jobs.test_pending_windows import FIRST
 
 CLUSTERS = ("one", "two", "three")
+LATER = TimeWindow(FIRST.end_ms, FIRST.end_ms + FIRST.duration_ms)
 
 
 @pytest.fixture
@@ -112,3 +115,25 @@ def test_a_command_over_a_damaged_table_ends_with_one_line_and_its_exit_code(con
     assert main(["outbox", "--config", str(config)]) == StorageError.exit_code
     (line,) = capsys.readouterr().err.splitlines()
     assert "delete that file" in line
+
+
+def test_an_earlier_window_that_cannot_be_replayed_stops_no_later_one(config, monkeypatch):
+    """Its own windows are replayed and told first; the others are noted, and tried again by the next run."""
+    (run, *_) = plan_runs(load_config(config), LATER, run_id="r", now_ms=LATER.end_ms)
+    tried = []
+
+    def fail_in_the_first(_spark, _run, turn, _begin):
+        tried.append(turn)
+        if turn == (FIRST,):
+            raise OverflowError("a broker's delay")
+        return JobReport()
+
+    monkeypatch.setattr(steps.replay, "pending_windows", lambda _: (FIRST, LATER))
+    monkeypatch.setattr(steps.replay, "run", fail_in_the_first)
+    monkeypatch.setattr(steps, "check_replayed", lambda *_: [])
+    monkeypatch.setattr(type(run), "split_by_rows", lambda _run, windows: (windows, ""))
+    (note,) = steps.replay_windows(None, run).notes
+    assert tried == [(LATER,), (FIRST,)]
+    assert note == f"earlier windows {FIRST} could not be replayed: a broker's delay"
+    with pytest.raises(OverflowError):
+        steps.replay_windows(None, plan_runs(load_config(config), FIRST, run_id="r", now_ms=FIRST.end_ms)[0])

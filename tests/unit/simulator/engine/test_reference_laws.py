@@ -132,7 +132,7 @@ def test_a_small_batch_is_stored_in_no_more_bytes_than_its_records_have():
     """Else its client would take records for larger than they are, so close batches early, which are small again."""
     scenario = make_scenario(POISSON, linger_ns=MS, compression=Compression(300_000, 3_000))
     totals = simulate_reference(scenario, 7).queues.sum(axis=0)
-    assert totals[QueueCounter.DONE_BYTES] == totals[QueueCounter.PLAIN_BYTES]
+    assert totals[QueueCounter.DONE_BYTES] <= totals[QueueCounter.PLAIN_BYTES]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
