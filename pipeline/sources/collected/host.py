@@ -106,17 +106,19 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
     return host
 
 
-def read_part(folder: StoredFolder, part: Part, filters: pc.Expression | None = None) -> pa.Table:
+def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expression | None = None) -> pa.Table:
     """Reads the rows of a part.
 
     Raises:
-        InputError: It is gone, damaged, or has other rows than the manifest says or a collector writes.
+        InputError: It is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
     """
     content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
         raise InputError("named by the manifest, but gone: run again, without its host", path=path)
     try:
-        return read_rows(content, part, filters)
+        rows = read_rows(content, part, filters)
+        _check_starts(rows, window_ms)
+        return rows
     except InputError as error:
         raise InputError(f"{error.reason}: {_ADVICE}", path=path) from error
     except (OSError, ValueError, KeyError, MemoryError, pa.ArrowException) as error:
@@ -128,19 +130,38 @@ def name_partitions(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
 
 
+def window_starts(rows: pa.Table) -> pa.ChunkedArray:
+    """When each row's window begins, epoch milliseconds; -1 where it has none."""
+    if "window_start_ms" in rows.column_names:
+        return pc.fill_null(rows["window_start_ms"], -1)
+    return pc.divide(rows["window_start"].cast(pa.int64()), 1000)
+
+
+def _check_starts(rows: pa.Table, window_ms: int) -> None:
+    """Rows of windows that nobody asks for would never be judged, and hold up those that are."""
+    starts = window_starts(rows)
+    is_sound = pc.or_(pc.less(starts, 0), pc.equal(starts, pc.multiply(pc.divide(starts, window_ms), window_ms)))
+    if not pc.all(is_sound, min_count=0).as_py():
+        raise InputError(f"it has windows that do not begin as windows of {window_ms // 1000} s do")
+
+
 def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | str]]:
-    """Rows of kind `window` of the span's windows; those of a damaged part are left out, as whoever reads it says."""
+    """Least and last offsets of each part, by partition and window of the span; damaged parts are left out: their reader says so."""
     for part in host.parts_within(span):
         if part.kind != Kind.SUMMARIES.value:
             continue
         try:
-            rows = read_part(host.folder, part)
+            rows = read_part(host.folder, part, host.manifest.collected_as.window_ms)
         except InputError:
             continue
         start = rows["window_start_ms"]
         is_within = pc.and_(pc.greater_equal(start, span.start_ms), pc.less(start, span.end_ms))
-        columns = ("topic", "topic_id", "partition", "window_start_ms", "first_offset", "last_offset")
-        yield from rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within)).select(columns).to_pylist()
+        found = rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within))
+        by_window = found.group_by(["topic", "topic_id", "partition", "window_start_ms"])
+        ranges = by_window.aggregate([("first_offset", "min"), ("last_offset", "max")])
+        yield from ranges.rename_columns(
+            {"first_offset_min": "first_offset", "last_offset_max": "last_offset"}
+        ).to_pylist()
 
 
 def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.Table:

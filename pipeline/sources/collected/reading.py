@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.window import instant_of
 from pipeline.sources.collected.copies import Windows
-from pipeline.sources.collected.host import PartitionId, name_partitions, read_part
+from pipeline.sources.collected.host import PartitionId, name_partitions, read_part, window_starts
 from pipeline.sources.collected.landing import Landing
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -41,7 +41,7 @@ class CollectedTask:
         for part in self.parts:
             kind = Kind(part.kind)
             try:
-                rows = read_part(self.folder, part, self._filter(kind))
+                rows = read_part(self.folder, part, self.settings.window_ms, self._filter(kind))
                 rows = rows.filter(self._is_wanted(rows))
                 yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
             except InputError as error:
@@ -64,7 +64,7 @@ class CollectedTask:
         names = name_partitions(rows)
         whole = pa.array([_name(key) for key, windows in self.copies.items() if windows is None], pa.string())
         wanted = pc.is_in(names, whole)
-        starts = _window_starts(rows)
+        starts = window_starts(rows)
         for key, windows in self.copies.items():
             if windows is not None:
                 is_within = pc.is_in(starts, pa.array(sorted(windows), pa.int64()))
@@ -79,7 +79,7 @@ class CollectedTask:
             own = rows.filter(pc.equal(names, _name(key)))
             if own.num_rows:
                 epochs = own["leader_epoch"].to_numpy().astype("int32")
-                led = self.leaders.lead(LogName(*key), epochs, _window_starts(own).to_numpy())
+                led = self.leaders.lead(LogName(*key), epochs, window_starts(own).to_numpy())
                 tables.append(own.set_column(index, rows.schema.field(index), pa.array(led, pa.int64())))
         return pa.concat_tables(tables)
 
@@ -99,12 +99,6 @@ def _name(key: PartitionId) -> str:
     return "\0".join(map(str, key))
 
 
-def _window_starts(rows: pa.Table) -> pa.ChunkedArray:
-    if "window_start_ms" in rows.column_names:
-        return rows["window_start_ms"]
-    return pc.divide(rows["window_start"].cast(pa.int64()), 1000)
-
-
 def _lost_rows(error: InputError) -> pa.Table:
     """Rows of a part that could not be read: one for the quarantine, one for the windows that lack it."""
     text = {"path": str(error.path), "topic": "", "topic_id": "", "partition": -1, "reason": error.reason}
@@ -118,7 +112,7 @@ def _count_held(rows: pa.Table) -> pa.Table:
     held = pa.table(
         {
             **{name: rows[name] for name in ("topic", "topic_id", "partition", "last_offset")},
-            "window_start_ms": _window_starts(rows),
+            "window_start_ms": window_starts(rows),
         }
     )
     names = ("topic", "topic_id", "partition", "window_start_ms")

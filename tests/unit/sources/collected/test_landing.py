@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.model.window import format_instant
+from pipeline.model.window import format_instant, instant_of
 from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -437,6 +437,8 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
         (put_value("last_offset", None, "summaries"), {}, "last_offset is missing in some rows"),
         (put_value("first_offset", -1000, "summaries"), {}, "first_offset is not within 0 to"),
         (put_value("max_timestamp_ms", None, "summaries"), {}, "max_timestamp_ms is missing in some rows"),
+        (put_value("window_start_ms", FIRST_MS + 1, "summaries"), {}, "windows that do not begin as windows of"),
+        (put_value("window_start", instant_of(FIRST_MS + 1)), {}, "windows that do not begin as windows of"),
         (put_value("batch_count", 2**63 - 1, "summaries"), {}, "batch_count is not within -1 to"),
         (put_value("window_start_ms", 2**62, "summaries"), {}, "window_start_ms is not within 0 to"),
         (put_value("row_kind", "held", "summaries"), {}, "rows of a kind that no collector writes"),
