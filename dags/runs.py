@@ -95,7 +95,8 @@ def take_step(
     except PipelineError as error:
         reason, failed = escape_hidden(f"{type(error).__name__}: {error}", keep="\n"), error
         leave(ti, runs[0].cluster_name, phase=at, failure=reason)
-    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key else ()
+    is_first_try = ti.try_number == 1  # else one that kills its process would be tried with each, and be told each time
+    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key and is_first_try else ()
     if lost:
         errors = _take(name, lost)[1]
         if gone := runs[0].list_given_up(lost, _TAKEN_UP_MS // runs[0].window_ms):

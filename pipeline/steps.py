@@ -102,12 +102,22 @@ def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_ph
     other's would make two incidents of one.
     """
     with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait=True):
-        return _judge_windows(spark, run, begin)
+        ensure_tables(run.warehouse, (WINDOW_STATUS,))  # an older one lacks columns
+        inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
+        own = {window: digest for window, digest in inputs.items() if window in run.windows}
+        try:
+            return _judge_windows(spark, run, inputs, begin)
+        except Exception as error:  # what is wrong with earlier windows stops no later ones
+            if not own or len(own) == len(inputs):
+                raise
+            _log.exception("cluster %s: its own windows are judged without earlier ones", run.cluster_name)
+            report = _judge_windows(spark, run, own, begin)
+            earlier = tuple(window for window in inputs if window not in own)
+            note = f"earlier windows {spanning(earlier)} could not be judged: {error}"
+            return replace(report, notes=(note, *report.notes))
 
 
-def _judge_windows(spark: SparkSession, run: RunContext, begin: Begin) -> StepReport:
-    ensure_tables(run.warehouse, (WINDOW_STATUS,))  # an older one lacks columns
-    inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
+def _judge_windows(spark: SparkSession, run: RunContext, inputs: Mapping[TimeWindow, str], begin: Begin) -> StepReport:
     windows = tuple(inputs)
     if not windows:
         return StepReport(verdict=f"cluster {run.cluster_name}: no trusted window to judge")

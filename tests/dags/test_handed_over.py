@@ -84,7 +84,7 @@ left = []
 runs.load_config = runs.lend_secrets = lambda *_: None
 runs._plan = lambda *_: (SimpleNamespace(cluster_name="one"),)
 runs._take_step, runs.get_current_context = fail, dict
-ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda key, value: left.append(value))
+ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: left.append(value))
 try:
     runs.take_step("ingest_windows", 0, None, ti, {})
 except NothingUsableError:
@@ -145,19 +145,22 @@ lost = SimpleNamespace(cluster_name="one", span="lost")
 pipeline.steps.take_steps = take_steps
 runs.lend_secrets = lambda *_: None
 runs._plan, runs.runs_of_lost_windows, runs.get_current_context = lambda *_: (own,), lambda _: (lost,), dict
-ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda **_: None, dag_id="ingest", task_id="ingest")
+ti = SimpleNamespace(task=SimpleNamespace(), try_number=int(sys.argv[2]), xcom_push=lambda **_: None, dag_id="ingest", task_id="ingest")
 runs.take_step("ingest_windows", 0, SimpleNamespace(partition_key="k", run_id="r"), ti, {}, take_up=True)
 """
 
 
-@pytest.mark.parametrize("gone", [[], ["09:00/10:00"]])
-def test_earlier_windows_that_no_run_takes_up_again_are_told(tmp_path, gone):
-    done = of_two_clusters(tmp_path, GIVEN_UP, json.dumps(gone))
+@pytest.mark.parametrize(
+    ("gone", "try_number", "told_count"), [([], 1, 0), (["09:00/10:00"], 1, 1), (["09:00/10:00"], 2, 0)]
+)
+def test_earlier_windows_that_no_run_takes_up_again_are_told(tmp_path, gone, try_number, told_count):
+    """Once: they are taken up by a run's first try alone."""
+    done = of_two_clusters(tmp_path, GIVEN_UP, json.dumps(gone), f"{try_number}")
     assert done.returncode == 0, done.stderr
     mails = [path.read_text() for path in tmp_path.glob("o/*.eml")]
     assert [("one: no data of 09:00/10:00" in mail, "DataGateError: lags behind" in mail) for mail in mails] == [
-        (True, True) for _ in gone
-    ]
+        (True, True)
+    ] * told_count
 
 
 KILLED = """
@@ -182,7 +185,7 @@ own, lost = (SimpleNamespace(cluster_name="one", span=span, warehouse="w") for s
 pipeline.steps.take_steps = take_steps
 runs.load_config = runs.lend_secrets = lambda *_: None
 runs._plan, runs.runs_of_lost_windows, runs.get_current_context = lambda *_: (own,), lambda _: (lost,), dict
-ti = SimpleNamespace(task=SimpleNamespace(), xcom_push=lambda key, value: print(json.dumps(value)))
+ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: print(json.dumps(value)))
 runs.take_step("ingest_windows", 0, SimpleNamespace(partition_key="k"), ti, {}, take_up=True)
 """
 

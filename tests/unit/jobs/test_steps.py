@@ -137,3 +137,24 @@ def test_an_earlier_window_that_cannot_be_replayed_stops_no_later_one(config, mo
     assert note == f"earlier windows {FIRST} could not be replayed: a broker's delay"
     with pytest.raises(OverflowError):
         steps.replay_windows(None, plan_runs(load_config(config), FIRST, run_id="r", now_ms=FIRST.end_ms)[0])
+
+
+def test_an_earlier_window_that_cannot_be_judged_holds_up_no_later_one(config, monkeypatch):
+    (run, *_) = plan_runs(load_config(config), LATER, run_id="r", now_ms=LATER.end_ms)
+    tried = []
+
+    def fail_with_the_first(_spark, _run, inputs, _begin):
+        tried.append([*inputs])
+        if FIRST in inputs:
+            raise OverflowError("a measure")
+        return StepReport(verdict="judged")
+
+    monkeypatch.setattr(steps.score_health, "pending_windows", lambda _: (FIRST, LATER))
+    monkeypatch.setattr(steps.score_health, "digest_inputs", lambda *_: {FIRST: "1", LATER: "2"})
+    monkeypatch.setattr(steps, "_judge_windows", fail_with_the_first)
+    report = steps.judge_windows(None, run)
+    assert tried == [[FIRST, LATER], [LATER]]
+    assert (report.verdict, report.notes) == ("judged", (f"earlier windows {FIRST} could not be judged: a measure",))
+    monkeypatch.setattr(steps.score_health, "digest_inputs", lambda *_: {FIRST: "1"})
+    with pytest.raises(OverflowError):
+        steps.judge_windows(None, run)
