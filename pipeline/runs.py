@@ -152,7 +152,7 @@ class RunContext:
         later = replace(self, windows=(self.window_at(self.span.end_ms),)).over_lost_windows(most_count)
         again = {window for run in later for window in run.windows}
         gone = [window for run in taken for window in run.windows if window not in again]
-        trusted = trusted_windows(self.warehouse, self.cluster_name, gone or self.windows)
+        trusted = trusted_windows(self.warehouse, self.cluster_name, gone) if gone else ()
         return [window for window in gone if window not in trusted]
 
     def load(

@@ -86,13 +86,13 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
             report = replay.run(spark, run, turn, begin)
             begin("gate")
             checked += check_replayed(spark, run, turn, report.table_versions)
-        except Exception as error:
+        except Exception as error:  # what is wrong with earlier windows stops no later ones
             if not turn or {*turn} & {*run.windows}:
                 raise
             report = JobReport(notes=(f"earlier windows {spanning(turn)} could not be replayed: {error}",))
             _log.exception("cluster %s, windows %s", run.cluster_name, spanning(turn))
         reports.append(report)
-    return _report(run, reversed(reports), checked)
+    return _report(run, reversed(reports), checked)  # of each table the commit of the run's own windows is told
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:

@@ -10,7 +10,7 @@ the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences tha
 import json
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from operator import attrgetter
@@ -37,6 +37,7 @@ _MOST_ALERTS = 200
 """In one list, some 300 kB: proxies refuse 1 MB."""
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
+_Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,17 +102,13 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     failures: list[str] = []
     unusable: set[str | None] = set()
     spent_s: dict[str | None, float] = defaultdict(float)
-    alertmanagers = {one.name for one in config.mail.alertmanagers}
+    alerts = _find_alerts(config, waiting)
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
-    held = {_find_alert(m) for m in waiting if (m.next_attempt_at_ms or 0) > now_ms and m.channel in alertmanagers}
-    heard, notes = _leave_out_silenced(config, due, alertmanagers, now_ms)
-    lots = _list_lots(heard, alertmanagers)
+    held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and (m.next_attempt_at_ms or 0) > now_ms}
+    heard, notes = _leave_out_silenced(config, due, alerts, now_ms)
+    lots = _list_lots(heard, alerts)
     while lots:
-        lot = [
-            m
-            for m in lots.popleft()
-            if m.channel not in unusable and not (held and m.channel in alertmanagers and _find_alert(m) in held)
-        ]
+        lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
         if not lot or spent_s[channel := lot[0].channel] > _CHANNEL_S:
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
@@ -126,8 +123,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
                 continue
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
             failures += _keep_failure(config, lot, reason, now_ms)
-            if channel in alertmanagers:
-                held |= {_find_alert(message) for message in lot}
+            held |= {alerts[message_id] for message_id in ids if message_id in alerts}
             if is_unusable:
                 unusable.add(channel)
             continue
@@ -147,11 +143,11 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
 
 
 def _leave_out_silenced(
-    config: PipelineConfig, due: Sequence[AlertMessage], alertmanagers: Collection[str], now_ms: int
+    config: PipelineConfig, due: Sequence[AlertMessage], alerts: Container[str], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
     """Gives up the messages that are silenced but for Alertmanager's own; the others, and notes."""
     silenced, notes = _find_silenced(config, due)
-    quiet = {m.message_id for m in due if m.channel not in alertmanagers and m.message_id in silenced}
+    quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
     for message in (one for one in due if one.message_id in quiet):
         reason = silenced[message.message_id].describe()
         mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
@@ -159,13 +155,12 @@ def _leave_out_silenced(
     return [message for message in due if message.message_id not in quiet], notes
 
 
-def _list_lots(due: Sequence[AlertMessage], alertmanagers: Collection[str]) -> deque[list[AlertMessage]]:
+def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deque[list[AlertMessage]]:
     """What is handed over at once, mail first: states of alerts as lists, of each alert one at a time; others one by one."""
     lots: dict[tuple[bool, bool, int, str | None, int], list[AlertMessage]] = defaultdict(list)
-    earlier: Counter[tuple[str | None, str]] = Counter()
+    earlier: Counter[_Alert] = Counter()
     for number, message in enumerate(due):
-        if message.channel in alertmanagers:
-            alert = _find_alert(message)
+        if alert := alerts.get(message.message_id):
             lots[True, True, earlier[alert], message.channel, message.attempt_count].append(message)
             earlier[alert] += 1
         else:
@@ -175,10 +170,14 @@ def _list_lots(due: Sequence[AlertMessage], alertmanagers: Collection[str]) -> d
     )
 
 
-def _find_alert(message: AlertMessage) -> tuple[str | None, str]:
-    """Whose state a message to Alertmanager tells: alerts are their labels, which incidents of one subject share."""
-    (alert,) = json.loads(message.payload)
-    return message.channel, json.dumps(alert["labels"], sort_keys=True)
+def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> dict[str, _Alert]:
+    """By message to an Alertmanager, whose state it tells: alerts are their labels, which incidents of one subject share."""
+    channels = {one.name for one in config.mail.alertmanagers}
+    return {
+        m.message_id: (m.channel, json.dumps(json.loads(m.payload)[0]["labels"], sort_keys=True))
+        for m in messages
+        if m.channel in channels
+    }
 
 
 def _join(lot: Sequence[AlertMessage]) -> AlertMessage:

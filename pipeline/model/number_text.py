@@ -46,7 +46,7 @@ def format_name(text: str, limit: int = 80) -> str:
 
 
 def say_more(count: int) -> list[str]:
-    """The line after those that are told of many, where any are left out.
+    """The last line of a list that was cut: how many more there are; none if there are no more.
 
     >>> say_more(19_950), say_more(-3)
     (['  and 19,950 more'], [])

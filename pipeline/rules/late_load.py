@@ -9,7 +9,7 @@ from pipeline.model.number_text import format_between, format_count, format_perc
 from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.gold import BROKER_SHARE
 
-_Share = tuple[int, float, float]  # a broker, its fair share, and the units that tell what chance does
+_Share = tuple[int, float, float]  # a broker's id, its fair share and its effective unit count
 
 
 def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

@@ -167,9 +167,9 @@ def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[n
 
 
 def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
-    """Bytes that the Java client takes a byte of a record for while it fills a batch, on average; 1 without a codec.
+    """The compression ratio that the Java client assumes while it fills a batch, on average; 1 without a codec.
 
-    Its estimate follows a batch that compresses worse at once, and one that compresses better slowly.
+    The client raises it at once after a batch that compresses worse, and lowers it slowly after one that compresses better.
 
     References:
         Kafka `CompressionRatioEstimator`.

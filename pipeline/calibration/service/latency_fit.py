@@ -54,12 +54,12 @@ def sharpen_services(
     """
     if not any(len(topic.traffic) for topic in topics):
         return dict(models)
-    told = {own: model for own, model in models.items() if needs_trial(model) and not _is_unknown(model)}
     times = {
         own: [span for span in spans if span.broker_id == own]
         if model.is_followed
         else _list_open(settle_latencies(nodes, own, start_ms, end_ms))
-        for own, model in told.items()
+        for own, model in models.items()
+        if needs_trial(model) and not _is_unknown(model)
     }
     fitted = {**models, **_fit_latencies(topics, models, times, end_ms)}
     unknown = [own for own, model in fitted.items() if _is_unknown(model)]

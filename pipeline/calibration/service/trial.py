@@ -97,7 +97,7 @@ def cut_beginning(
 
 
 def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
-    """The minute with most batches, or the whole window where there is none."""
+    """The minute with the most batches; the whole window if it holds no whole minute."""
     minutes = range(start_ms + -start_ms % MINUTE_MS, end_ms, MINUTE_MS)
     if end_ms - start_ms <= MINUTE_MS or not minutes:
         return start_ms, end_ms

@@ -146,7 +146,7 @@ def _check_starts(rows: pa.Table, window_ms: int) -> None:
 
 
 def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | str]]:
-    """Least and last offsets of each part, by partition and window of the span; damaged parts are left out: their reader says so."""
+    """First and last offset by partition and window of the span, part by part. Damaged parts are left out; `run` names them."""
     for part in host.parts_within(span):
         if part.kind != Kind.SUMMARIES.value:
             continue

@@ -144,8 +144,8 @@ class LiveReading:
     def availability(self, window: TimeWindow) -> SourceAvailability:
         """Availability of a window: brokers in the cluster and partitions that were read whole.
 
-        Shares rest on partitions alone. A broker that does not answer, or a disk of it that failed, is named, in the window that holds the moment it was
-        asked; where the records of all partitions came from others, nothing of the window is missing.
+        Shares rest on partitions alone. A broker that does not answer, or its failed disk, is named in the window in which it
+        was asked. Where the records of all partitions came from other brokers, nothing of the window is missing.
         """
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)

@@ -98,7 +98,7 @@ def test_batches_that_claim_millions_of_records_take_no_memory():
     assert measure_plain(traffic, claimed).tolist() == [200, -200, 200 * 10**12]
 
 
-def test_what_a_client_takes_its_records_for_follows_the_worst_of_its_batches():
+def test_the_ratio_that_a_client_assumes_follows_the_worst_of_its_batches():
     """Kafka's estimate rises at once and falls by 0.005 a batch: one bad batch of fifty keeps it high."""
     even, bad = make_session([10] * 500, batch_bytes=0, record_ratio=0.5), np.arange(500) % 50 == 0
     traffic, batches = even
