@@ -192,24 +192,20 @@ def share_models(
 def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float | None:
     """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
 
-    Over the time between the first and the last scrape in the window, if it holds half of the bytes. Else it is the lesser
-    of two differences: as the counters rose, and as they would have over the whole window.
+    Each broker's counter over the time between its first and last scrape in the window, if that holds half of the bytes.
+    Else it is the lesser of two differences: as the counters rose, and as they would have over the whole window.
     """
     known, stored = [row for row in rows if row["outgoing_bytes"] is not None], int(slots.sum())
     if not stored or not known:
         return None
     if all(row.get("inner_bytes") is not None for row in known):
-        # bytes in the log between the client's first and last scrape in the window; even within a slot
-        first_ms = min(milliseconds_of(row["inner_from"]) for row in known)
-        last_ms = max(milliseconds_of(row["inner_until"]) for row in known)
+        # the part of the log's bytes between these scrapes; even within a slot
         edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
-        risen = np.interp((first_ms, last_ms), edges_ms, np.concatenate([[0], np.cumsum(slots)]))
-        between = float(risen[1] - risen[0])
-        if between >= stored / 2:
-            sent: float = sum(
-                batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known
-            )
-            return abs(sent / between - 1)
+        scrapes_ms = [[milliseconds_of(row[name]) for name in ("inner_from", "inner_until")] for row in known]
+        parts = np.diff(np.interp(scrapes_ms, edges_ms, np.concatenate([[0], np.cumsum(slots)]) / stored))[:, 0]
+        if parts.min() >= 0.5:
+            inner = [batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known]
+            return abs(float(np.sum(inner / parts)) / stored - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
     total = sum_row_bytes(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))

@@ -84,6 +84,19 @@ def test_metrics_of_a_part_of_a_window_are_compared_over_that_part(slots, sent, 
     assert found.total_difference_ratio == pytest.approx(expected, abs=0.01)
 
 
+def test_a_broker_whose_counter_is_scraped_for_a_shorter_time():
+    """Broker 1 was first scraped 15 s after broker 0; over all of the minute the client sent 60,000 bytes."""
+    one = session(1, 7, {0: 30_000, 1: 30_000})
+    inner = {"inner_until": seconds(119)}
+    nodes = [
+        node(1, 0, 29_500, inner_bytes=29_000, inner_from=seconds(61), **inner),
+        node(1, 1, 25_000, inner_bytes=21_500, inner_from=seconds(76), **inner),
+    ]
+    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {APP: nodes}})
+    (found,) = fit_sessions(recording, [one]).values()
+    assert found.total_difference_ratio == pytest.approx(0, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("changed", "client_id", "count"),
     [
