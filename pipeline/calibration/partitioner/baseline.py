@@ -19,26 +19,35 @@ from pipeline.calibration.partitioner.clients import (
     list_strategies,
     rule_of,
 )
-from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
+from pipeline.calibration.partitioner.keyless_bins import (
+    LEAST_EVENTS,
+    LENGTH_BYTES,
+    MOST_STRAY,
+    collect_bins,
+    drop_keys,
+    follows_keys,
+)
 from pipeline.calibration.partitioner.settings import (
-    USUAL_LINGERS_MS,
     Setting,
     bound_batch_bytes,
     bound_linger_ms,
     estimate_ratio,
     infer_settings,
 )
-from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
+from pipeline.calibration.partitioner.switch_rules import (
+    LEAST_CHANCE,
+    USUAL_LINGERS_MS,
+    RuleEvidence,
+    SwitchRule,
+    weigh_rules,
+)
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
 from pipeline.simulator.clients.producer_configs import JAVA, find_config
 from pipeline.simulator.scenario.racks import ANY_RACK
 
-LEAST_EVENTS = 12
-_SURE = 0.99
-UNSEEN_VARIANT = 0.5  # how sure a default is that leaves no trace: as likely as not, for nobody counted what people set
-_ONE_PARTITION = 0.5  # how sure a rack is that leads one partition: records may name theirs
-_FITS, _FITS_NOT = 0.05, 0.3
+EVEN_ODDS = 0.5  # confidence in what leaves no trace: nobody counted what people set
+_FITS_NOT = 0.3  # violations from which a rule is hardly believed
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,7 @@ def _read_racks(
             choice = replace(aware, strategy=strategy)
             return replace(evidence, choice=choice, reason=f"{evidence.reason}; {where}", client_rack=client_rack)
         if count == 1 and is_free_of_keys(traffic, racks, client_rack, key_family):
-            return replace(evidence, choice=aware, confidence=_ONE_PARTITION, reason=where, client_rack=client_rack)
+            return replace(evidence, choice=aware, confidence=EVEN_ODDS, reason=where, client_rack=client_rack)
     return _read_data(traffic, batches, partition_count, key_family)
 
 
@@ -177,16 +186,15 @@ def _read_data(
         return _judge_keys(evidence, key_family, partition_count, is_idempotent=is_idempotent)
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
     choice = choose_client(rule, key_family, linger, **facts)
-    fit = 1 - (order.broken_ratio[rule] - _FITS) / (
-        _FITS_NOT - _FITS
-    )  # believed wholly while hardly anything breaks it
+    # believed wholly while hardly anything breaks it
+    fit = 1 - (order.broken_ratio[rule] - MOST_STRAY) / (_FITS_NOT - MOST_STRAY)
     confidence = ranked[rule] * min(1.0, max(0.2, fit))
     if alike := list_alike(rule):
         notes.append(Caveat.CLIENTS_ALIKE.say(clients=", ".join(alike)))
     second = list(ranked)[1]
     runner_up = choose_client(second, key_family, linger, **facts).strategy
     if choice.strategy == "java-builtin":
-        confidence *= UNSEEN_VARIANT
+        confidence *= EVEN_ODDS
         runner_up = "java-builtin-uniform" if ranked[second] < confidence else runner_up
     return replace(
         evidence,
@@ -208,7 +216,7 @@ def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: in
     notes = (*evidence.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else evidence.notes
     runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
     reason = f"keys placed by {key_family}"
-    return replace(evidence, choice=choice, confidence=0.5, runner_up=runner_up, reason=reason, notes=notes)
+    return replace(evidence, choice=choice, confidence=EVEN_ODDS, runner_up=runner_up, reason=reason, notes=notes)
 
 
 def _weigh(
@@ -246,7 +254,7 @@ def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
     if choice is None or choice.strategy != strategy:
         choice = find_choice(strategy) or assume_client(strategy)
     notes = evidence.notes
-    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < 1 - _SURE:
+    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < LEAST_CHANCE:
         notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=evidence.reason))
     return replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
 

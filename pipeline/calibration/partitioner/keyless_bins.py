@@ -10,7 +10,8 @@ from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, Session
 
 MOST_RECORDS = 1_000_000  # records examined of a session, from its first on
 LENGTH_BYTES = 2  # bytes of a record's length field, a varint, for records of 64 to 8,191 bytes
-_LEAST_PAIRS, _STRAY_RATIO = 12, 0.05
+LEAST_EVENTS = 12  # that follow a rule, from which it is said to hold
+MOST_STRAY = 0.05  # part of them that may break it
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def follows_keys(traffic: SessionTraffic) -> bool:
     order = np.argsort(key, kind="stable")
     is_same_key = np.diff(key[order]) == 0
     changes = (np.diff(partition[order]) != 0) & is_same_key
-    return bool(is_same_key.sum() >= _LEAST_PAIRS and changes.sum() <= _STRAY_RATIO * is_same_key.sum())
+    return bool(is_same_key.sum() >= LEAST_EVENTS and changes.sum() <= MOST_STRAY * is_same_key.sum())
 
 
 def drop_keys(traffic: SessionTraffic) -> SessionTraffic:

@@ -16,17 +16,13 @@ from numpy.typing import NDArray
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
-from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
-from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+from pipeline.calibration.partitioner.switch_rules import USUAL_BATCH_BYTES, USUAL_LINGERS_MS, RuleEvidence, SwitchRule
+from pipeline.calibration.session_traffic import LEAST_SAMPLE, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, ESTIMATION_FACTOR, FIRST_RATIO, update_ratio
 
 DEFAULT_BATCH_BYTES = 16_384
-# What people write.
-USUAL_BATCH_BYTES = (DEFAULT_BATCH_BYTES, *(1 << power for power in range(9, 24) if power != 14), 1_000_000, 100_000)
-USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
-_LEAST_BATCHES = 20
 _SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75
 _LEAST_COVERED = 0.3
 _NEAR_BEST_RATIO = 0.9
@@ -47,9 +43,9 @@ def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
     full = int((several > largest - record_bytes).sum())
     below = int((several > largest - 2 * record_bytes).sum()) - full
     is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * record_bytes
-    if not is_spike or full < max(_LEAST_BATCHES, _FULL_RATIO * len(several)):
+    if not is_spike or full < max(LEAST_SAMPLE, _FULL_RATIO * len(several)):
         return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
-    value = next((size for size in USUAL_BATCH_BYTES if largest <= size <= high), high)
+    value = next((size for size in (DEFAULT_BATCH_BYTES, *USUAL_BATCH_BYTES) if largest <= size <= high), high)
     reason = f"{full} batches end within a record below {largest} bytes: full"
     return Bounds(float(value), largest, float(high), reason)
 
@@ -63,18 +59,18 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
     quickest: dict[int, tuple[float, int]] = {}
     for one in np.unique(batches.leader).tolist():
         spans = (batches.max_ms - batches.base_ms)[batches.leader == one]
-        if len(spans) >= _LEAST_BATCHES:
+        if len(spans) >= LEAST_SAMPLE:
             quickest[one] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
     broker = min(quickest, key=lambda one: quickest[one], default=None)
     if broker is None:
-        return Bounds(None, 0, None, f"fewer than {_LEAST_BATCHES} batches on any broker")
+        return Bounds(None, 0, None, f"fewer than {LEAST_SAMPLE} batches on any broker")
     mine = batches.leader == broker
     waits = _measure_waits(batches, traffic, sticks=sticks)[mine]
     # Whole milliseconds: what spans one may last none.
     spans = np.maximum(batches.max_ms - batches.base_ms - 1, 0)[mine].astype(np.float64)
     least = float(np.quantile(spans, _STUCK_SPAN_QUANTILE if sticks else _SPAN_QUANTILE))
     is_open = (batches.size_bytes[mine] < full_bytes) & (waits >= 0)
-    if is_open.sum() < _LEAST_BATCHES:
+    if is_open.sum() < LEAST_SAMPLE:
         return Bounds(None, least, None, f"batches on broker {broker} were full before their time was up")
     low, high, ratio = _find_most_covered(spans[is_open], waits[is_open] + 1.0, least)
     if ratio < _LEAST_COVERED:

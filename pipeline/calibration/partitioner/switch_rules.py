@@ -26,14 +26,15 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.partitioner.keyless_bins import KeylessBins
+from pipeline.calibration.session_traffic import LEAST_SAMPLE
 
 _EVEN_RATIO = 0.98
 _MOST_EVEN_BINS = 200_000
-_LEAST_STEPS = 50
-_USUAL_BYTES = (*(1 << power for power in range(10, 21)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
-_USUAL_MS = (1, 2, 4, 5, 10, 20, 40, 50, 100, 200, 400, 1_000, 2_000)
-_LEAST_CHANCE = 1e-3
-_USUAL_BONUS = 10.0  # nats by which a limit that people write is preferred to one between
+# What people write.
+USUAL_BATCH_BYTES = (*(1 << power for power in range(9, 24)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
+_USUAL_STICKY_MS = tuple(2 * linger_ms for linger_ms in USUAL_LINGERS_MS if linger_ms)  # librdkafka's default
+LEAST_CHANCE = 1e-3  # below which a rule is not believed
 _MOST_BROKEN = 0.1  # a rule that is violated more often is rejected
 # Of the stays that random choice would show; Java's clients with KIP-480 show up to 0.08, franz-go's least backup half of them.
 _MOST_STAYS, _LEAST_STAYS = 0.2, 5
@@ -74,12 +75,16 @@ class _Weight(NamedTuple):
     log_likelihood: float
     broken_ratio: float
 
+    def less_odd(self, is_odd: bool) -> "_Weight":
+        """With what a limit loses that is no number people usually write."""
+        return _Weight(self.log_likelihood + is_odd * math.log(_ODD_LIMIT) / _TEMPER, self.broken_ratio)
+
 
 @dataclass(frozen=True)
 class RuleEvidence:
     """Evidence from the order of partitions."""
 
-    log_likelihood: Mapping[SwitchRule, float]  # by rule; nats
+    log_likelihood: Mapping[SwitchRule, float]  # by rule, its limit's prior with it; nats
     broken_ratio: Mapping[SwitchRule, float]  # by rule: the share of what it forbids among what it could forbid
     event_count: int  # stays and changes
     limit_bytes: int  # the best one for `SwitchRule.BYTES`; `limit_ms` for `SwitchRule.TIME`
@@ -99,13 +104,11 @@ class RuleEvidence:
             rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])
             for rule, value in self.log_likelihood.items()
         }
-        scores[SwitchRule.BYTES] += 0 if self.limit_bytes in _USUAL_BYTES else math.log(_ODD_LIMIT)
-        scores[SwitchRule.TIME] += 0 if self.limit_ms in _USUAL_MS else math.log(_ODD_LIMIT)
         best = max(scores.values())
         weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
         total = sum(weights.values())
         ranked = sorted(weights, key=lambda rule: -weights[rule])
-        chances = {rule: min(weights[rule] / total, 1 - _LEAST_CHANCE) for rule in ranked}
+        chances = {rule: min(weights[rule] / total, 1 - LEAST_CHANCE) for rule in ranked}
         if ranked[0] in ({SwitchRule.TIME, SwitchRule.RANDOM} if is_idempotent else {SwitchRule.BATCH}):
             chances[ranked[0]] = min(chances[ranked[0]], _DOUBTED_CHANCE)
         if {ranked[0], ranked[1]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > _TIED:
@@ -121,24 +124,27 @@ def weigh_rules(
     `batch_bytes` are values of `batch.size` to try besides the usual ones; it is not smaller than `least_bytes`.
     """
     stays_ms, stays_bytes = _measure_stays(bins)
-    tried_bytes = {least_bytes, *_USUAL_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
-    tried_ms = {*_USUAL_MS, *_take_quantiles(stays_ms)}
+    tried_bytes = {least_bytes, *USUAL_BATCH_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
+    tried_ms = {*_USUAL_STICKY_MS, *_take_quantiles(stays_ms)}
     columns = (bins.at_ms, bins.partition, bins.record_count)
     by_limit = {
         limit: _count(kernels.count_by_bytes, *columns, bins.body_bytes, bins.opened_count, limit)
         for limit in sorted(tried_bytes)
         if limit >= least_bytes
     }
-    by_bytes = {limit: _weigh_bytes(counts, partition_count) for limit, counts in by_limit.items()}
+    by_bytes = {
+        limit: _weigh_bytes(counts, partition_count).less_odd(limit not in USUAL_BATCH_BYTES)
+        for limit, counts in by_limit.items()
+    }
     by_ms = {}
     for limit in sorted(tried_ms):
         counts = _count(kernels.count_by_time, *columns, limit, max(1, limit // _TOLERANCE_PARTS))
         stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
         drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
         broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
-        by_ms[limit] = _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
-    limit_bytes = max(by_bytes, key=lambda limit: by_bytes[limit][0] + _USUAL_BONUS * (limit in _USUAL_BYTES))
-    limit_ms = max(by_ms, key=lambda limit: by_ms[limit][0] + _USUAL_BONUS * (limit in _USUAL_MS))
+        weight = _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
+        by_ms[limit] = weight.less_odd(limit not in _USUAL_STICKY_MS)
+    limit_bytes, limit_ms = max(by_bytes, key=by_bytes.__getitem__), max(by_ms, key=by_ms.__getitem__)
     counts, openings = by_limit[limit_bytes], _count(kernels.count_openings, *columns, bins.opened_count)
     weights = {
         SwitchRule.BATCH: _weigh_batch(openings, partition_count),
@@ -313,6 +319,6 @@ def _weigh_two_turns(
     is_alone = (record_count == 1) & np.append(True, np.diff(at_ms) > 0) & np.append(np.diff(at_ms) > 0, True)
     steps = np.diff(numbers)[is_alone[1:] & is_alone[:-1]] % used_count
     broken = _share(int((steps > 2).sum() + (steps == 0).sum()), len(steps))
-    if used_count < 3 or len(steps) < _LEAST_STEPS or broken > 1 - _EVEN_RATIO:
+    if used_count < 3 or len(steps) < LEAST_SAMPLE or broken > 1 - _EVEN_RATIO:
         return {}
     return {SwitchRule.ROUND_ROBIN_HALF: _Weight(_sum_logs((_count_records(counts), (1 - broken) / 2)), broken)}

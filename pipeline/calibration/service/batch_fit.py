@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.baseline import UNSEEN_VARIANT, Baseline
+from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline
 from pipeline.calibration.service.fit import LEAST_DELAY_MS
-from pipeline.calibration.service.model import Parameter, ServiceModel
+from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
     BrokerFigures,
     SessionTopic,
@@ -24,6 +24,7 @@ from pipeline.calibration.service.trial import (
     simulate_delay,
     simulate_trial,
 )
+from pipeline.calibration.session_traffic import LEAST_SAMPLE
 
 _GRID_MS = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _REFINEMENTS = 3
@@ -31,8 +32,6 @@ _REFINEMENTS = 3
 _SLOW_ERROR, _OTHER_ERROR, _SHARE_ERROR = 0.05, 0.2, 0.015
 _SLOW_RATIO = 1.5
 _CLEAR = 6.0  # rise of the misfit, in squared standard deviations, on both sides of a clear minimum
-_CLEAR_WIDTH_RATIO, _CLEAR_WIDTH_MS = 0.5, 2.0
-_LEAST_BATCHES = 50
 _WELL = 4.0  # misfit for each figure below which the fit is accepted
 
 ADAPTIVE, UNIFORM = "java-builtin", "java-builtin-uniform"
@@ -59,9 +58,9 @@ def fit_batches(
     seen = observe(cut, list(models))
     size = dict(zip(models, seen.records_per_batch.tolist(), strict=True))
     count = dict(zip(models, seen.batch_count.tolist(), strict=True))
-    least = min((size[own] for own in models if count[own] >= _LEAST_BATCHES), default=0.0)
+    least = min((size[own] for own in models if count[own] >= LEAST_SAMPLE), default=0.0)
     for broker_id in sorted(unknown, key=lambda own: -size[own]):
-        if count[broker_id] < _LEAST_BATCHES:
+        if count[broker_id] < LEAST_SAMPLE:
             continue
         model = models[broker_id]
         is_slow = size[broker_id] >= _SLOW_RATIO * least
@@ -122,7 +121,7 @@ def _search(
     low, _, near_high, high = _bound_minimum(misfits)
     is_open = near_high == high
     fits_well = misfits[best] <= 2 * _WELL * len(models)
-    is_clear = fits_well and not is_open and high - low <= max(_CLEAR_WIDTH_RATIO * best, _CLEAR_WIDTH_MS)
+    is_clear = fits_well and not is_open and high - low <= max(SAME_LEVEL * best, 2 * LEAST_DELAY_MS)
     doubt = ": no clear minimum, not identifiable" if fits_well else ", none of them well: not identifiable"
     caveat = Caveat.BATCHES_FIT.say(
         broker=broker_id, low=low, high="ms or more" if is_open else f"to {high:g} ms", doubt="" if is_clear else doubt
@@ -168,7 +167,7 @@ def choose_variant(
     return replace(
         baseline,
         strategy=chosen,
-        confidence=min(1.0, baseline.confidence / UNSEEN_VARIANT) * min(chance, _MOST_CHANCE),
+        confidence=min(1.0, baseline.confidence / EVEN_ODDS) * min(chance, _MOST_CHANCE),
         runner_up=UNIFORM if chosen == ADAPTIVE else ADAPTIVE,
         reason=reason,
     )

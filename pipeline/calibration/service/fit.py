@@ -28,6 +28,7 @@ from pipeline.calibration.service.model import (
     assume_service,
     service_ms,
 )
+from pipeline.calibration.session_traffic import LEAST_SAMPLE
 from pipeline.model.window import MINUTE_MS
 
 MOST_IN_FLIGHT = 5
@@ -36,7 +37,6 @@ SATURATED, ALONE = 4.8, 0.1
 # Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
 LEAST_DELAY_MS = 1.0  # shortest delay of a broker that is distinguished from none
-_LEAST_REQUESTS = 30
 _CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
 _SETTLED_RATIO = 0.2
 
@@ -69,7 +69,7 @@ class NodeMetrics:
         rate, latency_ms = self.request_rate_per_s, self.request_latency_avg_ms
         if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
             return False
-        return rate * (self.end_ms - self.start_ms) / 1000 >= _LEAST_REQUESTS
+        return rate * (self.end_ms - self.start_ms) / 1000 >= LEAST_SAMPLE
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from pipeline.simulator.scenario.scenario import SimulatedBroker
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """What was measured elsewhere takes half to three times as long on machines that nobody timed."""
 LATENCY_ERROR, LATENCY_ERROR_MS = 0.03, 0.3  # of a latency: what grows with it, and at least
-_DELAY_ERROR = 0.04
 SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
 
 
@@ -168,7 +167,7 @@ def mean_of(distribution: Distribution) -> float:
 
 def found_delay(value_ms: float, reach_ms: float = 0.0) -> Parameter:
     """A delay that simulation found, off by `reach_ms` or by what simulation itself is."""
-    reach_ms = max(reach_ms, _DELAY_ERROR * value_ms + LATENCY_ERROR_MS)
+    reach_ms = max(reach_ms, LATENCY_ERROR * value_ms + LATENCY_ERROR_MS)
     return Parameter(value_ms, max(0.0, value_ms - reach_ms), value_ms + reach_ms, Origin.MEASURED)
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.baseline import UNSEEN_VARIANT
-from pipeline.calibration.partitioner.settings import USUAL_LINGERS_MS
+from pipeline.calibration.partitioner.baseline import EVEN_ODDS
+from pipeline.calibration.partitioner.switch_rules import USUAL_LINGERS_MS
 from pipeline.calibration.service.batch_fit import ADAPTIVE, UNIFORM
 from pipeline.calibration.service.model import Parameter, ServiceModel, make_broker
 from pipeline.calibration.service.trial import (
@@ -179,7 +179,7 @@ def settle(baseline: Baseline, near: Sequence[Draw]) -> Baseline:
     uniform = sum(draw.strategy == UNIFORM for draw in near) / len(near)
     if baseline.strategy == ADAPTIVE and baseline.source is Origin.INFERRED:
         chosen, part = (UNIFORM, uniform) if uniform >= AGREED else (ADAPTIVE, 1 - uniform)
-        baseline = replace(baseline, strategy=chosen, confidence=min(1.0, baseline.confidence / UNSEEN_VARIANT) * part)
+        baseline = replace(baseline, strategy=chosen, confidence=min(1.0, baseline.confidence / EVEN_ODDS) * part)
     values = [draw.linger for draw in near]
     best = max(sorted(set(values)), key=values.count)
     return _with_linger(baseline, best) if values.count(best) >= AGREED * len(near) else baseline
