@@ -60,7 +60,7 @@ def make_scenario(
     seconds: int = 30,
     leaders: Sequence[int] = (0, 1, 2),
     delays_ms: Mapping[int, float] | None = None,
-    value_bytes: int = 512,
+    value_bytes: int | Distribution = 512,
     rate_per_s: int = RATE_PER_S,
     racks: Sequence[str] = (),
 ) -> Scenario:
@@ -77,7 +77,8 @@ def make_scenario(
         )
         for broker_id in range(max(leaders) + 1)
     )
-    traffic = Traffic(make_arrivals(pattern, rate_per_s), Distribution.constant(value_bytes), end_ns=seconds * 10**9)
+    sizes = value_bytes if isinstance(value_bytes, Distribution) else Distribution.constant(value_bytes)
+    traffic = Traffic(make_arrivals(pattern, rate_per_s), sizes, end_ns=seconds * 10**9)
     producer = Producer("p", (traffic,), resolved.family, version, resolved.settings, MEASURED_COSTS)
     return Scenario(strategy, brokers, (Topic("t", tuple(leaders)),), (producer,))
 

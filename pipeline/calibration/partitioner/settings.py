@@ -30,24 +30,25 @@ _FULL_RATIO = 0.02
 _SPIKE, _LEAST_RECORDS = 3, 4
 
 
-def bound_batch_bytes(batches: SessionBatches, record_bytes: float) -> Bounds:
-    """Bounds `batch.size`; a value where many batches end within a record of the largest: those were full.
+def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] | float) -> Bounds:
+    """Bounds `batch.size`; a value where many batches had no room for the next record, if the largest was full.
 
-    `record_bytes` is how much a record adds, the largest usual one; batches' sizes are about those the client estimates.
+    `next_bytes` is what the record after each batch adds; batches' sizes are about those the client estimates.
     """
-    several = batches.size_bytes[batches.record_count > 1]
+    is_several = batches.record_count > 1
+    several, following = batches.size_bytes[is_several], np.broadcast_to(next_bytes, len(batches))[is_several]
     if not len(several):
         return Bounds(None, 0, None, "no batch holds two records")
     largest = int(several.max())
-    high = largest + float(record_bytes)
-    full = int((several > largest - record_bytes).sum())
-    below = int((several > largest - 2 * record_bytes).sum()) - full
-    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * record_bytes
+    high = largest + float(np.quantile(following, 0.95))
+    full = int((several > largest - following).sum())
+    below = int((several > largest - 2 * following).sum()) - full
+    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * following.mean()
     if not is_spike or full < max(LEAST_SAMPLE, _FULL_RATIO * len(several)):
         return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
     value = next((size for size in (DEFAULT_BATCH_BYTES, *USUAL_BATCH_BYTES) if largest <= size <= high), high)
     reason = f"{full} batches end within a record below {largest} bytes: full"
-    return Bounds(float(value), largest, float(high), reason)
+    return Bounds(float(value), largest, high, reason)
 
 
 def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool, full_bytes: float) -> Bounds:
@@ -151,15 +152,36 @@ def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Com
 
 def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[np.float64]:
     """Bytes of each batch's records before compression; by their number where not all records are known."""
+    plain: NDArray[np.float64] = batches.record_count * (traffic.body_bytes.mean() + LENGTH_BYTES)
+    if ordered := _order_bodies(traffic, batches):
+        of_batch, starts, bodies = ordered
+        plain[of_batch] = np.add.reduceat(bodies, starts)
+    return plain
+
+
+def measure_next(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[np.float64]:
+    """Bytes that the next record of its partition would have added to each batch; the usual most where it is not known."""
+    most = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
+    following = np.full(len(batches), most)
+    if ordered := _order_bodies(traffic, batches):
+        of_batch, starts, bodies = ordered
+        has_next = np.diff(batches.partition[of_batch]) == 0
+        following[of_batch[:-1][has_next]] = bodies[starts[1:][has_next]]
+    return following
+
+
+def _order_bodies(
+    traffic: SessionTraffic, batches: SessionBatches
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:
+    """Batches by partition and time, where the records of each begin, and these records' bytes; None if some are not known."""
     of_record = np.lexsort((traffic.elapsed_ms, traffic.partition))
     of_batch = np.lexsort((batches.base_ms, batches.partition))
-    body_bytes, counts = traffic.body_bytes.astype(np.float64) + LENGTH_BYTES, batches.record_count[of_batch]
-    plain: NDArray[np.float64] = batches.record_count * body_bytes.mean()
+    counts = batches.record_count[of_batch]
     # batches of which no arrival is kept may count millions of records each
-    are_known = counts.min() > 0 and counts.sum() == len(traffic)
+    are_known = len(counts) > 0 and counts.min() > 0 and counts.sum() == len(traffic)
     if are_known and np.array_equal(np.repeat(batches.partition[of_batch], counts), traffic.partition[of_record]):
-        plain[of_batch] = np.add.reduceat(body_bytes[of_record], np.cumsum(counts) - counts)
-    return plain
+        return of_batch, np.cumsum(counts) - counts, traffic.body_bytes[of_record].astype(np.float64) + LENGTH_BYTES
+    return None
 
 
 def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.calibration.partitioner.settings import bound_batch_bytes, bound_linger_ms
+from pipeline.calibration.partitioner.settings import bound_batch_bytes, bound_linger_ms, measure_next
 from pipeline.calibration.session_traffic import SessionBatches
+from pipeline.simulator.scenario.distribution import Distribution
 from tests.simulated_sessions import make_scenario, record_session
 
 RECORD_BYTES = 521.0
@@ -35,6 +36,18 @@ def test_full_batches_tell_their_size():
     size, _ = bound("java-sticky-2.4", {"linger.ms": "100"}, pattern="perf-test")
     assert size.value == 16_384
     assert size.low <= 16_384 <= size.high
+
+
+def test_full_batches_tell_their_size_where_records_are_of_many_sizes():
+    """The largest usual record is a third of a batch: each batch's own next record says whether it had room."""
+    config = {"linger.ms": "100", "batch.size": "4096"}
+    scenario = make_scenario(
+        "java-sticky-2.4", config=config, pattern="steady", seconds=8, value_bytes=Distribution.exponential(500)
+    )
+    traffic, batches, _ = record_session(scenario, 5)
+    size = bound_batch_bytes(batches, measure_next(traffic, batches))
+    assert size.value == 4_096
+    assert size.low <= 4_096 <= size.high
 
 
 def test_batches_that_are_full_before_their_time_bound_linger_from_below_only():
