@@ -97,7 +97,7 @@ class RunContext:
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
     def in_turns(self, windows: Sequence[TimeWindow]) -> Iterator[tuple[TimeWindow, ...]]:
-        """The run's own windows first, then others, newest first, an hour's at a time and half a day's in all.
+        """The run's own windows first, then others, newest first: twelve turns of an hour, or of one window that is longer.
 
         A job that commits after each turn keeps what it did when a time limit ends it. What is left is for the next run.
         """

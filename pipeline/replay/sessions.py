@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
-from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
+from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_linger, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
@@ -213,7 +213,9 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
     keyless = sum(topic.keyless_count for topic in topics)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    is_open = ADAPTIVE in strategies or any(map(needs_trial, models.values()))
+    lingers = [topic.baseline.settings.get("linger.ms") for topic in topics]
+    is_open = ADAPTIVE in strategies or any(linger is not None and linger.source is Origin.UNKNOWN for linger in lingers)
+    is_open |= any(map(needs_trial, models.values()))
     return keyless >= LEAST_RECORDS and is_followed and is_open
 
 
@@ -235,4 +237,5 @@ def _refine(
         models = sharpen_services(
             topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans
         )
+        topics[:1] = [replace(first, baseline=choose_linger(topics, models, start_ms, trial.end_ms)) for first in topics[:1]]
         yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)

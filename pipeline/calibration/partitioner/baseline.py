@@ -299,7 +299,7 @@ def _judge_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseli
     else:
         default = find_config(JAVA, baseline.version, "linger.ms").default or "0"
         changed = replace(linger, value=default, source=Origin.UNKNOWN, low=0.0)
-    return _with_linger(baseline, changed)
+    return with_linger(baseline, changed)
 
 
 def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
@@ -321,7 +321,7 @@ def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baselin
     if waited_ms < NEW_DEFAULT_MS:
         return baseline
     if waiting.may_be_for_brokers(waited_ms) or queue_time_ms > MOST_WAIT_RATIO * waited_ms:
-        return _with_linger(baseline, replace(linger, source=Origin.UNKNOWN))
+        return with_linger(baseline, replace(linger, source=Origin.UNKNOWN))
     waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {waited_ms}, not 0"
     changed = replace(linger, value=str(waited_ms))
     settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
@@ -330,8 +330,8 @@ def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baselin
         settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
     else:  # no client has such a default: it was set
         changed = replace(changed, source=Origin.INFERRED)
-    return _with_linger(settled, changed)
+    return with_linger(settled, changed)
 
 
-def _with_linger(baseline: Baseline, linger: Setting) -> Baseline:
+def with_linger(baseline: Baseline, linger: Setting) -> Baseline:
     return replace(baseline, settings={**baseline.settings, "linger.ms": linger})

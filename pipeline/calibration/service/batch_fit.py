@@ -5,17 +5,19 @@ From the log alone that is often not so: a broker that was saturated shows full 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline
+from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline, with_linger
+from pipeline.calibration.partitioner.switch_rules import USUAL_LINGERS_MS
 from pipeline.calibration.service.fit import LEAST_DELAY_MS
 from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
+    SEEDS,
     BrokerFigures,
     SessionTopic,
     choose_minute,
@@ -92,6 +94,13 @@ def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: fl
     return total
 
 
+def _measure_setup(topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], seeds: Iterable[int]) -> float:
+    """The misfit of a session's setup, with the delays of `models`."""
+    seen = observe(topics, list(models))
+    least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
+    return measure_misfit([simulate_trial(topics, list(models.values()), seed) for seed in seeds], seen, least)
+
+
 def _search(
     topics: Sequence[SessionTopic],
     models: Mapping[int, ServiceModel],
@@ -137,6 +146,35 @@ def _bound_minimum(misfits: Mapping[float, float]) -> tuple[float, float, float,
     return tried[before], tried[near[0]], tried[near[-1]], tried[after]
 
 
+def choose_linger(
+    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], start_ms: int, end_ms: int
+) -> Baseline:
+    """Takes the usual `linger.ms` whose batches are those recorded, where the log and the metrics leave it open.
+
+    Returns the first topic's baseline, unchanged where the assumed value reproduces them as well.
+    """
+    baseline = topics[0].baseline
+    linger = baseline.settings.get("linger.ms")
+    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
+    if linger is None or linger.source != Origin.UNKNOWN or not cut:
+        return baseline
+    low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
+    misfits = {}
+    usual = (float(each) for each in USUAL_LINGERS_MS if low <= each <= high)
+    for tried_ms in sorted({float(linger.value), *usual}):
+        chosen = replace(linger, value=f"{tried_ms:g}", source=Origin.INFERRED)
+        tried = [replace(cut[0], baseline=with_linger(baseline, chosen)), *cut[1:]]
+        misfits[tried_ms] = _measure_setup(tried, models, SEEDS)
+    best = min(misfits, key=misfits.__getitem__)
+    near = [tried_ms for tried_ms, misfit in misfits.items() if misfit <= misfits[best] + _CLEAR]
+    if float(linger.value) in near:
+        return baseline
+    is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
+    reason = f"{baseline.reason}; recorded batches are those of linger.ms {best:g}, not {linger.value}"
+    chosen = replace(linger, value=f"{best:g}", source=Origin.INFERRED if is_known else Origin.UNKNOWN)
+    return replace(with_linger(baseline, chosen), reason=reason)
+
+
 def choose_variant(
     topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], start_ms: int, end_ms: int
 ) -> Baseline:
@@ -150,12 +188,10 @@ def choose_variant(
     cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
     if baseline.strategy != ADAPTIVE or baseline.source != Origin.INFERRED or not is_slow or not cut:
         return baseline
-    seen = observe(cut, list(models))
-    least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
     misfits = {}
     for strategy in (ADAPTIVE, UNIFORM):
-        runs = [simulate_trial(cut, list(models.values()), seed, strategy=strategy) for seed in _VARIANT_SEEDS]
-        misfits[strategy] = measure_misfit(runs, seen, least)
+        tried = [replace(cut[0], baseline=replace(baseline, strategy=strategy)), *cut[1:]]
+        misfits[strategy] = _measure_setup(tried, models, _VARIANT_SEEDS)
     best = min(misfits.values())
     figures = f"{misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
     reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"

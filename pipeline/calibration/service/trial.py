@@ -119,7 +119,7 @@ def simulate_answers(
     topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int
 ) -> NDArray[np.float64]:
     """Requests answered until some instants, and the ms that they took together; float64[instants, models, 2]."""
-    result = _run(topics, models, seed, None, at_ms)
+    result = _run(topics, models, seed, at_ms)
     return np.array(result.answered_marks)[:, : len(models)] / (1, NS_PER_MS)
 
 
@@ -136,13 +136,13 @@ def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> Broker
 
 
 def simulate_trial(
-    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int, *, strategy: str | None = None
+    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int
 ) -> BrokerFigures:
     """Simulates what topics of one session got; a keyless record's recorded partition is not looked at.
 
-    The first topic's settings hold, but for a `strategy` in place of the one in use; `models` are in the order wanted.
+    The first topic's settings hold; `models` are in the order wanted.
     """
-    result = _run(topics, models, seed, strategy)
+    result = _run(topics, models, seed)
     queues = [result.queues_of_broker(number) for number in range(len(models))]
     requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
     return BrokerFigures(
@@ -156,7 +156,6 @@ def _run(
     topics: Sequence[SessionTopic],
     models: Sequence[ServiceModel],
     seed: int,
-    strategy: str | None,
     marks_ms: Sequence[int] = (),
 ) -> SimulationResult:
     baseline = topics[0].baseline
@@ -164,7 +163,7 @@ def _run(
         baseline.client,
         baseline.version,
         baseline.config,
-        strategy=strategy or baseline.strategy,
+        strategy=baseline.strategy,
         compression=topics[0].compression,
     )
     number_of = {model.broker_id: number for number, model in enumerate(models)}

@@ -144,10 +144,10 @@ def measure_distance(
     cut: Sequence[SessionTopic], models: Mapping[int, ServiceModel], draw: Draw, seen: BrokerFigures, seed: int
 ) -> float:
     """Squared deviations, each by the error that the simulator has."""
-    baseline = _with_linger(cut[0].baseline, draw.linger)
+    baseline = replace(_with_linger(cut[0].baseline, draw.linger), strategy=draw.strategy)
     tried = [replace(topic, baseline=baseline) for topic in cut]
     brokers = [model.at_level(level) for model, level in zip(models.values(), draw.levels_ms, strict=True)]
-    run = simulate_trial(tried, brokers, seed, strategy=draw.strategy)
+    run = simulate_trial(tried, brokers, seed)
     used = seen.batch_count > 0
     size = np.log(np.maximum(run.records_per_batch, 1) / np.maximum(seen.records_per_batch, 1))[used] / SIZE_ERROR
     share = (run.share - seen.share) / SHARE_ERROR

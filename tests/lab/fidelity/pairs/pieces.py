@@ -175,6 +175,12 @@ PIECES = (
         (batch_fit.choose_variant,),
     ),
     Piece(
+        "linger-trial",
+        "`linger.ms` that is not known by trial",
+        ((sessions, "choose_linger", lambda found, *_others: found[0].baseline),),
+        (batch_fit.choose_linger,),
+    ),
+    Piece(
         "linger-from-waits",
         "`linger.ms` corrected by what batches waited",
         ((sessions, "settle_linger", lambda found, _waiting: found),),
@@ -239,6 +245,7 @@ PIECES = (
         "trials, in place of which draws are weighed by what they reproduce",
         (
             (sessions, "sharpen_services", one_method.infer_services),
+            (sessions, "choose_linger", lambda found, *_others: found[0].baseline),
             (sessions, "choose_variant", one_method.take_baseline),
             (sessions, "can_refine", one_method.can_infer),
             (scenario.GroupScenario, "_make_broker", one_method.make_drawn),
