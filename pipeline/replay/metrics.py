@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner.baseline import Waiting
-from pipeline.calibration.service.fit import SATURATED, NodeMetrics, fit_services, take_out_stale
-from pipeline.calibration.service.follow import follow_delays, take_own
+from pipeline.calibration.service.fit import (
+    SATURATED,
+    NodeMetrics,
+    fit_services,
+    follow_delays,
+    take_out_stale,
+    take_own,
+)
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.client_matching import (

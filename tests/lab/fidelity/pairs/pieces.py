@@ -14,7 +14,7 @@ from unittest.mock import patch
 from pipeline.calibration import within_ms
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner import baseline, settings
-from pipeline.calibration.service import batch_fit, fit, follow, latency_fit, model, trial
+from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
@@ -136,13 +136,13 @@ PIECES = (
         "followed-delays",
         "delays followed from scrape to scrape",
         ((metrics, "follow_delays", _keep_model),),
-        (follow.follow_delays,),
+        (fit.follow_delays,),
     ),
     Piece(
         "own-latency",
         "latencies of minutes from the scrapes within them",
         ((metrics, "take_own", lambda nodes, _spans: list(nodes)),),
-        (follow.take_own, follow._take_own),
+        (fit.take_own, fit._take_own),
     ),
     Piece(
         "trailing-averages",
@@ -208,7 +208,7 @@ PIECES = (
         "metrics",
         "all that clients' metrics say",
         ((metrics, "match_sessions", lambda *_others: {}), (metrics, "pool_clients", lambda *_others: {})),
-        (client_matching, metrics, fit, follow),
+        (client_matching, metrics, fit),
     ),
     Piece(
         "bursts",
