@@ -38,7 +38,7 @@ class Cluster(Section):
     Attributes:
         sources: Where its data comes from; records from one kind of source, which a live cluster may complete.
         as_of: Now, where the data is a recording: the end of its last window.
-        topics: Patterns of topics to read; all by default.
+        topics: Patterns of topics to read, as `orders-*`, and with `!` in front of those to leave out; all by default.
         partitioners: Current strategy by topic pattern, the first that fits; elsewhere it is inferred from the data.
         capacity: Weight of a broker by id; 1 where it is not named.
         producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
