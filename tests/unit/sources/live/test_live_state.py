@@ -205,6 +205,40 @@ def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_d
     assert [*failures.questions] == ["topic configs"]
 
 
+def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others():
+    def send(request, _):
+        config = SimpleNamespace(name="min.insync.replicas", value="2")
+        codes = [(name, 3 if name == "gone" else 0) for _, name, _ in request.resources]
+        told = [SimpleNamespace(error_code=code, resource_name=name, configs=[config]) for name, code in codes]
+        return SimpleNamespace(results=told)
+
+    failures = Failures()
+    topics, names = ["gone", "orders"], ["min.insync.replicas"]
+    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, names, failures)
+    assert told == {"orders": {"min.insync.replicas": "2"}}
+    assert [*failures.questions] == ["topic configs of gone"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "read", "incomplete", "said"),
+    [
+        ((), {"clicks", "orders-eu"}, {}, []),
+        (("orders-*",), {"orders-eu"}, {}, []),
+        (("orders-eu", "nope*"), {"orders-eu"}, {}, ["topics like nope*"]),
+        (("!orders-*",), {"clicks"}, {}, []),
+        (("nope*",), set(), {"nope*"}, []),  # nothing is read: no window is healthy
+    ],
+)
+def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, incomplete, said):
+    row = SimpleNamespace(partition_index=0, leader_id=-1, replica_nodes=[], isr_nodes=[])
+    known = [SimpleNamespace(is_internal=False, name=name, partitions=[row]) for name in ("orders-eu", "clicks")]
+    told = {"a:1": SimpleNamespace(brokers=[], topics=known)}
+    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, unheard=()), topics=topics)
+    assert {key.topic for key in now.in_scope} == read
+    assert now.failures.topics.keys() == {*incomplete}
+    assert [question for question in now.failures.questions if question.startswith("topics")] == said
+
+
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
     rows = [
         SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
