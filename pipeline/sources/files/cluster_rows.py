@@ -24,6 +24,7 @@ DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
 TIME_CONFIGS = ("message.timestamp.type", "message.timestamp.after.max.ms")  # they say which times records may bear
+TIERED = "remote.storage.enable"
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 
 

@@ -17,7 +17,7 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
-from pipeline.sources.files.cluster_rows import TIME_CONFIGS, TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -89,7 +89,7 @@ def read_live_state(
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    names = (*TOPIC_CONFIGS, *TIME_CONFIGS)
+    names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
     configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
     moving = describe.ask_reassignments(connection, answering, failures)
     partitions = {

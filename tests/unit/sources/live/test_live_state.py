@@ -78,6 +78,11 @@ def test_bytes_per_offset(past, wanted):
     assert offsets._bytes_per_offset(KEY, state(), past) == wanted
 
 
+def tiered(value):
+    configs = {"t": Timeline.always({"remote.storage.enable": value})}
+    return replace(state(), history=replace(state().history, topic_configs=configs))
+
+
 @pytest.mark.parametrize(
     ("now", "past", "word"),
     [
@@ -89,6 +94,8 @@ def test_bytes_per_offset(past, wanted):
         (state(), earlier(leader_id=2, leader_epoch=6), "its leader changed"),
         (state(size=9_000), earlier(), "compaction has taken"),
         (state(size=9_000, start=5), earlier(), None),  # retention did
+        (tiered("true"), earlier(), "its local log only"),
+        (tiered("false"), earlier(), None),
     ],
 )
 def test_what_makes_a_partition_unknowable(now, past, word):
