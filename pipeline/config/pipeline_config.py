@@ -47,7 +47,7 @@ class Cluster(Section):
         time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
         gate: Limits of the broker share rule.
         rules: Limits of further rules by name, field by field over the default ones.
-        disk_bytes: Capacity of a broker's disks by id, where no source reports it.
+        disk_bytes: Capacity of a broker's disks by id, in place of what live brokers report.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
         zones: Zones of producers and consumers, and what traffic between zones costs.
