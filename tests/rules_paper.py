@@ -6,7 +6,7 @@ from pathlib import Path
 from pipeline.rules import RULES
 
 PAPER = Path(__file__).parents[1] / "docs/RULES.md"
-HEAD = "| rule | measure | default limit | severity |\n|---|---|---|---|\n"
+HEAD = "| rule | measure | limit, k of n | severity |\n|---|---|---|---|\n"
 
 
 def with_table(text: str) -> str:

@@ -28,7 +28,7 @@ COMMANDS = {
     "partition": "which partition each client would choose for a key",
     "simulate": "what another producer version or setting would do: shares, batches, latencies",
     "replay": "replays recorded traffic through the current setup (the back-test) and each candidate",
-    "what-if": "shares and head-room with brokers added, lost or resized, busier topics, or a reassignment done",
+    "what-if": "shares and usable capacity with brokers added, lost or resized, busier topics, or a reassignment done",
     "report": "the report: one HTML file about a window and the days before it",
     "mute": "mutes an incident, a broker or a cluster until a date",
     "outbox": "messages that are not delivered yet, and why",

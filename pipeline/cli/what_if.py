@@ -1,4 +1,4 @@
-"""`partition-health what-if`: shares and head-room after a change of brokers, traffic or placement."""
+"""`partition-health what-if`: shares and usable capacity after a change of brokers, traffic or placement."""
 
 import argparse
 import json

@@ -31,7 +31,7 @@ def as_table(documents: list[dict[str, Any]]) -> str:
         )
         for one in documents
     ]
-    head = ("what if", "highest", "head-room now", "then", "copied", "leaderless", "the plan copies", "highest")
+    head = ("what if", "highest", "usable now", "then", "copied", "leaderless", "the plan copies", "highest")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
 
 
@@ -65,7 +65,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
     before = format_percent(document["head_room_ratio"])
     is_known = document["changed_head_room_ratio"] is not None
     after = f"{format_percent(document['changed_head_room_ratio'])} then" if is_known else "not predicted then"
-    lines = [f"Head-room: {before} of all brokers' capacity now, {after}."]
+    lines = [f"Usable: {before} of all brokers' capacity now, {after}."]
     if document["load_follows"]:
         lines.append(_describe_following(document, then))
     if then.moved_bytes:

@@ -38,7 +38,7 @@ class Cluster(Section):
     Attributes:
         sources: Where its data comes from; records from one kind of source, which a live cluster may complete.
         as_of: Now, where the data is a recording: the end of its last window.
-        topics: Patterns of topics to read; all by default.
+        topics: Patterns of topics to read, as `orders-*`, and with `!` in front of those to leave out; all by default.
         partitioners: Current strategy by topic pattern, the first that fits; elsewhere it is inferred from the data.
         capacity: Weight of a broker by id; 1 where it is not named.
         producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
@@ -47,7 +47,7 @@ class Cluster(Section):
         time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
         gate: Limits of the broker share rule.
         rules: Limits of further rules by name, field by field over the default ones.
-        disk_bytes: Capacity of a broker's disks by id, where no source reports it.
+        disk_bytes: Capacity of a broker's disks by id, in place of what live brokers report.
         max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
         what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
         zones: Zones of producers and consumers, and what traffic between zones costs.

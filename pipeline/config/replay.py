@@ -1,12 +1,12 @@
 """The configuration's sections `candidates` and `replay`: what recorded traffic is replayed through."""
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import Field, field_validator
 
 from pipeline.config.section import KafkaSetting, Section
+from pipeline.model.log import fits_topics
 
 
 class CandidateBroker(Section):
@@ -66,7 +66,7 @@ class Candidate(Section):
         return {**racks, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
 
     def fits(self, topic: str) -> bool:
-        return not self.topics or any(fnmatchcase(topic, pattern) for pattern in self.topics)
+        return fits_topics(topic, self.topics)
 
 
 IN_USE = "in-use"  # the candidate that stands for the current setup, replayed like any other

@@ -115,7 +115,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
     if other is not None:
         title = other.title.replace("`", "")
         enough = "enough" if other.is_enough else _fall_short(other)
-        facts.append(("Do else", f"{title} (then {format_predicted(other, fair, with_range=False)}, {enough})"))
+        facts.append(("Or", f"{title} (then {format_predicted(other, fair, with_range=False)}, {enough})"))
     return facts
 
 

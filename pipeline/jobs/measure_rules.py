@@ -6,6 +6,7 @@ from functools import cache
 import polars as pl
 import pyarrow as pa
 
+from pipeline.model.log import fits_topics
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput, RuleMeasure
@@ -95,11 +96,15 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
     traffic = pl.DataFrame(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC))
     topic = pl.col("topic")
     is_own = topic.str.starts_with("__")  # Kafka's own topics are compacted all the time, and are little load
-    is_read = topic.is_in(run.cluster.topics) if run.cluster.topics else ~is_own
+    names = logs["topic"].unique()
+    wanted = names.filter([fits_topics(name, run.cluster.topics) for name in names])
+    is_read = topic.is_in(wanted.implode()) & ~is_own
     logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
-    state = run.load(CLUSTER_STATE, windows, ("topic", "configs"), where="replica_position = 0")
-    compacted = pl.DataFrame(state.select(["topic"]).filter(match_compacted(state["configs"])))["topic"]
-    logs = logs.with_columns(is_compacted=topic.is_in(compacted.unique().implode()) & ~is_own)
+    state = run.load(CLUSTER_STATE, windows, ("topic", "configs", "state_source"), where="replica_position = 0")
+    policies = pl.DataFrame(state.select(["topic"]).append_column("is_compacted", match_compacted(state)))
+    policies = policies.group_by("topic").agg(pl.col("is_compacted").max().fill_null(value=True))  # what nobody tells
+    compacted = policies.filter("is_compacted")["topic"]
+    logs = logs.with_columns(is_compacted=topic.is_in(compacted.implode()) & ~is_own)
     traffic = traffic.with_columns(gone_count=pl.when(is_own).then(0).otherwise("gone_count"))
     whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = run.values(SourceStatus, WINDOW_STATUS, reach)

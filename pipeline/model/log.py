@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +30,17 @@ class TopicPartition(NamedTuple):
 def is_partition_number(number: int) -> bool:
     """Whether a topic may have a partition of this number."""
     return 0 <= number <= MAX_PARTITION_NUMBER
+
+
+def fits_topics(topic: str, patterns: Collection[str]) -> bool:
+    """Whether a topic fits a pattern, or none is given, and no pattern that begins with `!`.
+
+    >>> [fits_topics(topic, ("orders-*", "!*-repartition")) for topic in ("orders-eu", "orders-repartition", "clicks")]
+    [True, False, False]
+    """
+    left_out = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    return any(fnmatchcase(topic, one) for one in wanted) and not any(fnmatchcase(topic, one) for one in left_out)
 
 
 class Codec(IntEnum):

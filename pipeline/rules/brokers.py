@@ -189,7 +189,7 @@ BROKER_RULES = (
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
         doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. A live cluster does not show that log: "
         "there an outage begins when other brokers lead its partitions, by leader epochs, and ends with the cluster's last answer that it is "
-        "away. In the window of that answer it goes on to the window's end, or to the broker's first sign. If there was no such answer, "
+        "away. In the window of that answer it lasts to the window's end, or until the broker is seen again. If there was no such answer, "
         "it counts only if the broker's metrics are missing while others take over",
         format="{:,.0f} s".format,
     ),
@@ -237,7 +237,7 @@ BROKER_RULES = (
         limit=0.10,
         meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
-        doc="part of the partitions with this preferred leader that other brokers lead. KRaft ignores "
+        doc="part of a broker's preferred partitions that other brokers lead. KRaft ignores "
         "`leader.imbalance.per.broker.percentage` (10 %)",
         format=format_percent,
         needs_all_records=True,
@@ -279,8 +279,8 @@ BROKER_RULES = (
         meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer. "
-        "It takes an hour of observation, and looks ahead at most 24 times as long; 0 from 99.9 % on. Live brokers report capacity "
-        "and room left (`DescribeLogDirs`, from Kafka 3.3 on); else `disk_bytes` counts. A volume that several brokers report is judged once",
+        "It needs an hour of observation and looks ahead at most 24 times the time observed. A volume 99.9 % full counts as 0. `disk_bytes` "
+        "counts if it names the broker, else what a live broker reports (`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
         format="{:.0f} h".format,
         is_falling=True,
         severity="critical",

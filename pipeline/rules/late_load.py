@@ -96,8 +96,8 @@ LATE_LOAD = Rule(
     meaning="a broker takes records whose timestamps lie in other windows",
     advice="Find who writes them: a backfill, a mirror, or a client with a wrong clock. With "
     "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
-    doc="part of its fair share that a broker took beyond what record timestamps say: bytes appended between two runs, by sizes and "
-    "end offsets of the logs that it leads, if chance does not explain it. A recording and a sampled cluster have none",
+    doc="bytes that a broker took beyond what record timestamps say, as part of its fair share: growth of the logs that it leads "
+    "between two runs, by sizes and end offsets, if chance does not explain it. Not measured in recordings and sampled clusters",
     format=format_percent,
     needs_all_records=True,
     severity="critical",
@@ -113,7 +113,7 @@ UNREAD_RECORDS = Rule(
     advice="Find who writes records that are older than the topic's retention, or lengthen the retention. On a compacted "
     "topic set `min.compaction.lag.ms` longer than the time between two runs.",
     doc="part of a broker's records that it took and deleted or compacted between two runs, although the windows between were read whole: "
-    "they count neither in shares nor in `late_load`. A recording and a sampled cluster have none",
+    "these records count neither in shares nor in `late_load`. Not measured in recordings and sampled clusters",
     format=format_percent,
     needs_all_records=True,
     severity="critical",

@@ -81,15 +81,18 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 
-def measure_column(table: Table, column: str, words: str) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+def measure_column(
+    table: Table, column: str, words: str, *, unknown: Sequence[str] = ()
+) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
     `words`: what it says: a format string over the row's columns.
+    `unknown`: columns that count what is not known: with such a 0 is no measure.
 
     Raises:
         KeyError: if the table lacks the column, or one of those in `words`.
     """
-    wanted = [column, *(name for _, name, _, _ in Formatter().parse(words) if name)]
+    wanted = [column, *unknown, *(name for _, name, _, _ in Formatter().parse(words) if name)]
     for name in wanted:
         table.column(name)
     subject = "topic" if "topic" in table.column_names else "broker_id"
@@ -98,7 +101,8 @@ def measure_column(table: Table, column: str, words: str) -> Callable[[str, Rule
     def measure(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         of_subject: Callable[..., RuleMeasure] = measure_of_topic if subject == "topic" else measure_broker
         for start_ms, named, client_id, *told in given.tuples(table, "window_start_ms", subject, client, *wanted):
-            if told[0] is not None and (client == subject or client_id == "*"):
+            is_known = told[0] or (told[0] is not None and not any(told[1 : 1 + len(unknown)]))
+            if is_known and (client == subject or client_id == "*"):
                 detail = words.format_map(dict(zip(wanted, told, strict=True)))
                 yield of_subject(rule, start_ms, named, float(told[0]), detail)
 

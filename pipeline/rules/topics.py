@@ -10,6 +10,9 @@ from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import TOPIC_HEALTH
 
 
+_UNKNOWN = ("unknown_replicas_count",)
+
+
 def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     peaks = ("peak_to_mean", "chance_peak_to_mean", "best_peak_to_mean", "peak_p_value")
     columns = ("window_start_ms", "topic", "partition_count", "placement", "unit_count", "required_unit_count", *peaks)
@@ -69,6 +72,7 @@ TOPIC_RULES = (
             TOPIC_HEALTH,
             "under_replicated_count",
             "{under_replicated_count:,} partitions have fewer in-sync replicas than replicas",
+            unknown=_UNKNOWN,
         ),
         limit=1,
         meaning="partitions are under-replicated",
@@ -81,6 +85,7 @@ TOPIC_RULES = (
             TOPIC_HEALTH,
             "below_min_isr_count",
             "{below_min_isr_count:,} partitions are below min.insync.replicas: acks=all is refused",
+            unknown=(*_UNKNOWN, "unknown_min_isr_count"),
         ),
         limit=1,
         k=1,
@@ -92,7 +97,12 @@ TOPIC_RULES = (
     ),
     Rule(
         name="leaderless",
-        measure=measure_column(TOPIC_HEALTH, "leaderless_count", "{leaderless_count:,} partitions have no leader"),
+        measure=measure_column(
+            TOPIC_HEALTH,
+            "leaderless_count",
+            "{leaderless_count:,} partitions have no leader",
+            unknown=_UNKNOWN,
+        ),
         limit=1,
         k=1,
         n=1,
@@ -104,7 +114,10 @@ TOPIC_RULES = (
     Rule(
         name="lagging_replicas",
         measure=measure_column(
-            TOPIC_HEALTH, "lagging_replica_count", "{lagging_replica_count:,} replicas are out of the in-sync set"
+            TOPIC_HEALTH,
+            "lagging_replica_count",
+            "{lagging_replica_count:,} replicas are out of the in-sync set",
+            unknown=_UNKNOWN,
         ),
         limit=1,
         meaning="replicas are out of the in-sync set",

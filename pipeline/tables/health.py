@@ -6,6 +6,7 @@ TOPIC_HEALTH = Table(
     name="gold.topic_health",
     grain="topic x window",
     key=("cluster", "window_start", "topic", "topic_id"),
+    schema_version=2,
     checks=not_negative("partition_count", "size_bytes", "record_count", "batch_count"),
     columns=(
         *WINDOW,
@@ -43,6 +44,8 @@ TOPIC_HEALTH = Table(
         double("replica_size_spread", "Largest over smallest replica of a partition when read, the widest of the topic.", "ratio", volatile=True),
         bigint("advised_partition_count", "Next count that brokers and consumers divide evenly; NULL where the present one does.", "partitions", nullable=True),
         string("advice", "Why, in words; '' for none."),
+        bigint("unknown_replicas_count", "Partitions whose replicas nobody observed: they count in none of the counts above.", "partitions", nullable=True),
+        bigint("unknown_min_isr_count", "Partitions whose `min.insync.replicas` no broker tells.", "partitions", nullable=True),
         RUN_ID,
     ),
 )

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.measures.topic_health import TopicCounts, TopicMeasures, derive_window_seed, measure_topic
+from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.model.window import milliseconds_of
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import TOPIC_HEALTH
@@ -52,7 +53,7 @@ def measure_topic_health(
         .join(replicas, on=_TOPIC, how="left")
         .join(consumers, on=("window_start", "topic"), how="left")
         .join(able.agg(_distinct("broker_id").alias("broker_count")), on="window_start", how="left")
-        .with_columns(zeros)
+        .with_columns(*zeros, pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count")))
     )
     counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
     measured = []
@@ -89,36 +90,43 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
     )
 
 
-def match_compacted(configs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether `cleanup.policy` holds compact, by the topic configs of each row."""
-    policy = pc.fill_null(pc.map_lookup(configs, pa.scalar(_POLICY), "first"), "")
-    return pc.match_substring(policy, "compact")
+def match_compacted(state: pa.Table) -> pa.ChunkedArray:
+    """Whether `cleanup.policy` holds compact, by row of `bronze.cluster_state`; NULL where brokers do not tell it."""
+    return pc.match_substring(_look_up(state, _POLICY, ""), "compact")
+
+
+def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:
+    """A topic config by row. Brokers tell defaults, too: of a live cluster it is not known where it lacks."""
+    is_live = pc.equal(state["state_source"], LIVE_CLUSTER)
+    told = pc.map_lookup(state["configs"], pa.scalar(name), "first")
+    return pc.coalesce(told, pc.if_else(is_live, pa.scalar(None, pa.string()), pa.scalar(default)))
 
 
 def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.DataFrame:
     """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
 
     A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
-    is Kafka's own rule, so the set shows what the brokers measured. Of replicas whose source does not say it nothing is
-    counted; those of brokers `away` at the window's end are out of it whatever was observed before. Replicas of compacted topics differ in size by nature: each broker cleans its own.
+    is Kafka's own rule, so the set shows what the brokers measured. Partitions of which nobody says it are counted as
+    unknown; replicas of brokers `away` at the window's end are out of it whatever was observed before. Replicas of compacted
+    topics differ in size by nature: each broker cleans its own.
     """
-    least = pc.map_lookup(cluster_state["configs"], pa.scalar(_MIN_ISR), "first")
+    least = _look_up(cluster_state, _MIN_ISR, "1")
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
-    states = states.append_column("is_compacted", match_compacted(cluster_state["configs"]))
+    states = states.append_column("is_compacted", match_compacted(cluster_state))
     size, is_in_sync = pl.col("size_bytes"), pl.col("is_in_sync")
     is_out = ~is_in_sync | pl.col("replica_id").is_in(list(away))
     partitions = pl.DataFrame(states).group_by(*_TOPIC, "partition").agg(
         pl.len().cast(pl.Int64).alias("replicas"),
         is_out.cast(pl.Int64).sum().alias("out"),
         is_in_sync.is_not_null().any().alias("is_known"),
-        pl.col("least").cast(pl.Int64, strict=False).fill_null(1).max(),
+        pl.col("least").cast(pl.Int64, strict=False).max(),
         pl.col("leader_id").min(),
         pl.col("reassigning").any(),
         (pl.col("is_leader") & ~pl.col("is_preferred_leader")).any().alias("not_preferred"),
         divide(size.max(), size.min()).alias("spread"),
-        pl.col("is_compacted").any(),
+        pl.col("is_compacted").max(),
     )  # fmt: skip  # a chain on one line, its sums one a line
     out, is_known = pl.col("out"), pl.col("is_known")
     counted = {
@@ -128,6 +136,8 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
         "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),
         "not_preferred_count": pl.col("not_preferred"),
+        "unknown_replicas_count": ~(is_known | (out > 0)),
+        "unknown_min_isr_count": pl.col("least").is_null(),
     }
     return partitions.group_by(_TOPIC).agg(
         *(condition.cast(pl.Int64).sum().alias(name) for name, condition in counted.items()),

@@ -16,6 +16,7 @@ from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.range_scan import plan_range_tasks
+from pipeline.sources.live.reading import forget_deleted
 from pipeline.sources.metrics.metric_pages import plan_page_tasks
 from pipeline.sources.metrics.metric_source import (
     InstanceSamples,
@@ -114,6 +115,7 @@ def _sum_up(
         reading = replace(reading, collected=reading.collected.doubting(found, disputed))
     if reading.live is not None:
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(found)))
+        live = forget_deleted(live)
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     return reading, found
 

@@ -20,7 +20,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.cluster import CLUSTER_METADATA, ClusterState
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
 from pipeline.sources.collected.manifest import CollectedAs, HostState, Manifest, Part, read_manifest, write_manifest
@@ -171,7 +171,7 @@ class _Collector:
             if partition.is_cluster_metadata or leader != directory.broker_id:
                 continue
             key = (partition.topic, partition.topic_id or "", partition.partition)
-            if (not topics or partition.topic in topics) and (
+            if fits_topics(partition.topic, topics) and (
                 key not in chosen or partition.length > chosen[key][1].length
             ):
                 chosen[key] = (directory, partition)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Self
 
 from pipeline.model.cluster import ClusterHistory
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.host import Host, PartitionId, iter_window_rows
@@ -43,7 +43,7 @@ def choose_copies(
     holders: dict[PartitionId, list[int]] = defaultdict(list)
     for index, host in enumerate(hosts):
         for progress in host.manifest.progress:
-            if not topics or progress.topic in topics:
+            if fits_topics(progress.topic, topics):
                 holders[progress.key].append(index)
     shared = {index for places in holders.values() if len(places) > 1 for index in places}
     ranges = {index: _read_ranges(hosts[index], span) for index in shared}

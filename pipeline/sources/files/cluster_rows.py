@@ -24,6 +24,7 @@ DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
 TIME_CONFIGS = ("message.timestamp.type", "message.timestamp.after.max.ms")  # they say which times records may bear
+TIERED = "remote.storage.enable"
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 
 
@@ -283,10 +284,10 @@ def _disk_columns(
 
 
 def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
-    """Topics whose `cleanup.policy` holds compact, and those a cleaner has a checkpoint for."""
-    by_config = {
-        topic for topic in state.topic_configs if "compact" in state.topic_config(topic).get("cleanup.policy", "")
-    }
+    """Topics whose `cleanup.policy` holds compact, or that live brokers do not tell, and those a cleaner has a checkpoint for."""
+    untold = "compact" if state.state_source == LIVE_CLUSTER else ""
+    topics = {key.topic for key in state.partitions} | state.topic_configs.keys()
+    by_config = {topic for topic in topics if "compact" in state.topic_config(topic).get("cleanup.policy", untold)}
     by_cleaner = {key.topic for directory in tree.directories for key in directory.cleaner_offsets}
     return frozenset(by_config | by_cleaner)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
-from pipeline.model.log import TopicPartition
+from pipeline.model.log import TopicPartition, fits_topics
 from pipeline.model.log_tree import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -60,12 +60,12 @@ def choose_replicas(
 ) -> tuple[tuple[LogDirectory, PartitionDirectory], ...]:
     """Picks the one replica of each live partition that is counted: the leader's, else the longest log.
 
-    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out, as are other topics than
-    `topics`, where there are any.
+    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out, as are topics that do not
+    fit the patterns `topics`.
     """
     chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
-        if partition.topic == CLUSTER_METADATA_TOPIC or (topics and partition.topic not in topics):
+        if partition.topic == CLUSTER_METADATA_TOPIC or not fits_topics(partition.topic, topics):
             continue
         key = partition.topic_partition
         rank = _rank(directory, partition, leaders.get(key))

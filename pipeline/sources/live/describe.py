@@ -106,7 +106,7 @@ def ask_topic_configs(
         agreed, contested = count_votes(told)
         for (topic, name), value in agreed.items():
             configs.setdefault(topic, {})[name] = value
-        if not told:
+        if not told or any(topic not in configs for topic in page):
             failures.questions |= refused.questions
         if contested:
             failures.questions["some topic configs"] = "brokers tell different ones"
@@ -131,11 +131,14 @@ def _ask_configs(
 ) -> dict[str, dict[str, str]]:
     try:
         reply = connection.send(DescribeConfigsRequest(resources=resources, include_synonyms=False), broker_id)
-        for result in reply.results:
-            refuse_error(result.error_code)
     except KafkaError as error:
         failures.questions[question] = describe_error(error)
         return {}
+    refused = {one.resource_name: for_code(one.error_code)() for one in reply.results if one.error_code}
+    if refused:  # a topic may be gone by now, or be another principal's: the others count
+        is_all = len(refused) == len(reply.results)
+        named = question if is_all else name_some(f"{question} of", sorted(map(format_name, refused)))
+        failures.questions[named] = describe_error(next(iter(refused.values())))
     asked = {name for *_, names in resources for name in names}
     return {
         result.resource_name: {
@@ -144,6 +147,7 @@ def _ask_configs(
             if row.name in asked and row.value is not None and len(row.value) <= _MOST_CHARACTERS
         }
         for result in reply.results
+        if not result.error_code
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pipeline.model.cluster import NO_LEADER, EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
+from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -141,6 +142,8 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
     """Why what the partition got is unknown, in any window."""
     if key not in state.leader_sizes:
         yield "the size of its log is unknown, and so are the bytes it got"
+    if state.history.state_at(0).topic_config(key.topic).get(TIERED) == "true":
+        yield "brokers tell the size of its local log only (remote.storage.enable): its bytes follow from no offsets"
     if earlier is None:
         return
     partition, size_bytes = state.partitions[key], state.leader_sizes.get(key)

@@ -151,7 +151,8 @@ def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_m
         return ()
     reason = (
         f"retention has taken the offsets before {log_start}: they may have been of this window, or a client sends records "
-        "older than retention.ms: message.timestamp.before.max.ms, set on the topic, refuses them"
+        "older than retention.ms: message.timestamp.before.max.ms, set on the topic, refuses them; a topic that its readers purge, "
+        "as Kafka Streams does, is left out by `topics: ['!*-repartition']`"
     )
     return (Shortfall.of(key, reason, until_ms=start.timestamp_ms),)
 

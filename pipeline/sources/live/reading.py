@@ -13,11 +13,12 @@ from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
 from pipeline.model.cluster import MAX_NAME_LENGTH, ClusterHistory, ConsumerGroupMember
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
+from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, plan_fetches, sample_partitions
-from pipeline.sources.live.requests import describe_error
+from pipeline.sources.live.requests import Failures, describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_groups, name_some
@@ -183,6 +184,36 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
             return _with_plan(reading, connection, state, question) if with_records else reading
     except SourceUnreachableError as error:
         return LiveReading(source=source, observed_at_ms=at_ms, unreachable=str(error))
+
+
+def forget_deleted(live: LiveReading) -> LiveReading:
+    """Leaves out topics that were deleted while the run read them, as most brokers say: their loss is no loss of data.
+
+    They are named, and what was read of them counts. One that we may no longer describe is not taken for deleted.
+    """
+    state = live.state
+    if state is None or not live.shortfalls:
+        return live
+    denied = Failures()
+    before = {key.topic: partition.topic_id for key, partition in state.partitions.items()}
+    try:
+        with connect(live.source) as connection:
+            now = {key.topic: one.topic_id for key, one in admin.ask_metadata(connection).partitions.items()}
+            short = {shortfall.topic for shortfall in live.shortfalls} & before.keys()
+            gone = {topic for topic in short if topic not in now or now[topic] != before[topic]}
+            admin.find_denied(connection, gone - now.keys(), denied)
+    except SourceUnreachableError:
+        return live
+    gone = set() if denied.questions else gone - denied.topics.keys()
+    if not gone:
+        return live
+    reason = "deleted, or made anew, while the run read them"
+    state.failures.questions[name_some("the last records of", sorted(gone))] = reason
+    return replace(
+        live,
+        state=replace(state, in_scope=tuple(key for key in state.in_scope if key.topic not in gone)),
+        shortfalls=tuple(shortfall for shortfall in live.shortfalls if shortfall.topic not in gone),
+    )
 
 
 def _with_plan(

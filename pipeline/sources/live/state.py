@@ -15,9 +15,9 @@ from pipeline.model.cluster import (
     ReplicaState,
     Timeline,
 )
-from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
-from pipeline.sources.files.cluster_rows import TIME_CONFIGS, TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -68,7 +68,7 @@ def read_live_state(
     in_scope = tuple(
         key
         for key in metadata.partitions
-        if (not topics or key.topic in topics)
+        if fits_topics(key.topic, topics)
         and (internal_topics or key.topic not in metadata.internal_topics)
         and key.topic != CLUSTER_METADATA_TOPIC
     )
@@ -76,14 +76,20 @@ def read_live_state(
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     known = {key.topic for key in metadata.partitions}
-    seen = topics or {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
-    admin.find_denied(connection, {*seen} - known, failures)
+    seen = {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
+    seen |= {pattern for pattern in topics if fits_topics(pattern, topics) and not {*"*?["} & {*pattern}}
+    admin.find_denied(connection, {topic for topic in seen - known if fits_topics(topic, topics)}, failures)
+    idle = [one for one in topics if one[:1] != "!" and not any(fits_topics(topic, (one,)) for topic in known)]
+    idle = [one for one in idle if one not in failures.topics]
+    if idle and not in_scope:
+        failures.topics |= dict.fromkeys(idle, "no topic fits this pattern of `topics`")
+    failures.questions |= {f"topics like {pattern}": "none is there: see `topics`" for pattern in idle if in_scope}
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    names = (*TOPIC_CONFIGS, *TIME_CONFIGS)
+    names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
     configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
     moving = describe.ask_reassignments(connection, answering, failures)
     partitions = {

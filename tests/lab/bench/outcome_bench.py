@@ -36,7 +36,7 @@ REASONS = (
     (r"mails: .*: line Why: ", "the same cause in words of people on call"),
     (r"mails: .*: line (Do first|Predicted|Basis): ", "advice about a slow broker comes before the other since"),
     (
-        r"mails: .*: line Do else: none -> .* orders \(then 35\.3 %, enough\)$",
+        r"mails: .*: line Or: none -> .* orders \(then 35\.3 %, enough\)$",
         "what was advised first, with the same figure",
     ),
     (r"mails: .*: line Details: ", "the report is attached in place of details.html and details.txt"),

@@ -74,7 +74,7 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
     other = new_recommendation(rank=2, title="upgrade", is_enough=False)
     facts = dict(describe_brief(new_evidence(recommendations=(plan, other))).facts)
     assert facts["Predicted"].endswith("enough to resolve it; copies nothing")
-    assert facts["Do else"] == "upgrade (then 35.0 %, not enough alone)"
+    assert facts["Or"] == "upgrade (then 35.0 %, not enough alone)"
 
 
 def test_it_says_why_a_low_share_is_not_enough_and_where_nobody_waits():

@@ -132,5 +132,5 @@ def test_its_mail_says_first_what_to_look_at(placement, tmp_path):
     facts = dict(content.brief.facts)
     assert facts["Do first"] == "broker 1 is slow: look at its disk, network, neighbours"
     assert facts["Predicted"] == "no figure: it depends on what you find"
-    assert ("Do else" in facts) == any(row["predicted_ratio"] is not None for row in found)
+    assert ("Or" in facts) == any(row["predicted_ratio"] is not None for row in found)
     assert "Do first: broker 1 is slow: look at its disk, network, neighbours." in content.headline

@@ -363,6 +363,23 @@ def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
 
 
 @pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({"unknown_replicas_count": 0, "unknown_min_isr_count": 0}, {"under_replicated", "below_min_isr", "leaderless"}),
+        ({}, {"under_replicated", "below_min_isr", "leaderless"}),  # of an older version
+        ({"unknown_replicas_count": 0, "unknown_min_isr_count": 1}, {"under_replicated", "leaderless"}),
+        ({"unknown_replicas_count": 1, "unknown_min_isr_count": 0}, set()),
+        ({"unknown_replicas_count": 1, "leaderless_count": 1}, {"leaderless"}),
+    ],
+)
+def test_a_topic_of_which_something_is_not_known_is_not_well(counts, told):
+    rules = ("under_replicated", "below_min_isr", "leaderless")
+    columns = {"under_replicated_count": 0, "below_min_isr_count": 0, "leaderless_count": 0}
+    row = {"window_start": T0, "topic": "t", **columns, **counts}
+    assert {rule for rule in rules if measured(rule, {"gold.topic_health": [row]})} == told
+
+
+@pytest.mark.parametrize(
     ("column", "words"), [("leaderles_count", "nothing"), ("leaderless_count", "{leaderles_count} have no leader")]
 )
 def test_a_rule_over_an_unknown_column_fails_when_it_is_made(column, words):

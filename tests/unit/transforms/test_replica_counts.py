@@ -8,7 +8,7 @@ from pipeline.tables.bronze import CLUSTER_STATE
 from pipeline.transforms.topic_health import count_replicas
 
 
-def replicas(leader, sizes, *, in_sync=True, **configs):
+def replicas(leader, sizes, *, in_sync=True, source="cluster_metadata", **configs):
     """A partition's rows, replica by replica."""
     return [
         {
@@ -25,7 +25,7 @@ def replicas(leader, sizes, *, in_sync=True, **configs):
             "is_in_sync": in_sync,
             "size_bytes": size,
             "configs": {name.replace("_", "."): value for name, value in configs.items()},
-            "state_source": "live_cluster",
+            "state_source": source,
         }
         for place, size in enumerate(sizes)
     ]
@@ -38,7 +38,8 @@ def replicas(leader, sizes, *, in_sync=True, **configs):
         (replicas(-1, (300, 100)), 1, 3.0),
         (replicas(-1, (None, None), in_sync=None), 0, None),  # who led is not known: no word that nobody did
         (replicas(0, (300, 100), cleanup_policy="compact,delete"), 0, None),  # each broker cleans its own
-        (replicas(0, (300, 100), cleanup_policy="delete"), 0, 3.0),
+        (replicas(0, (300, 100), cleanup_policy="delete", source="live_cluster"), 0, 3.0),
+        (replicas(0, (300, 100), source="live_cluster"), 0, None),  # no broker tells the policy
     ],
 )
 def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless, spread):
@@ -66,3 +67,19 @@ def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
     names = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count")
     assert tuple(found[name] for name in names) == (under, below, lagging)
     assert found["leaderless_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "away", "unknown"),
+    [
+        (replicas(0, (1, 1)), (), (0, 0)),
+        (replicas(0, (1, 1), source="live_cluster"), (), (0, 1)),  # brokers tell defaults, too, where they tell any
+        (replicas(0, (1, 1), min_insync_replicas="2", source="live_cluster"), (), (0, 0)),
+        (replicas(0, (1, 1), in_sync=None), (), (1, 0)),
+        (replicas(0, (1, 1), in_sync=None), (1,), (0, 0)),
+    ],
+)
+def test_what_nobody_observed_is_counted_as_unknown(rows, away, unknown):
+    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r"), away).to_dicts()
+    assert (found["unknown_replicas_count"], found["unknown_min_isr_count"]) == unknown
+    assert found["below_min_isr_count"] == 0

@@ -341,6 +341,9 @@ def test_compacted_by_config_or_by_the_cleaners_checkpoint():
     now = ClusterState(at_ms=0, state_source="cluster_metadata", topic_configs=configs)
     disk = log_directory(1, {}, cleaner_offsets={TopicPartition("c", 0): 5})
     assert compacted_topics(now, LogTree(directories=(disk,))) == {"a", "c"}
+    assert compacted_topics(replace(now, topic_configs={"b": configs["b"]}), LogTree()) == set()
+    live = replace(now, state_source=LIVE_CLUSTER)
+    assert compacted_topics(live, LogTree()) == {"a", "c"}  # brokers tell defaults, too: what they do not tell may be
 
 
 @pytest.mark.parametrize(

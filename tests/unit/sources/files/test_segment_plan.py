@@ -51,7 +51,8 @@ def test_only_live_partitions_of_clients_and_only_the_topics_asked_for():
     disk = log_directory(1, {"__cluster_metadata-0": [(0, 9)], "t-0": [(0, 5)], "u-1": [(0, 5)]})
     tree = LogTree(directories=(replace(disk, partitions=(*disk.partitions, *gone)),))
     assert chosen_brokers(tree) == {"t-0": 1, "u-1": 1}
-    assert chosen_brokers(tree, topics=("u", "absent")) == {"u-1": 1}
+    assert chosen_brokers(tree, topics=("u*", "absent")) == {"u-1": 1}
+    assert chosen_brokers(tree, topics=("!u",)) == {"t-0": 1}
 
 
 def test_reads_say_where_each_segment_ends_and_what_is_committed():

@@ -1,5 +1,7 @@
 """A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
 
+import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,11 +14,11 @@ from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, Earl
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
-from pipeline.sources.live import offsets
+from pipeline.sources.live import admin, offsets, reading
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
 from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_reassignments, ask_topic_configs
 from pipeline.sources.live.plan import Shortfall
-from pipeline.sources.live.reading import LiveReading, ask_groups
+from pipeline.sources.live.reading import LiveReading, ask_groups, forget_deleted
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
 from pipeline.sources.live.state import LiveState, _replica_states, _timelines, describe_unanswered, read_live_state
 
@@ -76,6 +78,11 @@ def test_bytes_per_offset(past, wanted):
     assert offsets._bytes_per_offset(KEY, state(), past) == wanted
 
 
+def tiered(value):
+    configs = {"t": Timeline.always({"remote.storage.enable": value})}
+    return replace(state(), history=replace(state().history, topic_configs=configs))
+
+
 @pytest.mark.parametrize(
     ("now", "past", "word"),
     [
@@ -87,6 +94,8 @@ def test_bytes_per_offset(past, wanted):
         (state(), earlier(leader_id=2, leader_epoch=6), "its leader changed"),
         (state(size=9_000), earlier(), "compaction has taken"),
         (state(size=9_000, start=5), earlier(), None),  # retention did
+        (tiered("true"), earlier(), "its local log only"),
+        (tiered("false"), earlier(), None),
     ],
 )
 def test_what_makes_a_partition_unknowable(now, past, word):
@@ -203,6 +212,74 @@ def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_d
     told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, ["retention.ms"], failures)
     assert told == {"t500": {"retention.ms": "9"}}
     assert [*failures.questions] == ["topic configs"]
+
+
+def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others():
+    def send(request, _):
+        config = SimpleNamespace(name="min.insync.replicas", value="2")
+        codes = [(name, 3 if name == "gone" else 0) for _, name, _ in request.resources]
+        told = [SimpleNamespace(error_code=code, resource_name=name, configs=[config]) for name, code in codes]
+        return SimpleNamespace(results=told)
+
+    failures = Failures()
+    topics, names = ["gone", "orders"], ["min.insync.replicas"]
+    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, names, failures)
+    assert told == {"orders": {"min.insync.replicas": "2"}}
+    assert [*failures.questions] == ["topic configs of gone"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "read", "incomplete", "said"),
+    [
+        ((), {"clicks", "orders-eu"}, {}, []),
+        (("orders-*",), {"orders-eu"}, {}, []),
+        (("orders-eu", "nope*"), {"orders-eu"}, {}, ["topics like nope*"]),
+        (("!orders-*",), {"clicks"}, {}, []),
+        (("nope*",), set(), {"nope*"}, []),  # nothing is read: no window is healthy
+    ],
+)
+def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, incomplete, said):
+    row = SimpleNamespace(partition_index=0, leader_id=-1, replica_nodes=[], isr_nodes=[])
+    known = [SimpleNamespace(is_internal=False, name=name, partitions=[row]) for name in ("orders-eu", "clicks")]
+    told = {"a:1": SimpleNamespace(brokers=[], topics=known)}
+    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, unheard=()), topics=topics)
+    assert {key.topic for key in now.in_scope} == read
+    assert now.failures.topics.keys() == {*incomplete}
+    assert [question for question in now.failures.questions if question.startswith("topics")] == said
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "missing"),
+    [
+        ({"kept": 1}, 3, "kept-0 (no answer)"),  # deleted: most brokers list it no longer
+        ({"kept": 1, "t": 3}, 0, "kept-0 (no answer)"),  # and made anew
+        ({"kept": 1}, 29, "t-0 (the topic was deleted, or recreated), kept-0 (no answer)"),  # only denied
+        ({"kept": 1, "t": 2}, 0, "t-0 (the topic was deleted, or recreated), kept-0 (no answer)"),  # a broker lied
+    ],
+)
+def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch, told, code, missing):
+    def ask(request):
+        named = [SimpleNamespace(name=one.name, error_code=code) for one in request.topics or ()]
+        row = SimpleNamespace(partition_index=0, leader_id=1, leader_epoch=7, replica_nodes=[1], isr_nodes=[1])
+        all_of = [
+            SimpleNamespace(is_internal=False, name=name, topic_id=uuid.UUID(int=number), partitions=[row])
+            for name, number in told.items()
+        ]
+        return {"a:1": SimpleNamespace(brokers=[], topics=named or all_of)}
+
+    monkeypatch.setattr(reading, "connect", lambda _: nullcontext(SimpleNamespace(ask_metadata=ask)))
+    kept = TopicPartition("kept", 0)
+    ids = [admin.format_topic_id(uuid.UUID(int=number)) for number in (2, 1)]
+    partitions = {key: partition(topic_id=one) for key, one in zip((KEY, kept), ids, strict=True)}
+    now = replace(state(), in_scope=(KEY, kept), partitions=partitions)
+    short = (
+        Shortfall(topic="t", partition=0, reason="the topic was deleted, or recreated"),
+        Shortfall(topic="kept", partition=0, reason="no answer"),
+    )
+    live = forget_deleted(LiveReading(source=SOURCE, observed_at_ms=1500, state=now, shortfalls=short))
+    assert live.availability(WINDOWS[0]).missing == missing
+    is_named = any("last records of t" in problem.reason for problem in live.problems)
+    assert is_named == ("t-0" not in missing)
 
 
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
