@@ -12,7 +12,9 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from email import message_from_bytes
 from email.message import EmailMessage
+from email.policy import SMTP
 from operator import attrgetter
 
 from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
@@ -26,7 +28,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
-from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending, queue
+from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, mark_put_off, pending, queue
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
@@ -48,7 +50,7 @@ class DeliveryReport:
     failure: str | None = None  # how many messages failed and why the first did, else None
 
     def check(self) -> None:
-        """Raises `DeliveryError` if a message or a part of its recipients failed."""
+        """Raises `DeliveryError` if a message failed, or was refused for good for a part of its recipients."""
         if self.failure is not None:
             raise DeliveryError(self.failure)
 
@@ -61,7 +63,7 @@ def run(
     A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
     behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
     time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
-    recipients refused for good.
+    recipients refused for good; a message that a server put off for some stays for these alone.
     """
     with delivering(config.local_folder) as is_ours:
         if not is_ours:
@@ -72,27 +74,30 @@ def run(
 def deliver_or_queue(
     config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
 ) -> str:
-    """Sends a mail to the platform's people that no cluster's run makes; queues it where no server takes it. Where it went."""
-    payload = mail.as_bytes()
+    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it. Where it went."""
+    payload, left = mail.as_bytes(), config.mail.to
     try:
-        to, folder = config.mail.to, config.outbox
-        return deliver(payload, to, smtp=smtp, outbox_folder=folder, message_id=message_id).delivered_to
+        delivery = deliver(payload, left, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
+        if not delivery.put_off:
+            return delivery.delivered_to
+        left, reason = tuple(delivery.put_off), delivery.describe_rest()
     except (DeliveryError, ConfigError) as error:
-        message = AlertMessage(
-            message_id=message_id,
-            cluster=ALL_CLUSTERS,
-            incident_id=message_id,
-            state=DIGEST,
-            window_start_ms=now_ms,
-            channel=MAIL_CHANNEL,
-            tells="",
-            subject_line=str(mail["Subject"]),
-            recipients=",".join(config.mail.to),
-            payload=payload,
-            queued_at_ms=now_ms,
-        )
-        queue(config.warehouse, message, run_id="failure")
-        return f"queued, as {error}"
+        reason = str(error)
+    message = AlertMessage(
+        message_id=message_id,
+        cluster=ALL_CLUSTERS,
+        incident_id=message_id,
+        state=DIGEST,
+        window_start_ms=now_ms,
+        channel=MAIL_CHANNEL,
+        tells="",
+        subject_line=str(mail["Subject"]),
+        recipients=",".join(left),
+        payload=payload,
+        queued_at_ms=now_ms,
+    )
+    queue(config.warehouse, message, run_id="failure")
+    return f"queued, as {reason}"
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
@@ -122,17 +127,25 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
                 lots.extendleft([message] for message in reversed(lot))  # one of them may be to blame
                 continue
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-            failures += _keep_failure(config, lot, reason, now_ms)
+            kept = _keep_failure(config, lot, reason, now_ms)
+            if not is_unusable and _fails_no_task(lot[0]):
+                notes += kept
+            else:
+                failures += kept
             held |= {alerts[message_id] for message_id in ids if message_id in alerts}
             if is_unusable:
                 unusable.add(channel)
             continue
-        else:
-            place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
-            mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         finally:
             spent_s[channel] += clock() - began_s
         failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
+        if delivery.put_off:  # a mail, which is a lot of its own
+            reason = delivery.describe_rest()
+            mark_put_off(config.warehouse, *ids, recipients=delivery.put_off, error=reason)
+            notes.append(f"{ids[0]}: {reason}")
+            continue
+        place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
+        mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
     left_count = len(waiting) - len(due)
     if left_count:
@@ -140,6 +153,15 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _fails_no_task(message: AlertMessage) -> bool:
+    """Whether others have a mail, or it is itself about a failed task: each failure for it would be one more mail, to the same people."""
+    if message.channel != MAIL_CHANNEL:
+        return False
+    to = message_from_bytes(message.payload, policy=SMTP)["To"]
+    is_partly_delivered = to is not None and len(_list_recipients(message)) < len(to.addresses)
+    return is_partly_delivered or message.incident_id == message.message_id
 
 
 def _leave_out_silenced(
@@ -218,10 +240,9 @@ def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:
     if message.channel == MAIL_CHANNEL:
-        recipients = [address.strip() for address in message.recipients.split(",") if address.strip()]
         return deliver(
             _add_report(config, message),
-            recipients,
+            _list_recipients(message),
             smtp=smtp,
             outbox_folder=config.outbox,
             message_id=message.message_id,
@@ -233,6 +254,10 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
         if alertmanager.name == message.channel:
             return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
     raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration, nor an Alertmanager")
+
+
+def _list_recipients(message: AlertMessage) -> list[str]:
+    return [address.strip() for address in message.recipients.split(",") if address.strip()]
 
 
 def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:

@@ -79,6 +79,12 @@ def mark_failed(warehouse: Folder, *message_ids: str, error: str, given_up_at_ms
     return _update(warehouse, message_ids, {"last_error": format_datafusion_text(error), **end})
 
 
+def mark_put_off(warehouse: Folder, message_id: str, *, recipients: Iterable[str], error: str) -> int:
+    """Leaves a message to the recipients that a server put off; it took the message for the others."""
+    left = format_datafusion_text(",".join(recipients))
+    return _update(warehouse, (message_id,), {"recipients": left, "last_error": format_datafusion_text(error)})
+
+
 def mark_retry(warehouse: Folder, message_id: str) -> int:
     """Lets the next delivery try a message at once that was given up or waits; the table's version afterwards."""
     return _update(warehouse, (message_id,), {"given_up_at": "NULL", "next_attempt_at": "NULL"})
