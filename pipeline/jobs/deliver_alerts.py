@@ -101,7 +101,7 @@ def deliver_or_queue(
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
-    waiting = pending(config.warehouse)
+    waiting, told = _leave_out_gone(config, pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures: list[str] = []
@@ -111,6 +111,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
     held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and (m.next_attempt_at_ms or 0) > now_ms}
     heard, notes = _leave_out_silenced(config, due, alerts, now_ms)
+    notes = [*told, *notes]
     lots = _list_lots(heard, alerts)
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
@@ -162,6 +163,23 @@ def _fails_no_task(message: AlertMessage) -> bool:
     to = message_from_bytes(message.payload, policy=SMTP)["To"]
     is_partly_delivered = to is not None and len(_list_recipients(message)) < len(to.addresses)
     return is_partly_delivered or message.incident_id == message.message_id
+
+
+def _leave_out_gone(
+    config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
+) -> tuple[list[AlertMessage], list[str]]:
+    """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
+    known = {MAIL_CHANNEL, *(one.name for one in (*config.mail.webhooks, *config.mail.alertmanagers))}
+    gone: dict[str, list[str]] = defaultdict(list)
+    for message in waiting:
+        if message.channel not in known:
+            gone[str(message.channel)].append(message.message_id)
+    notes = []
+    for channel, ids in gone.items():
+        reason = f"given up: the configuration has no webhook or Alertmanager {channel} any more"
+        mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
+        notes.append(f"{len(ids)} message{'' if len(ids) == 1 else 's'} {reason}")
+    return [message for message in waiting if message.channel in known], notes
 
 
 def _leave_out_silenced(
@@ -250,10 +268,8 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
     for webhook in config.mail.webhooks:
         if webhook.name == message.channel:
             return Delivery(delivered_to=post(message.payload, webhook, message_id=message.message_id))
-    for alertmanager in config.mail.alertmanagers:
-        if alertmanager.name == message.channel:
-            return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
-    raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration, nor an Alertmanager")
+    alertmanager = next(one for one in config.mail.alertmanagers if one.name == message.channel)
+    return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
 
 
 def _list_recipients(message: AlertMessage) -> list[str]:

@@ -220,6 +220,18 @@ def test_a_mail_about_a_failure_that_is_put_off_brings_no_further_one(config, ot
     assert "failure.1@x" in notes[0]
 
 
+def test_a_message_to_a_channel_that_the_configuration_lost_is_given_up_at_once(config):
+    """It failed each run for three days."""
+    empty_outbox(config)
+    hook = Webhook(name="pager", url_variable="PAGER_URL")
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    notes = send(config, None).notes
+    assert notes == ("1 message given up: the configuration has no webhook or Alertmanager pager any more",)
+    assert pending(config.warehouse) == []
+    (left,) = undelivered(config.warehouse)
+    assert (left.attempt_count, "pager" in left.last_error) == (0, True)
+
+
 def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(config):
     smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=1)
     now_ms, waits = NOW_MS, []
