@@ -13,6 +13,7 @@ from pipeline.alerting.alertmanager import render_alert
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.gone import end_gone
 from pipeline.alerting.incident_mail import describe_rule, describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, load_open
 from pipeline.alerting.message import render_message
@@ -66,6 +67,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         judged_until_ms=max(run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)), default=0),
         taken=set(earlier["incident_id"].to_pylist()),
     )
+    changes = end_gone(run, opened, changes, [window.start_ms for window in windows])
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
     try:
