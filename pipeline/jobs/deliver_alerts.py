@@ -28,7 +28,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import milliseconds_of
-from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, mark_put_off, pending, queue
+from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending, queue
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
@@ -101,7 +101,7 @@ def deliver_or_queue(
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
-    waiting, told = _leave_out_gone(config, pending(config.warehouse), now_ms)
+    waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures: list[str] = []
@@ -110,8 +110,8 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     alerts = _find_alerts(config, waiting)
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
     held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and (m.next_attempt_at_ms or 0) > now_ms}
-    heard, notes = _leave_out_silenced(config, due, alerts, now_ms)
-    notes = [*told, *notes]
+    heard, told = _leave_out_silenced(config, due, alerts, now_ms)
+    notes += told
     lots = _list_lots(heard, alerts)
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
@@ -128,11 +128,8 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
                 lots.extendleft([message] for message in reversed(lot))  # one of them may be to blame
                 continue
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-            kept = _keep_failure(config, lot, reason, now_ms)
-            if not is_unusable and _fails_no_task(lot[0]):
-                notes += kept
-            else:
-                failures += kept
+            is_quiet = not is_unusable and _fails_no_task(lot[0])
+            (notes if is_quiet else failures).extend(_keep_failure(config, lot, reason, now_ms))
             held |= {alerts[message_id] for message_id in ids if message_id in alerts}
             if is_unusable:
                 unusable.add(channel)
@@ -141,9 +138,8 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             spent_s[channel] += clock() - began_s
         failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
         if delivery.put_off:  # a mail, which is a lot of its own
-            reason = delivery.describe_rest()
-            mark_put_off(config.warehouse, *ids, recipients=delivery.put_off, error=reason)
-            notes.append(f"{ids[0]}: {reason}")
+            mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
+            notes.append(f"{ids[0]}: {delivery.describe_rest()}")
             continue
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
