@@ -90,16 +90,12 @@ def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, 
 
 
 def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:
-    """Takes a step for a cluster's windows of the last day that are not trusted; mails which no later run takes up.
+    """Takes a step for a cluster's windows of the last day that are not trusted: Airflow was down, or their own runs failed.
 
-    Airflow was down then, or their own runs failed.
-
-    Raises:
-        AirflowSkipException: if the run has no partition key, or is about another cluster; also at a second try: a window that
-            kills its process would be tried with each, and be told each time.
+    Mails which of them no later run takes up.
     """
-    if not dag_run.partition_key or ti.try_number > 1:
-        raise AirflowSkipException("a scheduled run's first try takes up lost windows")
+    if not dag_run.partition_key or ti.try_number > 1:  # one that kills its process would be tried, and be told, with each try
+        raise AirflowSkipException("the first try of a scheduled run takes up lost windows")
     run = _find_run(turn, dag_run, ti, params)
     most_count = _TAKEN_UP_MS // run.window_ms
     lost = run.over_lost_windows(most_count)

@@ -22,12 +22,11 @@ def end_gone(
     """
     last = {one.last.incident_id: one.last for one in opened} | {one.incident_id: one for one in changes}
     ends = []
-    for change in last.values():
-        gone_ms = find_gone(run, change) if change.is_open else None
-        ended_ms = next((at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms), None)
-        if ended_ms is not None:
-            end = replace(change, state="withdrawn", value=None, window_start_ms=ended_ms, moved_from_ms=None)
-            ends.append(end)
+    for change in (one for one in last.values() if one.is_open):
+        gone_ms = find_gone(run, change)
+        since = [at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms]
+        if since:
+            ends.append(replace(change, state="withdrawn", value=None, window_start_ms=since[0], moved_from_ms=None))
     return tuple(sorted((*changes, *ends), key=lambda one: (one.window_start_ms, one.rule, one.subject)))
 
 
