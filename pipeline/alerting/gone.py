@@ -1,28 +1,32 @@
 """Ends incidents of what is there no more: a rule that is off, a source or a broker. No window is judged of them again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from pipeline.model.incident import IncidentChange, OpenIncident
+from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_text
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.values import tuples_of
 
 
 def end_gone(
-    run: RunContext, opened: Iterable[OpenIncident], changes: Sequence[IncidentChange], judged_ms: Sequence[int]
+    run: RunContext, opened: Iterable[OpenIncident], changes: Sequence[IncidentChange], verdicts: Collection[Verdict]
 ) -> tuple[IncidentChange, ...]:
-    """Changes by window, with an end of each incident whose subject is gone, in one of the windows that are judged now.
+    """Changes by window, with an end of each incident whose subject is gone, in one of the windows of some verdicts.
 
     `opened`: what was open before these windows.
     """
+    judged_ms = sorted({verdict.window_start_ms for verdict in verdicts})
+    there = {(verdict.rule, verdict.subject) for verdict in verdicts if verdict.window_start_ms == judged_ms[-1]}
     last = {one.last.incident_id: one.last for one in opened} | {one.incident_id: one for one in changes}
     ends = []
-    for change in (one for one in last.values() if one.is_open):
+    for change in (one for one in last.values() if one.is_open and (one.rule, one.subject) not in there):
         gone_ms = find_gone(run, change)
         since = [at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms]
         if since:
@@ -45,6 +49,7 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
         is_there = f"broker_id = {int(name)}"
     else:
         return None
+    ensure_tables(run.warehouse, (table,))
     sql = f"SELECT window_start, bool_or({is_there}) AS is_there FROM held GROUP BY window_start ORDER BY window_start"  # noqa: S608
     rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
     seen_ms, gone_ms = change.window_start_ms, None

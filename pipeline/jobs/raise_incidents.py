@@ -67,7 +67,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         judged_until_ms=max(run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)), default=0),
         taken=set(earlier["incident_id"].to_pylist()),
     )
-    changes = end_gone(run, opened, changes, [window.start_ms for window in windows])
+    changes = end_gone(run, opened, changes, verdicts)
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
     try:
