@@ -52,7 +52,8 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
     ensure_tables(run.warehouse, (table,))
     sql = f"SELECT window_start, bool_or({is_there}) AS is_there FROM held GROUP BY window_start ORDER BY window_start"  # noqa: S608
     rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
-    seen_ms, gone_ms = change.window_start_ms, None
+    seen_ms = change.window_start_ms
+    gone_ms: int | None = None
     for start_ms, is_there_then in tuples_of(rows, "window_start_ms", "is_there"):
         if is_there_then:
             seen_ms, gone_ms = start_ms, None
