@@ -46,7 +46,7 @@ with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("he
 
         outlet_events[JUDGED].extra = hand_over_clusters("score_health", dag_run, ti, params)
 
-    @task(trigger_rule=TriggerRule.ALL_DONE, pool="default_pool")  # no mail waits for a writer; it has a lock of its own
+    @task(trigger_rule=TriggerRule.ALL_DONE, pool="default_pool")  # it has a lock of its own
     def deliver_alerts(ti: Any = None) -> list[str]:
         """Sends what is queued, also from earlier runs; needs no Spark."""
         from dags.mail import deliver_queued
