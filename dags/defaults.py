@@ -50,6 +50,9 @@ _DEFAULT_ARGS: dict[str, Any] = {
     "max_retry_delay": timedelta(minutes=10),
     "retry_policy": RETRY_POLICY,
     "pool": _NAMES.name(WRITERS),
+    # of those that wait for a slot a window that is further goes first, and lost windows last. `hand_over` holds one, before all
+    # others, though it writes nothing: beside the pool, lost windows would take the slot while it runs, and the next step waits
+    "weight_rule": "absolute",
     "execution_timeout": timedelta(hours=2),
     "on_failure_callback": FailureMail(),
 }

@@ -31,7 +31,7 @@ _CONFIG = load_config()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health", __doc__)) as dag:
 
-    @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
+    @task(**each_cluster(_CONFIG), priority_weight=3)  # type: ignore[untyped-decorator]  # whatever settings there are
     def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
         """Measures and judges a cluster, queues incident mails; says whether the gate failed."""
         from dags.runs import take_step
@@ -39,14 +39,14 @@ with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("he
         report = take_step("judge_windows", turn, dag_run, ti, params)
         return {"failed": not report.is_healthy, "summary": "\n  ".join((report.verdict, *report.notes))}
 
-    @task(outlets=[JUDGED])
+    @task(outlets=[JUDGED], priority_weight=4)
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
         """Passes the verdicts on to others' DAGs, mails the failures; skipped where all failed."""
         from dags.runs import hand_over_clusters
 
         outlet_events[JUDGED].extra = hand_over_clusters("score_health", dag_run, ti, params)
 
-    @task(trigger_rule=TriggerRule.ALL_DONE)
+    @task(trigger_rule=TriggerRule.ALL_DONE, pool="default_pool")  # it has a lock of its own
     def deliver_alerts(ti: Any = None) -> list[str]:
         """Sends what is queued, also from earlier runs; needs no Spark."""
         from dags.mail import deliver_queued

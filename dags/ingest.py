@@ -1,8 +1,8 @@
 """Ingest: what the cluster and its producers say about a window, into bronze and silver, then the data gates.
 
 **When it runs.** Once per window, at the window's end plus the grace time; the partition key is the window's start in
-UTC. Windows of the last day that are not trusted (Airflow was down, their runs failed) are ingested after its own, until each
-was tried six times; a mail says which are given up. Older ones are ingested by
+UTC. Windows of the last day that are not trusted (Airflow was down, their runs failed) are ingested by `take_up`, once its own is
+handed over, until each was tried six times; a mail says which are given up. Older ones are ingested by
 `airflow backfill create --dag-id partition_health_ingest --from-date … --to-date …`. A range of windows in one run:
 `airflow dags trigger partition_health_ingest --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`; such a run has no partition key, and
 `health` takes its windows up with its next runs, half a day of them each.
@@ -22,7 +22,7 @@ Bad files never stop a run: they are rows of `bronze.quarantine` with file, posi
 
 from typing import Any
 
-from airflow.sdk import DAG, CronPartitionTimetable, task
+from airflow.sdk import DAG, CronPartitionTimetable, TriggerRule, task
 
 from dags.defaults import INGESTED, dag_settings, each_cluster, link_reports, turns
 from dags.phases import show_phases
@@ -45,16 +45,28 @@ with DAG(
         """Reads a cluster's sources, writes bronze and silver, judges them, commits the windows."""
         from dags.runs import describe_report, take_step
 
-        return describe_report(take_step("ingest_windows", turn, dag_run, ti, params, take_up=True))
+        return describe_report(take_step("ingest_windows", turn, dag_run, ti, params))
 
-    @task(outlets=[INGESTED])
+    @task(outlets=[INGESTED], priority_weight=4)
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
         """Passes the clusters that are ingested on to `replay`, mails the failures; skipped where all failed."""
         from dags.runs import hand_over_clusters
 
         outlet_events[INGESTED].extra = hand_over_clusters("ingest", dag_run, ti, params)
 
+    @task(
+        trigger_rule=TriggerRule.ALL_DONE,
+        priority_weight=0,
+        execution_timeout=_CONFIG.late_after,
+        map_index_template="{{ cluster }}",
+    )
+    def take_up(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> None:
+        """Ingests a cluster's lost windows while no newer one has to be replayed or judged."""
+        from dags.runs import take_up_lost
+
+        take_up_lost("ingest_windows", turn, dag_run, ti, params)
+
     ingested = ingest.expand(turn=turns(_CONFIG))
     show_phases(ingested, "ingest_windows")
-    ingested >> hand_over().as_teardown()
+    ingested >> hand_over().as_teardown() >> take_up.expand(turn=turns(_CONFIG))
     link_reports(dag)

@@ -24,7 +24,7 @@ with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_window
 
         return list(job.run(load_config(), now_ms=milliseconds_of(ti.start_date)).notes)
 
-    @task
+    @task(pool="default_pool")
     def daily_mail(ti: Any = None) -> list[str]:
         """Queues and sends the mail of the day."""
         from dags.mail import deliver_queued

@@ -151,7 +151,7 @@ def mail_late_run(context: Mapping[str, Any]) -> None:
         f"Queued    {dag_run.get('queued_at')}",
         f"Due       {context['deadline']['deadline_time']}",
         "",
-        "The run is late. This window is unjudged until it finishes.",
+        "The run is late. This window is unjudged until it finishes, unless all it still does is to take up lost ones.",
         "",
         "What to do: see the run in Airflow. Queued and not started: the scheduler or its workers are busy or away, or an",
         "earlier run holds the writer pool. Running for long: its log says which step. `late_after` in the configuration",

@@ -63,7 +63,7 @@ def plan_pool() -> tuple[str, int]:
 @hookimpl
 def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:
     """Called in the task with an exception, which is in its log; in the scheduler with a text, which is not."""
-    if isinstance(error, str) and task_instance.pool == plan_pool()[0]:
+    if isinstance(error, str) and task_instance.dag_id.startswith(plan_pool()[0].removesuffix(WRITERS)):
         from dags.notifiers import log_path  # Airflow's SDK
 
         append_to_log(log_path(task_instance), error, task_instance.end_date)

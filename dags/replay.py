@@ -27,14 +27,14 @@ _CONFIG = load_config()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=INGESTED), **dag_settings("replay", __doc__)) as dag:
 
-    @task(**each_cluster(_CONFIG))  # type: ignore[untyped-decorator]  # whatever settings there are
+    @task(**each_cluster(_CONFIG), priority_weight=2)  # type: ignore[untyped-decorator]  # whatever settings there are
     def replay(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Replays a cluster's windows, judges what came out."""
         from dags.runs import describe_report, take_step
 
         return describe_report(take_step("replay_windows", turn, dag_run, ti, params))
 
-    @task(outlets=[REPLAYED])
+    @task(outlets=[REPLAYED], priority_weight=4)
     def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
         """Passes the window on to `health`; the event lacks clusters whose replay failed."""
         from dags.runs import hand_over_clusters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,48 +62,61 @@ def _plan(config: PipelineConfig, dag_run: Any, ti: Any, params: Mapping[str, An
     )
 
 
-def take_step(
-    name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any], *, take_up: bool = False
-) -> StepReport:
+def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> StepReport:
     """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
 
     `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
-    `take_up`: Take it for lost windows of the last day, too: last, as one of them may kill the process each time.
 
     Raises:
         PipelineError: the cluster's.
         AirflowSkipException: if the run is about one cluster, and this turn another's.
     """
+    run, at = _find_run(turn, dag_run, ti, params), PHASES[name][0]
+
+    def begin(phase: str) -> None:
+        nonlocal at
+        at = phase
+        leave(ti, run.cluster_name, phase=phase)
+
+    try:
+        begin(at)
+        report = _take_step(name, run, ti, begin)
+        leave(ti, run.cluster_name, event=describe_event(report))
+    except PipelineError as error:
+        reason = escape_hidden(f"{type(error).__name__}: {error}", keep="\n")
+        leave(ti, run.cluster_name, phase=at, failure=reason)
+        raise
+    return report
+
+
+def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:
+    """Takes a step for a cluster's windows of the last day that are not trusted: Airflow was down, or their own runs failed.
+
+    Mails which of them no later run takes up.
+    """
+    # at first try alone: one that kills its process would be tried, and be told, with each
+    if not dag_run.partition_key or ti.try_number > 1:
+        raise AirflowSkipException("the first try of a scheduled run takes up lost windows")
+    run = _find_run(turn, dag_run, ti, params)
+    most_count = _TAKEN_UP_MS // run.window_ms
+    lost = run.over_lost_windows(most_count)
+    for one in lost:
+        _log.warning("cluster %s: windows %s are not ingested; taken up now", one.cluster_name, one.span)
+    errors = _take(name, lost)[1] if lost else []
+    if gone := run.list_given_up(lost, most_count):
+        mail_given_up(ti, dag_run, run.cluster_name, gone, errors)
+
+
+def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> RunContext:
+    """The run of the cluster whose turn it is; names the task after it."""
     ti.task.operator_extra_links = (ReportLink(),)  # Airflow makes the task of a mapped one without its links
     config = load_config()
     lend_secrets(config)
     runs = _plan(config, dag_run, ti, params)[turn : turn + 1]
     if not runs:
         raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
-    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task
-    at = PHASES[name][0]
-
-    def begin(phase: str) -> None:
-        nonlocal at
-        at = phase
-        leave(ti, runs[0].cluster_name, phase=phase)
-
-    try:
-        begin(at)
-        report, failed = _take_step(name, runs, ti, begin), None
-        leave(ti, runs[0].cluster_name, event=describe_event(report))
-    except PipelineError as error:
-        reason, failed = escape_hidden(f"{type(error).__name__}: {error}", keep="\n"), error
-        leave(ti, runs[0].cluster_name, phase=at, failure=reason)
-    is_first_try = ti.try_number == 1  # else one that kills its process would be tried with each, and be told each time
-    lost = runs_of_lost_windows(runs) if take_up and dag_run.partition_key and is_first_try else ()
-    if lost:
-        errors = _take(name, lost)[1]
-        if gone := runs[0].list_given_up(lost, _TAKEN_UP_MS // runs[0].window_ms):
-            mail_given_up(ti, dag_run, runs[0].cluster_name, gone, errors)
-    if failed:
-        raise failed
-    return report
+    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]
+    return runs[0]
 
 
 def leave(ti: Any, cluster: str, **said: object) -> None:
@@ -111,12 +124,12 @@ def leave(ti: Any, cluster: str, **said: object) -> None:
     ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value} for kind, value in said.items()})
 
 
-def _take_step(name: str, runs: tuple[RunContext, ...], ti: Any, begin: Begin) -> StepReport:
-    done, errors = _take(name, runs, begin)
+def _take_step(name: str, run: RunContext, ti: Any, begin: Begin) -> StepReport:
+    done, errors = _take(name, (run,), begin)
     if errors:
         raise errors[0]
     ((report,),) = done.values()
-    collector, warehouse = get_hook_lineage_collector(), runs[0].warehouse  # does nothing without a lineage provider
+    collector, warehouse = get_hook_lineage_collector(), run.warehouse  # does nothing without a lineage provider
     for table in sorted(report.versions):
         place = (warehouse.resolve() if isinstance(warehouse, Path) else warehouse).joinpath(*table.split("."))
         collector.add_output_asset(ti.task, uri=place.as_uri() if isinstance(place, Path) else str(place))
@@ -181,14 +194,6 @@ def describe_event(report: StepReport) -> dict[str, Any]:
         "warnings": list(report.warnings),
         "rows": dict(report.added_rows),
     }
-
-
-def runs_of_lost_windows(runs: Sequence[RunContext]) -> tuple[RunContext, ...]:
-    """Runs over windows of the last day that are not trusted: Airflow was down, or their own runs failed."""
-    found = [lost for run in runs for lost in run.over_lost_windows(_TAKEN_UP_MS // run.window_ms)]
-    for run in found:
-        _log.warning("cluster %s: windows %s are not ingested; taken up now", run.cluster_name, run.span)
-    return tuple(found)
 
 
 def describe_report(report: StepReport) -> list[str]:

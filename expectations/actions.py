@@ -106,8 +106,8 @@ def write_data_docs(run: RunContext, reports: Iterable[SuiteReport]) -> None:
         for name in _used_suites(run):
             _write(folder / f"suite.{name}.html", _render_suite(name))
         _write(folder / "index.html", _render_index(run, folder))
-    except OSError as error:
-        _log.warning("Data Docs could not be written: %s", error)
+    except Exception as error:  # noqa: BLE001 - of whatever a suite holds that somebody edited: all suites have pages
+        _log.warning("Data Docs could not be written: %s: %s", type(error).__name__, error)
 
 
 def _write(path: Path, html: str) -> None:

@@ -73,7 +73,7 @@ def run_gate(
 
     rows = fetch_rows(spark, run, {**batches, **ask_contents(name, versions)})
     docs = WriteDataDocs.of(run, rows)
-    result = run_checkpoint(name, rows, parameters, [docs, *actions], run.config.checkpoint_actions)
+    result = run_checkpoint(name, rows, parameters, [*actions, docs], run.config.checkpoint_actions)
     return make_reports(result, rows)
 
 

@@ -28,7 +28,14 @@ def list_suites() -> list[str]:
 
 @cache
 def read_suite(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((SUITES / f"{name}.json").read_text(encoding="utf-8"))
+    """A suite's document; `GateBrokenError` names the file of one that somebody edited wrongly."""
+    path = SUITES / f"{name}.json"
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GateBrokenError(f"{path} cannot be read: {error}") from error
+    if not ("expectations" in document and "question" in document.get("meta", ())):
+        raise GateBrokenError(f"{path} is no suite: `expectations` and `question` in `meta` are needed")
     return document
 
 

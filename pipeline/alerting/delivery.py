@@ -14,7 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -79,11 +79,16 @@ class _BoundedSsl(_Bounded, smtplib.SMTP_SSL):
 class Delivery:
     """Target of a delivered message: `smtp://host:port`, the path of the file, or a webhook.
 
-    `refused` are recipients the server refused for good while it took the message for others, each with its answer.
+    `refused` are recipients the server refused for good while it took the message for others, each with its answer;
+    `put_off` are those it may take later (4xx), likewise by address.
     """
 
     delivered_to: str
     refused: tuple[str, ...] = ()
+    put_off: Mapping[str, str] = field(default_factory=dict)
+
+    def describe_rest(self) -> str:
+        return f"{self.delivered_to} put off {'; '.join(self.put_off.values())}; the others have the message"
 
 
 def deliver(
@@ -93,9 +98,8 @@ def deliver(
 
     Raises:
         UnusableServerError: if the server could not be reached, or TLS or login failed.
-        DeliveryError: if no recipient got it: refused, cut off or timed out before the server's answer. Also if the server
-            put off (4xx) a part of the recipients: the repeat reaches them, and the others once more. Also if an address of
-            the message cannot be sent.
+        DeliveryError: if no recipient got it: refused, cut off or timed out before the server's answer. Also if an address
+            of the message cannot be sent.
         ConfigError: if the environment lacks the password.
     """
     if smtp is None:
@@ -105,12 +109,11 @@ def deliver(
     message: EmailMessage = message_from_bytes(payload, policy=SMTP)
     with _session(smtp) as server:
         refused = server.sendmail(str(message["From"].addresses[0].addr_spec), recipients, payload)
-    retryable = {address: reply for address, reply in refused.items() if reply[0] < 500}
-    if retryable:
-        raise DeliveryError(f"{address_of(smtp)} put off {_describe_replies(retryable)}; the others have the message")
+    said = {address: _describe_replies({address: reply}) for address, reply in sorted(refused.items())}
     return Delivery(
         delivered_to=address_of(smtp),
-        refused=tuple(_describe_replies({address: reply}) for address, reply in sorted(refused.items())),
+        refused=tuple(text for address, text in said.items() if refused[address][0] >= 500),
+        put_off={address: text for address, text in said.items() if refused[address][0] < 500},
     )
 
 

@@ -24,9 +24,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, incident_id_of, list_known, settle_ids
-from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
+from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict
+from pipeline.model.window import TimeWindow
 from pipeline.rules import times_worse, worst_of
+from pipeline.runs import RunContext
+from pipeline.storage.predicates import format_datafusion_text
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.values import values_of
 
 _JUDGED = frozenset({"ok", "warn", "fail"})
 _Subject = tuple[str, str]
@@ -72,6 +78,16 @@ def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tupl
         elif change.state == "new" or change.incident_id in opened:
             opened[change.incident_id] = as_open(change, opened.get(change.incident_id))
     return tuple(sorted(opened.values(), key=lambda one: (one.last.rule, one.last.subject, one.opened_ms)))
+
+
+def load_open(run: RunContext, window_start_ms: int) -> tuple[OpenIncident, ...]:
+    """Incidents open before a window; of the changes stored before it only those of incidents that did not end are read."""
+    ensure_tables(run.warehouse, (INCIDENTS,))  # an older warehouse lacks columns of it
+    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
+    ended = f"SELECT incident_id FROM changes WHERE state IN ({states})"  # noqa: S608 - our own words
+    sql = f"SELECT * FROM changes WHERE incident_id NOT IN ({ended})"  # noqa: S608
+    stored = run.query(sql, (TimeWindow(0, window_start_ms),), changes=INCIDENTS)
+    return open_before(values_of(IncidentChange, stored), window_start_ms)
 
 
 def fold_verdicts(

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -72,7 +73,10 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
             raise ConfigError("say what to mute: an incident, or --cluster, --subject, --rule")
         if args.incident is not None:
             _check_incident(config, args.incident)
-        mutes = (*mutes, _make(asked, args.until, args.reason))
+        mute = _make(asked, args.until, args.reason)
+        if mute.until <= min([datetime.now(UTC), *(one.as_of for one in config.clusters.values() if one.as_of)]):
+            raise ConfigError(f"--until {args.until} is past: no window is muted then")
+        mutes = (*mutes, mute)
         write_mutes(path, mutes)
     elif is_about_something:
         raise ConfigError("say until when: --until 2026-12-01 (or --lift)")

@@ -12,7 +12,9 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from email import message_from_bytes
 from email.message import EmailMessage
+from email.policy import SMTP
 from operator import attrgetter
 
 from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
@@ -48,7 +50,7 @@ class DeliveryReport:
     failure: str | None = None  # how many messages failed and why the first did, else None
 
     def check(self) -> None:
-        """Raises `DeliveryError` if a message or a part of its recipients failed."""
+        """Raises `DeliveryError` if a message failed, or was refused for good for a part of its recipients."""
         if self.failure is not None:
             raise DeliveryError(self.failure)
 
@@ -61,7 +63,7 @@ def run(
     A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
     behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
     time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
-    recipients refused for good.
+    recipients refused for good; a message that a server put off for some stays for these alone.
     """
     with delivering(config.local_folder) as is_ours:
         if not is_ours:
@@ -72,31 +74,34 @@ def run(
 def deliver_or_queue(
     config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
 ) -> str:
-    """Sends a mail to the platform's people that no cluster's run makes; queues it where no server takes it. Where it went."""
-    payload = mail.as_bytes()
+    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it. Where it went."""
+    payload, left = mail.as_bytes(), config.mail.to
     try:
-        to, folder = config.mail.to, config.outbox
-        return deliver(payload, to, smtp=smtp, outbox_folder=folder, message_id=message_id).delivered_to
+        delivery = deliver(payload, left, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
+        if not delivery.put_off:
+            return delivery.delivered_to
+        left, reason = tuple(delivery.put_off), delivery.describe_rest()
     except (DeliveryError, ConfigError) as error:
-        message = AlertMessage(
-            message_id=message_id,
-            cluster=ALL_CLUSTERS,
-            incident_id=message_id,
-            state=DIGEST,
-            window_start_ms=now_ms,
-            channel=MAIL_CHANNEL,
-            tells="",
-            subject_line=str(mail["Subject"]),
-            recipients=",".join(config.mail.to),
-            payload=payload,
-            queued_at_ms=now_ms,
-        )
-        queue(config.warehouse, message, run_id="failure")
-        return f"queued, as {error}"
+        reason = str(error)
+    message = AlertMessage(
+        message_id=message_id,
+        cluster=ALL_CLUSTERS,
+        incident_id=message_id,
+        state=DIGEST,
+        window_start_ms=now_ms,
+        channel=MAIL_CHANNEL,
+        tells="",
+        subject_line=str(mail["Subject"]),
+        recipients=",".join(left),
+        payload=payload,
+        queued_at_ms=now_ms,
+    )
+    queue(config.warehouse, message, run_id="failure")
+    return f"queued, as {reason}"
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
-    waiting = pending(config.warehouse)
+    waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures: list[str] = []
@@ -105,7 +110,8 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     alerts = _find_alerts(config, waiting)
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
     held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and (m.next_attempt_at_ms or 0) > now_ms}
-    heard, notes = _leave_out_silenced(config, due, alerts, now_ms)
+    heard, told = _leave_out_silenced(config, due, alerts, now_ms)
+    notes += told
     lots = _list_lots(heard, alerts)
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
@@ -122,17 +128,21 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
                 lots.extendleft([message] for message in reversed(lot))  # one of them may be to blame
                 continue
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-            failures += _keep_failure(config, lot, reason, now_ms)
+            is_quiet = not is_unusable and _fails_no_task(lot[0])
+            (notes if is_quiet else failures).extend(_keep_failure(config, lot, reason, now_ms))
             held |= {alerts[message_id] for message_id in ids if message_id in alerts}
             if is_unusable:
                 unusable.add(channel)
             continue
-        else:
-            place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
-            mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         finally:
             spent_s[channel] += clock() - began_s
         failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
+        if delivery.put_off:  # a mail, which is a lot of its own
+            mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
+            notes.append(f"{ids[0]}: {delivery.describe_rest()}")
+            continue
+        place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
+        mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
     left_count = len(waiting) - len(due)
     if left_count:
@@ -140,6 +150,32 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _fails_no_task(message: AlertMessage) -> bool:
+    """Whether others have a mail, or it is itself about a failed task: each failure for it would be one more mail, to the same people."""
+    if message.channel != MAIL_CHANNEL:
+        return False
+    to = message_from_bytes(message.payload, policy=SMTP)["To"]
+    is_partly_delivered = to is not None and len(_list_recipients(message)) < len(to.addresses)
+    return is_partly_delivered or message.incident_id == message.message_id
+
+
+def _leave_out_gone(
+    config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
+) -> tuple[list[AlertMessage], list[str]]:
+    """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
+    known = {MAIL_CHANNEL, *(one.name for one in (*config.mail.webhooks, *config.mail.alertmanagers))}
+    gone: dict[str, list[str]] = defaultdict(list)
+    for message in waiting:
+        if message.channel not in known:
+            gone[str(message.channel)].append(message.message_id)
+    notes = []
+    for channel, ids in gone.items():
+        reason = f"given up: the configuration has no webhook or Alertmanager {channel} any more"
+        mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
+        notes.append(f"{len(ids)} message{'' if len(ids) == 1 else 's'} {reason}")
+    return [message for message in waiting if message.channel in known], notes
 
 
 def _leave_out_silenced(
@@ -218,10 +254,9 @@ def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:
     if message.channel == MAIL_CHANNEL:
-        recipients = [address.strip() for address in message.recipients.split(",") if address.strip()]
         return deliver(
             _add_report(config, message),
-            recipients,
+            _list_recipients(message),
             smtp=smtp,
             outbox_folder=config.outbox,
             message_id=message.message_id,
@@ -229,10 +264,12 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
     for webhook in config.mail.webhooks:
         if webhook.name == message.channel:
             return Delivery(delivered_to=post(message.payload, webhook, message_id=message.message_id))
-    for alertmanager in config.mail.alertmanagers:
-        if alertmanager.name == message.channel:
-            return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
-    raise DeliveryError(f"no webhook {message.channel} under mail.webhooks in the configuration, nor an Alertmanager")
+    alertmanager = next(one for one in config.mail.alertmanagers if one.name == message.channel)
+    return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
+
+
+def _list_recipients(message: AlertMessage) -> list[str]:
+    return [address.strip() for address in message.recipients.split(",") if address.strip()]
 
 
 def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from pipeline.alerting.incidents import load_open
 from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
@@ -62,7 +63,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
 def judge_further_rules(
     run: RunContext, first_ms: int, skipped: Mapping[int, SkippedWindow] | None = None
 ) -> tuple[Verdict, ...]:
-    """Judges the rules of `pipeline.rules` from a window on."""
+    """Judges the rules of `pipeline.rules` from a window on, also for subjects whose incidents began before what is read."""
     rules = run.cluster.rules
     reach = _reach(run, first_ms, max(rule.n for rule in rules.values()))
     return judge_rules(
@@ -71,6 +72,7 @@ def judge_further_rules(
         chance_level=run.cluster.gate.chance_level,
         judged_from_ms=first_ms,
         skipped=skipped,
+        still_open=[(one.last.rule, one.last.subject) for one in load_open(run, first_ms)],
     )
 
 

@@ -13,8 +13,9 @@ from pipeline.alerting.alertmanager import render_alert
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
+from pipeline.alerting.gone import end_gone
 from pipeline.alerting.incident_mail import describe_rule, describe_source
-from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
+from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, load_open
 from pipeline.alerting.message import render_message
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.alerting.webhook import render_webhook
@@ -22,7 +23,7 @@ from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence
-from pipeline.model.incident import ENDED, AlertMessage, IncidentChange, OpenIncident, incident_of
+from pipeline.model.incident import AlertMessage, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
@@ -31,10 +32,9 @@ from pipeline.runs import JobReport, RunContext
 from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
 from pipeline.storage.rows import merge_rows
-from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from pipeline.tables.values import row_of, values_of
+from pipeline.tables.values import row_of
 from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW
 
@@ -51,10 +51,9 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     """
     if not verdicts:
         return JobReport(notes=("nothing was judged",))
-    ensure_tables(run.warehouse, (INCIDENTS,))  # an older warehouse lacks columns of it
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]
     first_ms = windows[0].start_ms
-    opened = open_before(load_open(run, first_ms), first_ms)
+    opened = load_open(run, first_ms)
     stored = load_since(run, first_ms, opened)
     history = load_history(run, first_ms, [*(one.last for one in opened), *stored])
     earlier = run.query("SELECT DISTINCT incident_id FROM changes", (TimeWindow(0, first_ms),), changes=INCIDENTS)
@@ -68,6 +67,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         judged_until_ms=max(run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)), default=0),
         taken=set(earlier["incident_id"].to_pylist()),
     )
+    changes = end_gone(run, opened, changes, verdicts)
     mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
     try:
@@ -92,15 +92,6 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     told = changes[:MOST_LINES]
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in told]
     return JobReport(table_versions=versions, notes=(*problems, *notes, *say_more(len(changes) - len(told))))
-
-
-def load_open(run: RunContext, first_ms: int) -> list[IncidentChange]:
-    """Changes before a window, of incidents that had not ended by then: of all that ever were, these are few."""
-    before = TimeWindow(0, first_ms)
-    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
-    ended = f"SELECT incident_id FROM changes WHERE state IN ({states})"  # noqa: S608 - our own words
-    sql = f"SELECT * FROM changes WHERE incident_id NOT IN ({ended})"  # noqa: S608
-    return values_of(IncidentChange, run.query(sql, (before,), changes=INCIDENTS))
 
 
 def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[IncidentChange]:

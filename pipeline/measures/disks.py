@@ -16,40 +16,45 @@ LEAST_POINTS = 3
 LEAST_HOURS = 1.0
 MOST_AHEAD = 24.0
 """How far ahead a trend is followed, as a multiple of the time it was observed for: two minutes of it say nothing of a day."""
+LEAST_HOURS_OF_CALM = 2.0
+"""Of a disk that does not grow, or is full beyond what can be seen ahead: 24 times as long are the rule's limit of 48 h."""
+NO_END_HOURS = 87_600.0  # ten years: how the measure says it of such a disk
 RETENTION_CHECK_MS = 5 * MINUTE_MS
 """`log.retention.check.interval.ms` by default: so long a segment may outlive its retention with nothing wrong."""
 FILE_DELETE_DELAY_MS = MINUTE_MS
 
 
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
-    """Hours until the disk is full if it goes on as it did, 0 where it is; None where it does not grow or too little is known.
+    """Hours until the disk is full if it goes on as it did, 0 where it is, `NO_END_HOURS` where no end is in sight.
 
-    Bytes used at instants of UTC milliseconds, ascending. Too little is less than an hour, or a 24th of the hours left.
+    Bytes used at instants of UTC milliseconds, ascending. None where too little is known: after less than an hour, or, of what
+    lies further ahead than a trend is followed, than two.
 
     >>> hours_to_full([0], [200], 200)
     0.0
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
     8.0
-    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200) is None  # retention
-    True
+    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200)  # retention
+    87600.0
     >>> hours_to_full([0, HOUR_MS], [100, 110], 200) is None
     True
     >>> hours_to_full([0, MINUTE_MS, 2 * MINUTE_MS], [100, 110, 120], 200) is None
     True
-    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610) is None  # in 49 hours
-    True
+    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610)  # in 49 hours
+    87600.0
     """
     if used_bytes[-1] >= FULL_RATIO * disk_bytes:
         return 0.0
-    if len(at_ms) < LEAST_POINTS:
+    span = (at_ms[-1] - at_ms[0]) / HOUR_MS
+    if len(at_ms) < LEAST_POINTS or span < LEAST_HOURS:
         return None
     hours, used = np.asarray(at_ms, np.float64) / HOUR_MS, np.asarray(used_bytes, np.float64)
     one, other = np.triu_indices(len(hours), 1)
     slope = float(np.median((used[other] - used[one]) / (hours[other] - hours[one])))
-    if slope <= 0:
-        return None
-    left, span = (disk_bytes - float(used[-1])) / slope, float(hours[-1] - hours[0])
-    return left if span >= LEAST_HOURS and left <= MOST_AHEAD * span else None
+    left = (disk_bytes - float(used[-1])) / slope if slope > 0 else NO_END_HOURS
+    if left <= MOST_AHEAD * span:
+        return left
+    return NO_END_HOURS if span >= LEAST_HOURS_OF_CALM else None
 
 
 def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:

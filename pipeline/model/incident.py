@@ -9,7 +9,7 @@ SILENCED = "silenced in Alertmanager"
 """How `last_error` of a message begins that a silence held back."""
 IncidentState = Literal["new", "worse", "continuing", "resolved", "withdrawn"]
 """`worse`: the measure is much worse than last reported; `continuing`: last reported long ago; `withdrawn`: windows that came
-late show that there was none."""
+late show that there was none, or its subject is gone."""
 ENDED: frozenset[IncidentState] = frozenset({"resolved", "withdrawn"})
 
 

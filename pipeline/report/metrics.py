@@ -21,6 +21,7 @@ from pipeline.alerting.http_request import exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
+from pipeline.measures import disks
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext
@@ -108,7 +109,7 @@ FAMILIES = (
         },
     ),
     GaugeFamily(
-        source=f"gold.rule_measures WHERE {_WINDOW} AND rule = 'disk_hours_to_full'",
+        source=f"gold.rule_measures WHERE {_WINDOW} AND rule = 'disk_hours_to_full' AND value < {disks.NO_END_HOURS}",
         labels={"broker": "replace(subject, 'broker ', '')"},
         metrics={"broker_disk_full_seconds": ("min(value) * 3600", "Time until its first volume is full.")},
     ),

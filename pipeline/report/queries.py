@@ -5,9 +5,13 @@ the two writes them: `cluster`; `window` and `date`, the newest window and its d
 what is asked. Every order is total, so that a `LIMIT` always leaves the same rows.
 """
 
+from pipeline.measures import disks
+
 _PERIOD = "cluster = {cluster} AND window_start >= {first} AND window_start < {end}"
 _WINDOW = "cluster = {cluster} AND window_start = {window}"
 _DAY = "cluster = {cluster} AND window_date = {date} AND window_start = {window}"
+
+_FILLING = f"rule = 'disk_hours_to_full' AND value < {disks.NO_END_HOURS}"
 
 NEWEST = "SELECT max(window_start) AS newest FROM gold.broker_share WHERE cluster = {cluster} AND window_start < {end}"
 
@@ -152,7 +156,7 @@ LEFT JOIN (
          min(network_processor_idle_ratio) AS network_processor_idle_ratio
   FROM silver.broker_metrics WHERE {_DAY} GROUP BY broker_id
 ) m ON m.broker_id = s.broker_id
-LEFT JOIN (SELECT * FROM gold.rule_measures WHERE {_WINDOW} AND rule = 'disk_hours_to_full') d
+LEFT JOIN (SELECT * FROM gold.rule_measures WHERE {_WINDOW} AND {_FILLING}) d
   ON d.subject = concat('broker ', CAST(s.broker_id AS STRING))
 LEFT JOIN (
   SELECT subject, max(value) AS highest_ratio FROM gold.forecast WHERE {_WINDOW} AND measure = 'share_ratio' GROUP BY subject

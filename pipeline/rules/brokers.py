@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
-from pipeline.rules.disks import measure_disks
+from pipeline.rules.disks import format_hours_to_full, measure_disks
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
@@ -279,9 +279,10 @@ BROKER_RULES = (
         meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer. "
-        "It needs an hour of observation and looks ahead at most 24 times the time observed. A volume 99.9 % full counts as 0. `disk_bytes` "
-        "counts if it names the broker, else what a live broker reports (`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
-        format="{:.0f} h".format,
+        "It needs an hour of observation and looks ahead at most 24 times the time observed; what does not fill within that is well after "
+        "two hours. A volume 99.9 % full counts as 0. `disk_bytes` counts if it names the broker, else what a live broker reports "
+        "(`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
+        format=format_hours_to_full,
         is_falling=True,
         severity="critical",
     ),

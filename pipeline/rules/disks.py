@@ -28,7 +28,7 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     of a broker's disks together, where the configuration has their size. A volume that several brokers report is judged of
     the first of them.
     """
-    from pipeline.measures.disks import hours_to_full
+    from pipeline.measures.disks import NO_END_HOURS, hours_to_full
 
     disks: dict[Disk, Fillings] = defaultdict(dict)
     history = max(HISTORY_WINDOWS, -(-HISTORY_MS // given.window_ms))
@@ -45,7 +45,7 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             ends_ms = [at_ms + given.window_ms for at_ms in known]
             hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
             if hours is not None:
-                pace = f", and at this pace all of it in {hours:.0f} h" if hours else ""
+                pace = f", and at this pace all of it in {hours:.0f} h" if 0 < hours < NO_END_HOURS else ""
                 detail = f"{disk[1]} is {used / total:.0%} full{pace}"
                 fullest = (hours, disk, detail)
                 soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
@@ -54,9 +54,15 @@ def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         also = f"; {_name_brokers(others)} the same volume" if others and broker_id == first else ""
         told = soonest.get((start_ms, first))
         # a broker may say that it has another's volume, and nothing of when that is full
-        is_own = broker_id == first or told is None or told[0] > MOST_LATER * hours
+        is_own = broker_id == first or told is None or told[0] > MOST_LATER * hours or hours == NO_END_HOURS
         named = also if is_own else f", the volume of broker {first}"
         yield replace(measure_broker(rule, start_ms, broker_id, hours, f"{detail}{named}"), is_enough=is_own)
+
+
+def format_hours_to_full(hours: float) -> str:
+    from pipeline.measures.disks import NO_END_HOURS
+
+    return f"{hours:.0f} h" if hours < NO_END_HOURS else "no end in sight"
 
 
 def _find_shared(disks: Mapping[Disk, Fillings], disk: Disk) -> list[int]:

@@ -73,10 +73,13 @@ def mark_attempt(warehouse: Folder, *message_ids: str, retry_at_ms: int) -> int:
     return _update(warehouse, message_ids, {**begun, "last_error": format_datafusion_text(UNCONFIRMED)})
 
 
-def mark_failed(warehouse: Folder, *message_ids: str, error: str, given_up_at_ms: int | None) -> int:
-    """Keeps why an attempt failed; with the instant at which the message is given up, where it is."""
+def mark_failed(
+    warehouse: Folder, *message_ids: str, error: str, given_up_at_ms: int | None = None, left: Iterable[str] = ()
+) -> int:
+    """Keeps why an attempt failed; with the instant at which the message is given up, and the recipients who lack it, where some do."""
     end = {} if given_up_at_ms is None else {"given_up_at": format_datafusion_instant(given_up_at_ms)}
-    return _update(warehouse, message_ids, {"last_error": format_datafusion_text(error), **end})
+    rest = {"recipients": format_datafusion_text(",".join(left))} if left else {}
+    return _update(warehouse, message_ids, {"last_error": format_datafusion_text(error), **end, **rest})
 
 
 def mark_retry(warehouse: Folder, message_id: str) -> int:

@@ -16,7 +16,7 @@ INCIDENTS = Table(
         CLUSTER,
         timestamp("window_start", "Window that brought the state."),
         string("incident_id", "Id, the same from its first message to its end, whatever windows come late; never given again."),
-        string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none."),
+        string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none, or its subject is gone."),
         string("rule", "Rule that was broken."),
         string("subject", "What broke it."),
         timestamp("since", "First window above the limit."),

@@ -5,7 +5,8 @@ explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `f
 n windows and its rule is critical, else `warn`.
 
 Most subjects are always within their limits. A verdict is given where one is above, and after that until it was judged and
-found well in n windows: those in which an incident ends. What every subject measured is in `gold.rule_measures`.
+found well in n windows: those in which an incident ends. One that is still open may have begun before the history that is
+read: its subject is judged until it was well in k windows. What every subject measured is in `gold.rule_measures`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def judge_rules(
     chance_level: float,
     judged_from_ms: int | None = None,
     skipped: Mapping[int, SkippedWindow] | None = None,
+    still_open: Collection[tuple[str, str]] = (),
 ) -> tuple[Verdict, ...]:
     """Judges every measure in every window.
 
@@ -49,6 +51,7 @@ def judge_rules(
         judged_from_ms: Windows that start before count toward k of n and get no verdict.
         skipped: Windows in which rules that need all records are not judged, by start; they count neither as above nor
             as well.
+        still_open: Rules and subjects of incidents that are open before the first window that gets verdicts.
 
     Returns:
         Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
@@ -58,6 +61,7 @@ def judge_rules(
         windows[measure.window_start_ms, measure.rule].append(measure)
     recent: dict[tuple[str, str], deque[bool]] = {}
     well: dict[tuple[str, str], int] = {}  # windows judged and found well since the last one above
+    waiting = set(still_open)
     verdicts = []
     for (start_ms, name), rows in sorted(windows.items()):
         rows.sort(key=lambda row: row.subject)
@@ -74,12 +78,17 @@ def judge_rules(
             )
             is_above = is_real and row.is_enough and is_beyond
             subject = (name, row.subject)
+            is_new = judged_from_ms is None or start_ms >= judged_from_ms
+            if is_new and subject in waiting:
+                waiting.remove(subject)
+                known = well.get(subject, rule.n)
+                well[subject] = known if known < rule.n else rule.n - rule.k
             since = 0 if is_above else well.get(subject, rule.n)
             seen = recent.setdefault(subject, deque(maxlen=rule.n))
             if skip is None:
                 seen.append(is_above)
                 well[subject] = since + int(_is_judged(row) and not is_above)
-            if since < rule.n and (judged_from_ms is None or start_ms >= judged_from_ms):
+            if since < rule.n and is_new:
                 verdicts.append(_verdict(row, rule, sum(seen), skip, is_above=is_above))
     return tuple(verdicts)
 

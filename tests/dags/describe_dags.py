@@ -64,6 +64,7 @@ def main() -> None:
                     "backoff": task.retry_exponential_backoff,
                     "max_retry_delay_s": task.max_retry_delay.total_seconds(),
                     "pool": task.pool,
+                    "priority": (str(task.weight_rule), task.priority_weight),
                     "trigger_rule": task.trigger_rule.value,
                     "downstream": sorted(task.downstream_task_ids),
                     "notifiers": [type(callback).__name__ for callback in _listed(task.on_failure_callback)],

@@ -30,7 +30,12 @@ def ahead(work, *others):
 
 
 GRAPH = {
-    "partition_health_ingest": {"ingest": ahead("ingest", "hand_over"), "hand_over": []} | phases_of("ingest"),
+    "partition_health_ingest": {
+        "ingest": ahead("ingest", "hand_over"),
+        "hand_over": ["take_up"],
+        "take_up": [],
+    }
+    | phases_of("ingest"),
     "partition_health_replay": {"replay": ahead("replay", "hand_over"), "hand_over": []} | phases_of("replay"),
     "partition_health_health": {
         "score_health": ahead("score_health", "deliver_alerts", "hand_over", "health_verdict"),
@@ -120,11 +125,30 @@ def test_every_run_about_windows_has_a_deadline(described):
     }
 
 
-def test_tasks_that_write_tables_wait_for_each_other(described):
+def test_tasks_that_write_tables_wait_for_each_other_and_mails_for_none_of_them(described):
+    """Delivery needs no Spark, and has a lock of its own: of one slot a mail would wait for the next window, or for maintenance."""
     pools = {(dag_id, name): task["pool"] for dag_id, name, task in tasks(described)}
     assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {
-        ("partition_health_health", "health_verdict")
+        ("partition_health_health", "deliver_alerts"),
+        ("partition_health_health", "health_verdict"),
     }
+
+
+def test_of_those_that_wait_for_a_slot_lost_windows_come_last(described):
+    """Else the newest window is not replayed, judged or mailed before a day of lost ones is ingested."""
+    waiting = {
+        (name, *task["priority"]) for _, name, task in tasks(described) if task["pool"] == "partition_health_writer"
+    }
+    assert {rule for _, rule, _ in waiting} == {"absolute"}
+    assert {name: priority for name, _, priority in waiting} == {
+        "hand_over": 4,
+        "score_health": 3,
+        "replay": 2,
+        "ingest": 1,
+        "maintain": 1,
+        "take_up": 0,
+    }
+    assert described["dags"]["partition_health_ingest"]["tasks"]["take_up"]["trigger_rule"] == "all_done"
 
 
 def test_health_goes_on_when_the_replay_failed(described):

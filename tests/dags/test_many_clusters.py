@@ -44,7 +44,9 @@ def ran(described, capture_slice, tmp_path_factory):
 def test_each_cluster_is_a_task_under_its_name_and_only_its_own_fails(ran):
     results, config = ran
     ingest, replay, health = (results[dag_id] for dag_id in DAG_IDS)
-    assert ingest["tasks"] == {
+    taken_up = [state for name, state in ingest["tasks"].items() if name.startswith("take_up")]
+    assert taken_up == [["skipped", 1]] * len(taken_up)  # of scheduled runs alone
+    assert {name: state for name, state in ingest["tasks"].items() if not name.startswith("take_up")} == {
         "ingest[damaged]": ["failed", 1],
         "ingest[lost]": ["failed", 1],
         "ingest[away]": ["success", 1],

@@ -4,7 +4,11 @@ Oracles: the suites' own files, the reports that the pages are about, Python's H
 """
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from html import unescape
 
 import pytest
@@ -122,6 +126,38 @@ def test_the_newest_run_takes_the_place_of_the_one_before(tmp_path):
     before = {path.name: path.read_text() for path in folder.iterdir()}
     write_data_docs(run, [])
     assert {path.name: path.read_text() for path in folder.iterdir()} == before
+
+
+WRONG = """
+import sys
+from pathlib import Path
+from expectations.measures_gate import check_health
+from tests.gates.test_actions import HOT, gate_run, judge
+run, done = gate_run(Path(sys.argv[1])), []
+check_health(run, judge([HOT] * 3), lambda: done.append(run.config.data_docs_index("lab").exists()))
+print(done)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "hot_keys_gate.json cannot be read"),
+        ("{}", "hot_keys_gate.json is no suite"),
+        ('{"name": "x", "meta": {"question": "?"}, "expectations": [{"type": "expect_luck", "kwargs": {}}]}', "luck"),
+    ],
+)
+def test_a_suite_that_somebody_edited_wrongly_stops_no_other_gate_and_is_named(tmp_path, text, said):
+    """Every gate has pages of all suites, and that of health had them before it queued its incidents."""
+    package = shutil.copytree(SUITES.parent, tmp_path / "expectations", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "suites/hot_keys_gate.json").write_text(text)
+    command = [sys.executable, "-c", WRONG, str(tmp_path / "run")]
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SUITES.parents[1]}"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[False]"
+    (told,) = [line for line in done.stderr.splitlines() if "Data Docs could not be written" in line]
+    assert said in told
 
 
 def test_pages_that_cannot_be_written_stop_no_run(tmp_path, caplog):

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections import Counter
 from email import message_from_bytes
-from email.policy import default
+from email.message import EmailMessage
+from email.policy import SMTP, default
 from itertools import count
 
 import pytest
@@ -167,6 +168,68 @@ def test_a_recipient_refused_for_good_is_told_and_not_tried_again(config):
     assert pending(config.warehouse) == []
     places = {row["delivered_to"] for row in load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()}
     assert f"smtp://127.0.0.1:{smtp.port}; refused gone@x.org: 550 gone" in places
+
+
+def empty_outbox(config):
+    for message in pending(config.warehouse):
+        mark_delivered(config.warehouse, message.message_id, delivered_to="elsewhere", now_ms=NOW_MS)
+
+
+def send_until_given_up(config, smtp):
+    """Tries what waits as soon as it is due, without a failed task, until nothing waits; the notes on the way."""
+    notes, now_ms = [], NOW_MS
+    while waiting := pending(config.warehouse):
+        notes += send(config, smtp, now_ms).notes
+        now_ms = max([now_ms, *(one.next_attempt_at_ms or 0 for one in pending(config.warehouse) or waiting)])
+    return notes
+
+
+def test_a_mail_put_off_for_one_recipient_is_sent_to_nobody_else_again_and_fails_no_task(config):
+    """All others got it some 20 times in three days, and each time a mail about the failed task."""
+    empty_outbox(config)
+    queue(config, message_for(new_evidence(cluster="other"), ["slow@x.org", "ops@x.org"]))
+    with serving(mailbox := Picky(answers={"slow@x.org": "450 later"})) as smtp:
+        notes = send_until_given_up(config, smtp)
+    assert mailbox.recipients == [["ops@x.org"]]
+    assert "put off slow@x.org: 450 later; the others have the message" in notes[0]
+    (left,) = undelivered(config.warehouse)
+    assert left.recipients == "slow@x.org"
+    assert left.last_error.startswith("given up after")
+    mark_retry(config.warehouse, left.message_id)
+    with serving(mailbox := Mailbox()) as smtp:
+        send(config, smtp)
+    assert mailbox.recipients == [["slow@x.org"]]
+    assert undelivered(config.warehouse) == []
+
+
+@pytest.mark.parametrize("others", [["ops@x.org"], []])
+def test_a_mail_about_a_failure_that_is_put_off_brings_no_further_one(config, others):
+    """Each run failed for the one before, and its mail was put off, too."""
+    empty_outbox(config)
+    mail = config.mail.model_copy(update={"to": ("slow@x.org", *others)})
+    config = config.model_copy(update={"mail": mail})
+    failure = EmailMessage(policy=SMTP)
+    failure["From"], failure["To"], failure["Subject"] = "health@x.org", ", ".join(mail.to), "task failed"
+    failure.set_content("why")
+    with serving(mailbox := Picky(answers={"slow@x.org": "450 later"})) as smtp:
+        place = deliver_alerts.deliver_or_queue(config, smtp, failure, "failure.1@x", now_ms=NOW_MS)
+        assert place.startswith("queued, as smtp://127.0.0.1:")
+        assert [one.recipients for one in pending(config.warehouse)] == ["slow@x.org"]
+        notes = send_until_given_up(config, smtp)
+    assert mailbox.recipients == ([others] if others else [])
+    assert "failure.1@x" in notes[0]
+
+
+def test_a_message_to_a_channel_that_the_configuration_lost_is_given_up_at_once(config):
+    """It failed each run for three days."""
+    empty_outbox(config)
+    hook = Webhook(name="pager", url_variable="PAGER_URL")
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    notes = send(config, None).notes
+    assert notes == ("1 message given up: the configuration has no webhook or Alertmanager pager any more",)
+    assert pending(config.warehouse) == []
+    (left,) = undelivered(config.warehouse)
+    assert (left.attempt_count, "pager" in left.last_error) == (0, True)
 
 
 def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(config):

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
-from pipeline.alerting.incidents import open_before
-from pipeline.jobs.raise_incidents import load_history, load_open
+from pipeline.alerting.incidents import load_open, open_before
+from pipeline.jobs import judge_health, raise_incidents
+from pipeline.jobs.raise_incidents import load_history
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.rules.rule import RuleMeasure
 from pipeline.storage.outbox import mark_delivered, pending
+from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
+from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.incidents import INCIDENTS
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
@@ -33,13 +37,28 @@ def test_open_incidents_are_found_without_those_that_ended(tmp_path):
     store(run, changes)
     found = load_open(run, T0_MS)
     assert len(found) == sum(number % 3 == 0 for number in range(0, OLD, 2))
-    assert open_before(found, T0_MS) == open_before(run.values(IncidentChange, INCIDENTS), T0_MS)
+    assert found == open_before(run.values(IncidentChange, INCIDENTS), T0_MS)
 
 
 def test_an_incident_that_ends_later_is_open_before(tmp_path):
     run = a_run(tmp_path)
     store(run, [change(1, minute=-3), change(1, "resolved", minute=2)])
-    assert [one.last.incident_id for one in open_before(load_open(run, T0_MS), T0_MS)] == ["K-00000001"]
+    assert [one.last.incident_id for one in load_open(run, T0_MS)] == ["K-00000001"]
+
+
+def test_an_incident_that_began_before_what_is_read_ends_when_its_subject_is_well(tmp_path):
+    run = a_run(tmp_path, notify=False)
+    since_ms = T0_MS - 100 * MINUTE_MS
+    opened = replace(change(1, minute=-100), rule="below_min_isr", subject="topic orders", since_ms=since_ms)
+    store(run, [opened])
+    run.replace(VERDICTS, [replace(verdict_of(opened), rule=opened.rule)], [run.window_at(since_ms)])
+    ensure_tables(run.warehouse, (RULE_MEASURES,))
+    well = {"rule": opened.rule, "subject": opened.subject, "topic": "orders", "value": 0.0, "detail": "none"}
+    run.replace(RULE_MEASURES, [RuleMeasure(window_start_ms=T0_MS, **well)], run.windows)
+    raise_incidents.run(run, judge_health.judge_further_rules(run, T0_MS))
+    changes = sorted(run.values(IncidentChange, INCIDENTS), key=lambda one: one.window_start_ms)
+    assert [(one.incident_id, one.state) for one in changes] == [("K-00000001", "new"), ("K-00000001", "resolved")]
+    assert load_open(run, T0_MS + MINUTE_MS) == ()
 
 
 def test_verdicts_are_read_as_far_back_as_they_count(tmp_path):

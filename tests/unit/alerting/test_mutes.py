@@ -87,8 +87,8 @@ def test_a_file_that_cannot_be_looked_for_is_one_line(tmp_path):
 @pytest.fixture
 def config_file(tmp_path):
     path = tmp_path / "partition-health.yaml"
-    source = "{kind: log_directories, paths: [logs]}"
-    path.write_text(f"warehouse: w\noutbox: o\nclusters: {{demo: {{sources: [{source}]}}}}\n")
+    demo = "{sources: [{kind: log_directories, paths: [logs]}], as_of: 2026-11-21T10:00:00Z}"  # a recording
+    path.write_text(f"warehouse: w\noutbox: o\nclusters: {{demo: {demo}}}\n")
     return path
 
 
@@ -122,6 +122,7 @@ def test_of_two_that_mute_at_one_time_neither_is_lost(config_file):
         (["K-1"], "say until when"),
         (["--until", "2026-12-01"], "say what to mute"),
         (["K-1", "--until", "whenever"], "whenever"),
+        (["K-1", "--until", "2026-11-21T10:00:00Z"], "2026-11-21T10:00:00Z is past"),
         (["K-1", "--lift"], "nothing like that is muted"),
     ],
 )

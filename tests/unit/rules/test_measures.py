@@ -1,5 +1,6 @@
 """Rows of tables to measures. Oracle: worked out by hand on a few rows."""
 
+import math
 import time
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -8,13 +9,17 @@ import pyarrow as pa
 import pytest
 
 from pipeline.alerting.incident_mail import describe_rule
+from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts
+from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.evidence.incident import IncidentEvidence
+from pipeline.measures.disks import NO_END_HOURS
 from pipeline.measures.outages import Outage
 from pipeline.model.incident import IncidentChange
-from pipeline.rules import RULES
+from pipeline.rules import RULES, format_measure
 from pipeline.rules.rule import Rule, RuleInput, measure_column
 from pipeline.storage.frames import arrow_schema
 from pipeline.tables.health import TOPIC_HEALTH
+from pipeline.verdicts.rules import judge_rules
 
 HOUR_MS = 3_600_000
 T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -87,6 +92,42 @@ def test_a_trend_needs_an_hour_whatever_the_windows(minutes, hours):
     ]
     found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[minutes - 1], window_ms=60_000)
     assert [m.value for m in found] == ([] if hours is None else [hours])
+
+
+def test_an_incident_of_a_disk_ends_when_it_fills_no_more():
+    """Of windows of five minutes two hours are known, so 48 at most, the limit: no window was ever well, and none had a row."""
+    rows = [
+        broker_row(0, 0, (), [("/a", 10_000)], [("/a", 9_000 - 100 * min(n, 36))])
+        | {"window_start": T0 + timedelta(minutes=5 * n)}
+        for n in range(80)
+    ]
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=range(80), window_ms=300_000)
+    rules = {name: RuleSettings(**rule) for name, rule in fill_rules({}).items()}
+    verdicts = judge_rules(found, rules, chance_level=0.001)
+    policy = IncidentPolicy(resolves_at=math.inf, k=2)
+    changes = fold_verdicts(verdicts, cluster="c", policy_of=lambda _: policy)
+    assert [change.state for change in changes if change.state != "worse"] == ["new", "resolved"]
+    assert changes[-1].value == NO_END_HOURS
+    assert format_measure("disk_hours_to_full", changes[-1].value) == "no end in sight"
+    assert found[-1].detail == "/a is 46% full"
+
+
+@pytest.mark.parametrize(("left", "known"), [(4_790, 47.9), (4_810, NO_END_HOURS)])
+def test_further_than_a_trend_is_followed_no_end_is_in_sight(left, known):
+    """A hundred an hour for two hours: 48 hours can be seen ahead."""
+    rows = [broker_row(n, 0, (), [("/a", 10_000)], [("/a", left + 100 * (2 - n))]) for n in range(3)]
+    (found,) = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[2])
+    assert found.value == pytest.approx(known)
+
+
+def test_a_volume_of_which_no_end_is_in_sight_is_judged_for_each_broker_that_reports_it():
+    """One may have an incident of its own, from when another claimed its volume; a row that is not judged would never end it."""
+    rows = [broker_row(n, broker, (), [("/a", 1_000)], [("/a", 500)]) for n in range(4) for broker in range(2)]
+    found = measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])
+    assert [(one.subject, one.value, one.is_enough) for one in found] == [
+        ("broker 0", NO_END_HOURS, True),
+        ("broker 1", NO_END_HOURS, True),
+    ]
 
 
 def test_short_windows_are_read_for_two_hours():

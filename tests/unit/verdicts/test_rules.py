@@ -69,6 +69,27 @@ def test_windows_without_all_records_or_with_a_reassignment_count_neither_way_fo
     assert [v.verdict for v in judge_rules(dead, under(limit), chance_level=0.001, skipped=skipped)] == [W, W, F, F]
 
 
+@pytest.mark.parametrize(
+    ("before", "values", "verdicts"),
+    [
+        ([], [1.0, 1.0, 1.0, 1.0], [OK, OK]),  # k windows end the incident
+        ([1.0] * 5, [1.0, 1.0, 1.0], [OK, OK]),  # well before, when it was not judged
+        ([], [None, 1.0, None, 1.0, 1.0], [N, OK, N, OK]),
+        ([], [1.0, 3.0, 1.0, 1.0, 1.0, 1.0], [OK, W, OK, OK, OK]),
+        ([3.0, 1.0], [1.0, 1.0, 1.0], [OK, OK]),  # as without an incident
+    ],
+)
+def test_the_subject_of_an_open_incident_is_judged_however_long_it_had_no_measure(before, values, verdicts):
+    """Else no window could end it: what is read begins after the last one above."""
+    measures = [measure(40 + place - len(before), value) for place, value in enumerate((*before, *values))]
+    given = {"chance_level": 0.001, "judged_from_ms": 40_000}
+    found = judge_rules(measures, under(CRITICAL), **given, still_open=[("topic_peak", "topic a")])
+    assert [v.verdict for v in found] == verdicts
+    assert judge_rules(measures, under(CRITICAL), **given, still_open=[("topic_peak", "topic b")]) == tuple(
+        v for v in found if v.is_above or (3.0 in values[: v.window_start_ms // 1000 - 40] or 3.0 in before)
+    )
+
+
 def test_many_subjects_are_corrected_for_and_history_gets_no_verdict():
     """Of a thousand topics, one at p = 0.0005 is what chance gives; one at 1e-9 is not."""
     measures = [measure(w, 3.0, subject=f"topic {n}", p_value=0.5) for n in range(998) for w in (0, 1)]

@@ -1,0 +1,89 @@
+"""Incidents of a rule, a source or a broker that is there no more. Oracle: `gold.incidents` by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.alerting.incidents import load_open
+from pipeline.config.mail import Mail
+from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.jobs import raise_incidents
+from pipeline.model.incident import IncidentChange
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import HOUR_MS, TimeWindow
+from pipeline.runs import plan_runs
+from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.storage.rows import load_rows
+from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.incidents import INCIDENTS
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS
+from tests.unit.jobs.test_ingest_windows import zero_row
+
+OPENED_MS = T0_MS - 26 * HOUR_MS
+OFF = {"rules": {"below_min_isr": {"severity": "off"}}}
+OVERRIDDEN = {"rules": {"below_min_isr": {"topics": {"ord*": {"severity": "off"}}}}}
+
+
+def a_run(tmp_path, cluster):
+    config = PipelineConfig(
+        warehouse=tmp_path / "warehouse",
+        outbox=tmp_path / "outbox",
+        window="PT1M",
+        mail=Mail(mutes=tmp_path / "mutes.yaml"),
+        clusters={"lab": {"sources": [LogDirectories(kind="log_directories", paths=(tmp_path,))], **cluster}},
+    )
+    ensure_tables(config.warehouse)
+    span = TimeWindow(T0_MS, T0_MS + MINUTE_MS)
+    return plan_runs(config, span, run_id="r1", now_ms=span.end_ms)[0]
+
+
+def store(run, table, column, *held):
+    """Rows of some windows, as hours before the newest and what is there."""
+    rows = [zero_row(table, T0_MS - hours * HOUR_MS, **{column: name}) for hours, names in held for name in names]
+    run.replace(table, rows, [run.window_at(T0_MS - hours * HOUR_MS) for hours, _ in held])
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "cluster", "brokers", "sources", "is_gone"),
+    [
+        ("broker_share", "broker 9", {}, ((25, (1, 9)), (2, (1,)), (0, (1,))), (), True),
+        ("broker_share", "broker 9", {}, ((25, (1, 9)), (2, (1, 9)), (0, (1,))), (), False),  # away for two hours
+        ("broker_share", "broker 9", {}, ((25, (1,)), (0, (1, 9))), (), False),  # back
+        ("disk_hours_to_full", "broker 9", {}, ((25, (1,)), (0, (1,))), (), True),
+        ("source_arrival", "metrics", {}, (), ((25, ("log", "metrics")), (0, ("log",))), True),
+        ("source_arrival", "metrics", {}, (), ((25, ("log",)), (0, ("log", "metrics"))), False),
+        ("below_min_isr", "topic orders", OFF, ((0, (1,)),), (), True),
+        ("below_min_isr", "topic orders", OVERRIDDEN, ((0, (1,)),), (), True),
+        ("below_min_isr", "topic payments", OVERRIDDEN, ((0, (1,)),), (), False),
+        ("assignment_skew", "group g", {}, ((25, (1,)), (0, (1,))), (), False),  # nobody can tell
+    ],
+)
+def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
+    tmp_path, rule, subject, cluster, brokers, sources, is_gone
+):
+    run = a_run(tmp_path, cluster)
+    for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
+        if held:
+            store(run, table, column, *held)
+    measured = {"value": 1.5, "limit_value": 1.2}
+    failed = Verdict(
+        window_start_ms=OPENED_MS, rule=rule, subject=subject, is_above=True, above_count=1, verdict="fail", reason="", **measured
+    )
+    new = IncidentChange(
+        incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
+        peak_value=1.5, window_count=1, **measured,
+    )  # fmt: skip
+    for table, row in ((VERDICTS, failed), (INCIDENTS, new)):
+        run.replace(table, [row], [run.window_at(OPENED_MS)])
+    well = replace(
+        failed, window_start_ms=T0_MS, rule="broker_share", subject="broker 1", value=1.0, is_above=False, verdict="ok"
+    )
+    for _ in range(2):  # the same again
+        raise_incidents.run(run, [well])
+        rows = sorted(load_rows(run.warehouse, INCIDENTS).to_pylist(), key=lambda row: row["window_start"])
+        told = [(row["incident_id"], row["state"], row["silenced_by"]) for row in rows]
+        end = ("K-1", "withdrawn", "no window of its subject is judged any more")
+        assert told == [("K-1", "new", None), *([end] if is_gone else [])]
+    assert bool(load_open(run, T0_MS + MINUTE_MS)) != is_gone
