@@ -102,7 +102,7 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
     logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
     state = run.load(CLUSTER_STATE, windows, ("topic", "configs", "state_source"), where="replica_position = 0")
     policies = pl.DataFrame(state.select(["topic"]).append_column("is_compacted", match_compacted(state)))
-    policies = policies.group_by("topic").agg(pl.col("is_compacted").max().fill_null(value=True))  # what nobody tells
+    policies = policies.group_by("topic").agg(pl.col("is_compacted").max().fill_null(value=False))
     compacted = policies.filter("is_compacted")["topic"]
     logs = logs.with_columns(is_compacted=topic.is_in(compacted.implode()) & ~is_own)
     traffic = traffic.with_columns(gone_count=pl.when(is_own).then(0).otherwise("gone_count"))

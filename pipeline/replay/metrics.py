@@ -199,7 +199,8 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
     """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
 
     Each broker's counter over the time between its first and last scrape in the window, if that holds half of the bytes.
-    Else it is the lesser of two differences: as the counters rose, and as they would have over the whole window.
+    It is taken to have sent like the others in the rest of the window. Else it is the lesser of two differences: as the
+    counters rose, and as they would have over the whole window.
     """
     known, stored = [row for row in rows if row["outgoing_bytes"] is not None], int(slots.sum())
     if not stored or not known:

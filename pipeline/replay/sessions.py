@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_linger, choose_variant
@@ -213,8 +214,8 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
     keyless = sum(topic.keyless_count for topic in topics)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    lingers = [topic.baseline.settings.get("linger.ms") for topic in topics]
-    is_open = ADAPTIVE in strategies or any(linger is not None and linger.source is Origin.UNKNOWN for linger in lingers)
+    linger = max(topics, key=lambda topic: topic.keyless_count).baseline.settings.get("linger.ms")
+    is_open = ADAPTIVE in strategies or (linger is not None and linger.source is Origin.UNKNOWN)
     is_open |= any(map(needs_trial, models.values()))
     return keyless >= LEAST_RECORDS and is_followed and is_open
 
@@ -237,5 +238,6 @@ def _refine(
         models = sharpen_services(
             topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans
         )
-        topics[:1] = [replace(first, baseline=choose_linger(topics, models, start_ms, trial.end_ms)) for first in topics[:1]]
+        if topics and (producer_id >= 0 or weights):  # of several taken for one each batch would be too small
+            topics[0] = replace(topics[0], baseline=choose_linger(topics, models, start_ms, trial.end_ms))
         yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)

@@ -203,7 +203,7 @@ def _carried(row: AnswerRow) -> float:
 ROOM = TableChart(
     name="room",
     sql=queries.ROOM,
-    title="Head-room",
+    title="Usable capacity",
     says=_say_room,
     select=lambda rows: [row for row in rows if row["share_ratio"]],
     most_rows=_SHOWN_BROKERS,

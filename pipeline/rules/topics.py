@@ -9,7 +9,6 @@ from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, me
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import TOPIC_HEALTH
 
-
 _UNKNOWN = ("unknown_replicas_count",)
 
 

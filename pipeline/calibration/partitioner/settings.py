@@ -33,7 +33,7 @@ _SPIKE, _LEAST_RECORDS = 3, 4
 def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] | float) -> Bounds:
     """Bounds `batch.size`; a value where many batches had no room for the next record, if the largest was full.
 
-    `next_bytes` is what the record after each batch adds; batches' sizes are about those the client estimates.
+    `next_bytes` is what the next record of its partition adds to each; batches' sizes are about those the client estimates.
     """
     is_several = batches.record_count > 1
     several, following = batches.size_bytes[is_several], np.broadcast_to(next_bytes, len(batches))[is_several]
@@ -43,7 +43,7 @@ def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] |
     high = largest + float(np.quantile(following, 0.95))
     full = int((several > largest - following).sum())
     below = int((several > largest - 2 * following).sum()) - full
-    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * following.mean()
+    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * np.median(following)
     if not is_spike or full < max(LEAST_SAMPLE, _FULL_RATIO * len(several)):
         return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
     value = next((size for size in (DEFAULT_BATCH_BYTES, *USUAL_BATCH_BYTES) if largest <= size <= high), high)

@@ -33,7 +33,6 @@ _MOST_EVEN_BINS = 200_000
 # What people write.
 USUAL_BATCH_BYTES = (*(1 << power for power in range(9, 24)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
-_USUAL_STICKY_MS = tuple(2 * linger_ms for linger_ms in USUAL_LINGERS_MS if linger_ms)  # librdkafka's default
 LEAST_CHANCE = 1e-3  # below which a rule is not believed
 _MOST_BROKEN = 0.1  # a rule that is violated more often is rejected
 # Of the stays that random choice would show; Java's clients with KIP-480 show up to 0.08, franz-go's least backup half of them.
@@ -75,7 +74,7 @@ class _Weight(NamedTuple):
     log_likelihood: float
     broken_ratio: float
 
-    def less_odd(self, is_odd: bool) -> "_Weight":
+    def less_odd(self, *, is_odd: bool) -> "_Weight":
         """With what a limit loses that is no number people usually write."""
         return _Weight(self.log_likelihood + is_odd * math.log(_ODD_LIMIT) / _TEMPER, self.broken_ratio)
 
@@ -125,7 +124,8 @@ def weigh_rules(
     """
     stays_ms, stays_bytes = _measure_stays(bins)
     tried_bytes = {least_bytes, *USUAL_BATCH_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
-    tried_ms = {*_USUAL_STICKY_MS, *_take_quantiles(stays_ms)}
+    usual_ms = {2 * linger_ms for linger_ms in USUAL_LINGERS_MS if linger_ms}  # as librdkafka sets the sticky time
+    tried_ms = {*usual_ms, *_take_quantiles(stays_ms)}
     columns = (bins.at_ms, bins.partition, bins.record_count)
     by_limit = {
         limit: _count(kernels.count_by_bytes, *columns, bins.body_bytes, bins.opened_count, limit)
@@ -133,7 +133,7 @@ def weigh_rules(
         if limit >= least_bytes
     }
     by_bytes = {
-        limit: _weigh_bytes(counts, partition_count).less_odd(limit not in USUAL_BATCH_BYTES)
+        limit: _weigh_bytes(counts, partition_count).less_odd(is_odd=limit not in USUAL_BATCH_BYTES)
         for limit, counts in by_limit.items()
     }
     by_ms = {}
@@ -143,7 +143,7 @@ def weigh_rules(
         drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
         broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
         weight = _Weight(_weigh_limit(stays, changes, drawn, partition_count), broken_ratio)
-        by_ms[limit] = weight.less_odd(limit not in _USUAL_STICKY_MS)
+        by_ms[limit] = weight.less_odd(is_odd=limit not in usual_ms)
     limit_bytes, limit_ms = max(by_bytes, key=by_bytes.__getitem__), max(by_ms, key=by_ms.__getitem__)
     counts, openings = by_limit[limit_bytes], _count(kernels.count_openings, *columns, bins.opened_count)
     weights = {

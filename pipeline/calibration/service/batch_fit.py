@@ -156,7 +156,7 @@ def choose_linger(
     baseline = topics[0].baseline
     linger = baseline.settings.get("linger.ms")
     cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
-    if linger is None or linger.source != Origin.UNKNOWN or not cut:
+    if linger is None or linger.source != Origin.UNKNOWN or not cut or not models:
         return baseline
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
     misfits = {}
@@ -170,7 +170,8 @@ def choose_linger(
     if float(linger.value) in near:
         return baseline
     is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
-    reason = f"{baseline.reason}; recorded batches are those of linger.ms {best:g}, not {linger.value}"
+    found = f"recorded batches are those of linger.ms {best:g}" if is_known else f"linger.ms {best:g} comes nearest to them"
+    reason = "; ".join(text for text in (baseline.reason, found) if text)
     chosen = replace(linger, value=f"{best:g}", source=Origin.INFERRED if is_known else Origin.UNKNOWN)
     return replace(with_linger(baseline, chosen), reason=reason)
 

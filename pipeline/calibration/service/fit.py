@@ -145,9 +145,9 @@ def _take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
 
 
 def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceModel:
-    """The model with the delay of each of its broker's spans; unchanged where it has none or they are as long as minutes."""
+    """The model with the delay of each of its broker's spans; unchanged where they are few or as long as minutes."""
     spans = [span for span in spans if span.broker_id == model.broker_id]
-    if not spans or np.median([span.end_ms - span.start_ms for span in spans]) > MINUTE_MS / 2:
+    if len(spans) < 3 or np.median([span.end_ms - span.start_ms for span in spans]) > MINUTE_MS / 2:
         return model
     found = [
         estimate_delay(SettledLatency(span, span.request_latency_avg_ms or 0.0, is_settled=True)) for span in spans

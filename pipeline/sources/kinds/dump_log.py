@@ -62,11 +62,12 @@ class DumpLog(RecordSource):
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Expected are the partitions wanted that `kafka-topics --describe` names, arrived those dumped."""
         from pipeline.model.cluster import TOPICS_DESCRIBE
+        from pipeline.model.log import fits_topics
 
         dumped = {partition.topic_partition for _, partition in reading.tree.iter_partitions()}
         if reading.history.state_source != TOPICS_DESCRIBE:
             return SourceAvailability(None, len(dumped), newest_ms=newest_ms)
         named = reading.history.state_at(window.end_ms).partitions
-        wanted = {key for key in named if not reading.topics or key.topic in reading.topics}
+        wanted = {key for key in named if fits_topics(key.topic, reading.topics)}
         missing = name_some("no dump of", [str(key) for key in sorted(wanted - dumped)])
         return SourceAvailability(len(wanted), len(wanted & dumped), missing, newest_ms)

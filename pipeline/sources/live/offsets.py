@@ -142,7 +142,8 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
     """Why what the partition got is unknown, in any window."""
     if key not in state.leader_sizes:
         yield "the size of its log is unknown, and so are the bytes it got"
-    if state.history.state_at(0).topic_config(key.topic).get(TIERED) == "true":
+    configs = state.history.topic_configs.get(key.topic)
+    if configs is not None and (configs.values[-1] or {}).get(TIERED) == "true":
         yield "brokers tell the size of its local log only (remote.storage.enable): its bytes follow from no offsets"
     if earlier is None:
         return

@@ -191,15 +191,14 @@ def forget_deleted(live: LiveReading) -> LiveReading:
 
     They are named, and what was read of them counts. One that we may no longer describe is not taken for deleted.
     """
-    state = live.state
-    if state is None or not live.shortfalls:
+    state, denied = live.state, Failures()
+    before = {key.topic: one.topic_id for key, one in state.partitions.items()} if state else {}
+    short = {shortfall.topic for shortfall in live.shortfalls} & before.keys()
+    if state is None or not short:
         return live
-    denied = Failures()
-    before = {key.topic: partition.topic_id for key, partition in state.partitions.items()}
     try:
         with connect(live.source) as connection:
             now = {key.topic: one.topic_id for key, one in admin.ask_metadata(connection).partitions.items()}
-            short = {shortfall.topic for shortfall in live.shortfalls} & before.keys()
             gone = {topic for topic in short if topic not in now or now[topic] != before[topic]}
             admin.find_denied(connection, gone - now.keys(), denied)
     except SourceUnreachableError:

@@ -77,13 +77,7 @@ def read_live_state(
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     known = {key.topic for key in metadata.partitions}
     seen = {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
-    seen |= {pattern for pattern in topics if fits_topics(pattern, topics) and not {*"*?["} & {*pattern}}
-    admin.find_denied(connection, {topic for topic in seen - known if fits_topics(topic, topics)}, failures)
-    idle = [one for one in topics if one[:1] != "!" and not any(fits_topics(topic, (one,)) for topic in known)]
-    idle = [one for one in idle if one not in failures.topics]
-    if idle and not in_scope:
-        failures.topics |= dict.fromkeys(idle, "no topic fits this pattern of `topics`")
-    failures.questions |= {f"topics like {pattern}": "none is there: see `topics`" for pattern in idle if in_scope}
+    _note_unread(connection, topics, known, seen, failures, is_any_read=bool(in_scope))
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
@@ -118,6 +112,27 @@ def read_live_state(
         dissenters=metadata.dissenters,
         unheard=connection.unheard,
     )
+
+
+def _note_unread(
+    connection: ClusterConnection,
+    topics: Collection[str],
+    known: Collection[str],
+    seen: Collection[str],
+    failures: Failures,
+    *,
+    is_any_read: bool,
+) -> None:
+    """Notes topics that we may not describe, and patterns of `topics` that no topic fits; `seen` are those of other runs."""
+    wanted = [pattern for pattern in topics if not pattern.startswith("!")]
+    asked = {*seen, *(pattern for pattern in wanted if not {*"*?["} & {*pattern})} - {*known}
+    admin.find_denied(connection, {topic for topic in asked if fits_topics(topic, topics)}, failures)
+    idle = [one for one in wanted if one not in failures.topics and not any(fits_topics(topic, (one,)) for topic in known)]
+    if is_any_read:
+        failures.questions |= {f"topics like {pattern}": "none is there: see `topics`" for pattern in idle}
+    elif topics:
+        failures.topics |= dict.fromkeys(idle, "no topic fits this pattern of `topics`")
+        failures.topics |= {} if failures.topics else {"*": "`topics` leaves out every topic"}
 
 
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:

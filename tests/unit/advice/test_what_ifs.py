@@ -192,7 +192,7 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
     text = capsys.readouterr().out
     assert text.startswith(f"Traffic and state of window {document['window']}, the newest that was judged.\n")
     assert document["window"] == "2026-11-21T02:00:00Z/2026-11-21T03:00:00Z"
-    assert "Head-room: " in text
+    assert "Usable: " in text
     assert "Brokers that are gone hold replicas of 8 partitions; the plan replaces them." in text
     moves = parse_reassignment((tmp_path / "plan.json").read_text())
     assert len(moves) == document["plan"]["moved_partition_count"]

@@ -39,7 +39,7 @@ def test_full_batches_tell_their_size():
 
 
 def test_full_batches_tell_their_size_where_records_are_of_many_sizes():
-    """The largest usual record is a third of a batch: each batch's own next record says whether it had room."""
+    """The largest usual record is a third of a batch: the next record of its partition says whether it had room."""
     config = {"linger.ms": "100", "batch.size": "4096"}
     scenario = make_scenario(
         "java-sticky-2.4", config=config, pattern="steady", seconds=8, value_bytes=Distribution.exponential(500)

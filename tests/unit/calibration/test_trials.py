@@ -173,7 +173,8 @@ def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed
     ],
 )
 def test_linger_that_is_open_is_the_one_that_gives_the_recorded_batches(linger_ms, high, value, source):
-    topic, _ = make_session("java-sticky-2.4", "3.2.3", {"linger.ms": str(linger_ms)}, pattern="steady")
+    config = {"linger.ms": str(linger_ms), "batch.size": "131072"}
+    topic, _ = make_session("java-sticky-2.4", "3.2.3", config, pattern="steady")
     unknown = with_linger(topic.baseline, Setting("0", Origin.UNKNOWN, 0.0, high))
     models = {each: delayed(each, 20.0 * (each == 1)) for each in BROKERS}
     found = choose_linger([replace(topic, baseline=unknown)], models, EPOCH_MS, END_MS).settings["linger.ms"]

@@ -90,6 +90,7 @@ DESCRIBED = """Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tCo
         ((), False, (None, 1, ""), [7]),
         ((), True, (3, 1, "no dump of t-1, u-0"), [1, 2, 3]),
         (("u",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
+        (("u*",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
     ],
 )
 def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, described, available, brokers):

@@ -236,13 +236,19 @@ def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others
         (("orders-eu", "nope*"), {"orders-eu"}, {}, ["topics like nope*"]),
         (("!orders-*",), {"clicks"}, {}, []),
         (("nope*",), set(), {"nope*"}, []),  # nothing is read: no window is healthy
+        (("!*",), set(), {"*"}, []),
+        (("!clicks",), {"orders-eu"}, {}, []),  # Kafka is not asked for a topic of that name
     ],
 )
 def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, incomplete, said):
     row = SimpleNamespace(partition_index=0, leader_id=-1, replica_nodes=[], isr_nodes=[])
     known = [SimpleNamespace(is_internal=False, name=name, partitions=[row]) for name in ("orders-eu", "clicks")]
-    told = {"a:1": SimpleNamespace(brokers=[], topics=known)}
-    now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, unheard=()), topics=topics)
+
+    def ask(request):
+        named = [SimpleNamespace(name=one.name, error_code=29 if "!" in one.name else 3) for one in request.topics or ()]
+        return {"a:1": SimpleNamespace(brokers=[], topics=named or known)}
+
+    now = read_live_state(SimpleNamespace(ask_metadata=ask, unheard=()), topics=topics)
     assert {key.topic for key in now.in_scope} == read
     assert now.failures.topics.keys() == {*incomplete}
     assert [question for question in now.failures.questions if question.startswith("topics")] == said
@@ -408,7 +414,8 @@ def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_dele
         brought = LiveReading(source=SOURCE, observed_at_ms=0, state=now).availability(WINDOWS[0])
         assert (brought.expected_count, brought.arrived_count) == (1, 0)
         assert brought.missing.startswith("topic secret (TopicAuthorizationFailed: ")
-    assert read_live_state(connection, topics=["gone"], earlier=past).failures.topics == {}
+    gone = read_live_state(connection, topics=["gone"], earlier=past).failures.topics
+    assert gone == {"gone": "no topic fits this pattern of `topics`"}
 
 
 def test_a_follower_is_not_ahead_of_its_leader():
