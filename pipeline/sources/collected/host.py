@@ -1,7 +1,7 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ _MOST_ROWS = 1 << 24
 """Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
+_MOST_TEXT = 10_000  # bytes of a path or a reason
 _BATCH_ROWS = 1 << 16
 _OFFSETS = (0, 1 << 62)
 # of a part; a wrapper of the legacy format that is broken does not say how many records it has
@@ -47,6 +48,7 @@ _OF_WINDOW = (
     *("batch_count", "record_count", "max_timestamp_ms"),
 )
 _OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
+_OF_PROBLEM = (*_HEAD, "path", "reason", "severity", "first_bytes_hex")
 _UNIT = ("topic", "topic_id", "partition", "window_start_ms")
 _LATER = ("key_digest",)
 """Columns that older collectors lack."""
@@ -57,6 +59,20 @@ _FILLED = {
     Kind.ARRIVALS: tuple(name for name in SCHEMAS[Kind.ARRIVALS].names if name not in _LATER),
 }
 """Columns that a collector always fills."""
+_SOUND = {
+    Kind.SUMMARIES: (pc.field("first_offset") <= pc.field("last_offset"))
+    & (pc.field("position") >= -1)
+    & pc.field("severity").isin(pa.array(["refused", "suspect", None]))
+    & pc.match_substring_regex(pc.field("first_bytes_hex"), "^([0-9a-f]{2}){0,64}$")
+    & (pc.binary_length(pc.field("path")) <= _MOST_TEXT)
+    & (pc.binary_length(pc.field("reason")) <= _MOST_TEXT),
+    Kind.BATCHES: (pc.field("base_offset") <= pc.field("last_offset"))
+    & (pc.field("record_count") >= 0)
+    & (pc.field("record_count") - 1 <= pc.field("last_offset") - pc.field("base_offset"))
+    & (pc.field("size_bytes") > 0),
+    Kind.ARRIVALS: pc.field("record_count") >= 0,
+}
+"""What else a gate, or the table of problems, asks of a row; NULL is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +141,11 @@ def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expr
         raise InputError(f"no {part.kind} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
 
 
+def list_names(keys: Collection[tuple[str | int, ...]]) -> pa.Array:
+    """Keys as one text each."""
+    return pa.array(["\0".join(map(str, key)) for key in keys], pa.string())
+
+
 def name_partitions(rows: pa.Table) -> pa.ChunkedArray:
     """Topic, topic id and partition of each row as one text."""
     return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
@@ -145,8 +166,10 @@ def _check_starts(rows: pa.Table, window_ms: int) -> None:
         raise InputError(f"it has windows that do not begin as windows of {window_ms // 1000} s do")
 
 
-def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | str]]:
-    """First and last offset by partition and window of the span, part by part. Damaged parts are left out; `run` names them."""
+def iter_window_rows(host: Host, span: TimeWindow, of: Collection[PartitionId]) -> Iterator[dict[str, int | str]]:
+    """First and last offset by window of some partitions, part by part. Damaged parts are left out; `run` names them."""
+    names, start = list_names(of), pc.field("window_start_ms")
+    is_wanted = (pc.field("row_kind") == "window") & (start >= span.start_ms) & (start < span.end_ms)
     for part in host.parts_within(span):
         if part.kind != Kind.SUMMARIES.value:
             continue
@@ -154,9 +177,8 @@ def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | s
             rows = read_part(host.folder, part, host.manifest.collected_as.window_ms)
         except InputError:
             continue
-        start = rows["window_start_ms"]
-        is_within = pc.and_(pc.greater_equal(start, span.start_ms), pc.less(start, span.end_ms))
-        found = rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within))
+        found = rows.filter(is_wanted)
+        found = found.filter(pc.is_in(name_partitions(found), names))
         by_window = found.group_by(["topic", "topic_id", "partition", "window_start_ms"])
         ranges = by_window.aggregate([("first_offset", "min"), ("last_offset", "max")])
         yield from ranges.rename_columns(
@@ -188,6 +210,7 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     for name in set(schema.names) - {*names}:
         rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
     rows = rows.select(schema.names).cast(schema)
+    rows.validate(full=True)  # that texts are UTF-8
     _check_values(rows, kind)
     return rows
 
@@ -217,14 +240,16 @@ def _count_text_bytes(column: pa.Array) -> int:
 
 def _check_values(rows: pa.Table, kind: Kind) -> None:
     if kind is Kind.SUMMARIES:
-        for row_kind, filled in (("window", _OF_WINDOW), ("segment", _OF_SEGMENT), ("problem", _HEAD)):
+        for row_kind, filled in (("window", _OF_WINDOW), ("segment", _OF_SEGMENT), ("problem", _OF_PROBLEM)):
             _check_columns(rows.filter(pc.equal(rows["row_kind"], row_kind)).select(filled))
         if not pc.all(pc.is_in(rows["row_kind"], pa.array(["window", "segment", "problem"]))).as_py():
             raise InputError("it has rows of a kind that no collector writes")
-        return
-    _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
+    else:
+        _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
     if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
         raise InputError("arrays of some arrivals are not as long as their record counts")
+    if kind in _SOUND and rows.filter(~_SOUND[kind]).num_rows:
+        raise InputError("offsets, counts, sizes or texts of some rows are none that a collector writes")
 
 
 def _check_columns(rows: pa.Table) -> None:

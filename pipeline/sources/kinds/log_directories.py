@@ -58,15 +58,17 @@ class LogDirectories(RecordSource):
         """Tries the paths, then reads the longest metadata log: what rests on it is worth as much as can be read of it."""
         from pipeline.sources.files.metadata_log import find_unread
 
-        yield from super().probe()
-        unread = find_unread(self.paths)
+        tried = [*super().probe()]
+        yield from tried
+        unread = find_unread(path for path, finding in zip(self.paths, tried, strict=True) if finding.is_ok)
         if unread:
             more = f"; {len(unread) - 1} more" if len(unread) > 1 else ""
             advice = "read it with a version of partition-health that knows it; until then plans move no replica"
             yield Finding(name="metadata log", is_ok=False, found=f"{unread[0]}{more}", advice=advice)
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Expected are the brokers registered at the window's end, arrived those whose disks were found."""
+        """Expected are the brokers registered at the window's end, arrived those whose disks were found; they may be idle."""
         counted = set(reading.directory_counts)
         registered = set(reading.history.state_at(window.end_ms).brokers)
-        return SourceAvailability(len(registered | counted), len(counted), newest_ms=newest_ms)
+        known = (at_ms for at_ms in (newest_ms, reading.history.newest_ms) if at_ms is not None)
+        return SourceAvailability(len(registered | counted), len(counted), newest_ms=max(known, default=None))
