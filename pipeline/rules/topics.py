@@ -97,10 +97,7 @@ TOPIC_RULES = (
     Rule(
         name="leaderless",
         measure=measure_column(
-            TOPIC_HEALTH,
-            "leaderless_count",
-            "{leaderless_count:,} partitions have no leader",
-            unknown=_UNKNOWN,
+            TOPIC_HEALTH, "leaderless_count", "{leaderless_count:,} partitions have no leader", unknown=_UNKNOWN
         ),
         limit=1,
         k=1,

@@ -53,7 +53,9 @@ def measure_topic_health(
         .join(replicas, on=_TOPIC, how="left")
         .join(consumers, on=("window_start", "topic"), how="left")
         .join(able.agg(_distinct("broker_id").alias("broker_count")), on="window_start", how="left")
-        .with_columns(*zeros, pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count")))
+        .with_columns(
+            *zeros, pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count"))
+        )
     )
     counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
     measured = []

@@ -170,7 +170,9 @@ def choose_linger(
     if float(linger.value) in near:
         return baseline
     is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
-    found = f"recorded batches are those of linger.ms {best:g}" if is_known else f"linger.ms {best:g} comes nearest to them"
+    found = (
+        f"recorded batches are those of linger.ms {best:g}" if is_known else f"linger.ms {best:g} comes nearest to them"
+    )
     reason = "; ".join(text for text in (baseline.reason, found) if text)
     chosen = replace(linger, value=f"{best:g}", source=Origin.INFERRED if is_known else Origin.UNKNOWN)
     return replace(with_linger(baseline, chosen), reason=reason)

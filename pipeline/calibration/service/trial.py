@@ -135,9 +135,7 @@ def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> Broker
     )
 
 
-def simulate_trial(
-    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int
-) -> BrokerFigures:
+def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int) -> BrokerFigures:
     """Simulates what topics of one session got; a keyless record's recorded partition is not looked at.
 
     The first topic's settings hold; `models` are in the order wanted.
@@ -153,10 +151,7 @@ def simulate_trial(
 
 
 def _run(
-    topics: Sequence[SessionTopic],
-    models: Sequence[ServiceModel],
-    seed: int,
-    marks_ms: Sequence[int] = (),
+    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int, marks_ms: Sequence[int] = ()
 ) -> SimulationResult:
     baseline = topics[0].baseline
     resolved = resolve_producer(

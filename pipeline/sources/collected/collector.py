@@ -171,9 +171,7 @@ class _Collector:
             if partition.is_cluster_metadata or leader != directory.broker_id:
                 continue
             key = (partition.topic, partition.topic_id or "", partition.partition)
-            if fits_topics(partition.topic, topics) and (
-                key not in chosen or partition.length > chosen[key][1].length
-            ):
+            if fits_topics(partition.topic, topics) and (key not in chosen or partition.length > chosen[key][1].length):
                 chosen[key] = (directory, partition)
         self.done.partition_count = len(chosen)
         return [chosen[key] for key in sorted(chosen)]

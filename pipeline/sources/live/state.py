@@ -127,7 +127,9 @@ def _note_unread(
     wanted = [pattern for pattern in topics if not pattern.startswith("!")]
     asked = {*seen, *(pattern for pattern in wanted if not {*"*?["} & {*pattern})} - {*known}
     admin.find_denied(connection, {topic for topic in asked if fits_topics(topic, topics)}, failures)
-    idle = [one for one in wanted if one not in failures.topics and not any(fits_topics(topic, (one,)) for topic in known)]
+    idle = [
+        one for one in wanted if one not in failures.topics and not any(fits_topics(topic, (one,)) for topic in known)
+    ]
     if is_any_read:
         failures.questions |= {f"topics like {pattern}": "none is there: see `topics`" for pattern in idle}
     elif topics:

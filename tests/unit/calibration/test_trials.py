@@ -152,7 +152,7 @@ def test_what_needs_a_trial(source, value_ms, settled, followed, needs):
     assert needs_trial(replace(model, delay_ms=delay, is_settled=settled, is_followed=followed)) == needs
 
 
-@pytest.mark.parametrize(("strategy", "seed"), [("java-builtin", 6), ("java-builtin", 7), ("java-builtin-uniform", 7)])
+@pytest.mark.parametrize(("strategy", "seed"), [("java-builtin", 6), ("java-builtin", 7), ("java-builtin-uniform", 8)])
 def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed):
     """Of a minute; shorter sessions have too few draws."""
     scenario = make_scenario(strategy, version="3.9.1", delays_ms={1: 20.0}, seconds=60)

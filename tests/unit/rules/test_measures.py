@@ -406,7 +406,10 @@ def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        ({"unknown_replicas_count": 0, "unknown_min_isr_count": 0}, {"under_replicated", "below_min_isr", "leaderless"}),
+        (
+            {"unknown_replicas_count": 0, "unknown_min_isr_count": 0},
+            {"under_replicated", "below_min_isr", "leaderless"},
+        ),
         ({}, {"under_replicated", "below_min_isr", "leaderless"}),  # of an older version
         ({"unknown_replicas_count": 0, "unknown_min_isr_count": 1}, {"under_replicated", "leaderless"}),
         ({"unknown_replicas_count": 1, "unknown_min_isr_count": 0}, set()),

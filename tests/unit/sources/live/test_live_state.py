@@ -245,7 +245,9 @@ def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, in
     known = [SimpleNamespace(is_internal=False, name=name, partitions=[row]) for name in ("orders-eu", "clicks")]
 
     def ask(request):
-        named = [SimpleNamespace(name=one.name, error_code=29 if "!" in one.name else 3) for one in request.topics or ()]
+        named = [
+            SimpleNamespace(name=one.name, error_code=29 if "!" in one.name else 3) for one in request.topics or ()
+        ]
         return {"a:1": SimpleNamespace(brokers=[], topics=named or known)}
 
     now = read_live_state(SimpleNamespace(ask_metadata=ask, unheard=()), topics=topics)
@@ -285,7 +287,7 @@ def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch
     live = forget_deleted(LiveReading(source=SOURCE, observed_at_ms=1500, state=now, shortfalls=short))
     assert live.availability(WINDOWS[0]).missing == missing
     is_named = any("last records of t" in problem.reason for problem in live.problems)
-    assert is_named == ("t-0" not in missing)
+    assert is_named == (not missing.startswith("t-0"))
 
 
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
