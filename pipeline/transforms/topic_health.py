@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.measures.topic_health import TopicCounts, TopicMeasures, derive_window_seed, measure_topic
-from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.model.window import milliseconds_of
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import TOPIC_HEALTH
@@ -18,6 +17,7 @@ _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
+_LIVE_CLUSTER = "live_cluster"  # `pipeline.model.cluster.LIVE_CLUSTER`, which does IO
 _MIN_ISR, _POLICY = "min.insync.replicas", "cleanup.policy"
 
 
@@ -99,7 +99,7 @@ def match_compacted(state: pa.Table) -> pa.ChunkedArray:
 
 def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:
     """A topic config by row. Brokers tell defaults, too: of a live cluster it is not known where it lacks."""
-    is_live = pc.equal(state["state_source"], LIVE_CLUSTER)
+    is_live = pc.equal(state["state_source"], _LIVE_CLUSTER)
     told = pc.map_lookup(state["configs"], pa.scalar(name), "first")
     return pc.coalesce(told, pc.if_else(is_live, pa.scalar(None, pa.string()), pa.scalar(default)))
 
