@@ -45,7 +45,7 @@ class Range:
         if not found or found["median"] is None:
             return None
         low, high = (found["median"] if found[end] is None else found[end] for end in ("low", "high"))
-        return cls(found["median"], low, high, 2 * reach_of(seed_count) or NORMAL_SPAN)
+        return cls(found["median"], low, high, (2 * reach_of(seed_count) if seed_count else 0) or NORMAL_SPAN)
 
     def scale(self, factor: float) -> Range:
         """In another unit."""
