@@ -132,7 +132,9 @@ def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> 
     middle = np.cumsum(occupied) - occupied + np.maximum(_STRETCH_MS // 2 - empty, 0)
     mean = np.where(empty > _STRETCH_MS // 2, 0.0, ordered[middle])
     for _ in range(_ROUNDS):
-        bound: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))[number]
+        bound: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))[
+            number
+        ]
         is_usual = counts < bound
         usual = np.bincount(number, weights=is_usual)
         mean = np.bincount(number, weights=counts * is_usual) / np.maximum(empty + usual, 1)

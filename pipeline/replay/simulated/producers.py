@@ -20,6 +20,7 @@ KEEP = Candidate(name=IN_USE)  # the current setup, replayed like any candidate
 # Of each client, the versions to stand for a strategy that the producer's own version does not have.
 _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1", "4.4.0"), LIBRDKAFKA: ("2.16.0", "1.5.3")}
 # Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
+_NOT_BESIDE = ("enable.idempotence", "acks")  # transactions, but with values that are their defaults
 _CARRIED = ("linger.ms", "batch.size", "acks", "buffer.memory", "compression.type", "enable.idempotence")
 _UNMEASURED_RATIO_PPM = 500_000
 
@@ -152,6 +153,8 @@ def _change(candidate: Candidate, baseline: Baseline, zone: str) -> tuple[str, s
     else:
         config = _carried(baseline) if named is None else _given(baseline)
     config |= candidate.config
+    if candidate.config.get("transactional.id"):  # who sets it drops what Kafka refuses beside it
+        config = {name: text for name, text in config.items() if name not in _NOT_BESIDE or name in candidate.config}
     rack = _any_rack(config, strategy)
     if not rack:
         config.pop("client.rack", None)

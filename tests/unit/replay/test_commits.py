@@ -12,6 +12,7 @@ from pipeline.calibration.caveats import Caveat
 from pipeline.config.replay import Candidate
 from pipeline.replay import sessions
 from pipeline.replay.recorded import Recording
+from pipeline.errors import ConfigError
 from pipeline.replay.simulated import plan
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import KEEP, check_producer, resolve_candidate
@@ -73,6 +74,16 @@ def test_a_candidate_without_transactional_id_does_not_commit():
 def test_commits_that_nobody_names_are_a_doubt(candidate, baseline, is_doubted):
     kinds = [one.kind for one in resolve_candidate(candidate, baseline, None).assumptions]
     assert (Caveat.COMMITS_UNKNOWN in kinds) is is_doubted
+
+
+@pytest.mark.parametrize("version", ["3.2.3", "4.1.1"])
+def test_a_candidate_that_sets_transactional_id_drops_what_kafka_refuses_beside_it(version):
+    """The producer's own `enable.idempotence=false` and `acks=1`, not the candidate's."""
+    own = make_baseline(version="3.2.3", linger_ms=1000, enable_idempotence="false", acks="1")
+    resolved = resolve_candidate(Candidate(name="on", client=version, config=ON), own, None).resolved
+    assert (resolved.settings.is_transactional, resolved.settings.is_idempotent) == (True, True)
+    with pytest.raises(ConfigError, match="idempotence is off"):
+        resolve_candidate(Candidate(name="on", config={**ON, "enable.idempotence": "false"}), own, None)
 
 
 def test_an_interval_without_transactions_has_no_effect_and_says_so():
