@@ -50,7 +50,7 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
     else:
         return None
     ensure_tables(run.warehouse, (table,))
-    sql = f"SELECT window_start, bool_or({is_there}) AS is_there FROM held GROUP BY window_start ORDER BY window_start"  # noqa: S608
+    sql = f"SELECT window_start, bool_or({is_there}) AS is_there FROM held GROUP BY window_start ORDER BY window_start"
     rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
     seen_ms = change.window_start_ms
     gone_ms: int | None = None

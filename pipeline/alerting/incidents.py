@@ -84,8 +84,8 @@ def load_open(run: RunContext, window_start_ms: int) -> tuple[OpenIncident, ...]
     """Incidents open before a window; of the changes stored before it only those of incidents that did not end are read."""
     ensure_tables(run.warehouse, (INCIDENTS,))  # an older warehouse lacks columns of it
     states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
-    ended = f"SELECT incident_id FROM changes WHERE state IN ({states})"  # noqa: S608 - our own words
-    sql = f"SELECT * FROM changes WHERE incident_id NOT IN ({ended})"  # noqa: S608
+    ended = f"SELECT incident_id FROM changes WHERE state IN ({states})"
+    sql = f"SELECT * FROM changes WHERE incident_id NOT IN ({ended})"
     stored = run.query(sql, (TimeWindow(0, window_start_ms),), changes=INCIDENTS)
     return open_before(values_of(IncidentChange, stored), window_start_ms)
 

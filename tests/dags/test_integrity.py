@@ -30,11 +30,7 @@ def ahead(work, *others):
 
 
 GRAPH = {
-    "partition_health_ingest": {
-        "ingest": ahead("ingest", "hand_over"),
-        "hand_over": ["take_up"],
-        "take_up": [],
-    }
+    "partition_health_ingest": {"ingest": ahead("ingest", "hand_over"), "hand_over": ["take_up"], "take_up": []}
     | phases_of("ingest"),
     "partition_health_replay": {"replay": ahead("replay", "hand_over"), "hand_over": []} | phases_of("replay"),
     "partition_health_health": {

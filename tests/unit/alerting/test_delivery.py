@@ -109,10 +109,7 @@ def test_recipients_put_off_are_told_from_those_refused_and_the_others_have_it(t
         delivery = send(smtp, tmp_path, recipients=["slow@x.org", "ops@x.org", "gone@x.org"])
 
     assert mailbox.recipients == [["ops@x.org"]]
-    assert (delivery.put_off, delivery.refused) == (
-        {"slow@x.org": "slow@x.org: 450 later"},
-        ("gone@x.org: 550 gone",),
-    )
+    assert (delivery.put_off, delivery.refused) == ({"slow@x.org": "slow@x.org: 450 later"}, ("gone@x.org: 550 gone",))
     assert delivery.describe_rest().endswith("put off slow@x.org: 450 later; the others have the message")
 
 

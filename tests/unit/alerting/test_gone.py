@@ -61,7 +61,7 @@ def store(run, table, column, *held):
     ],
 )
 def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
-    tmp_path, rule, subject, cluster, brokers, sources, is_gone
+    tmp_path, *, rule, subject, cluster, brokers, sources, is_gone
 ):
     run = a_run(tmp_path, cluster)
     for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
@@ -69,7 +69,14 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
             store(run, table, column, *held)
     measured = {"value": 1.5, "limit_value": 1.2}
     failed = Verdict(
-        window_start_ms=OPENED_MS, rule=rule, subject=subject, is_above=True, above_count=1, verdict="fail", reason="", **measured
+        window_start_ms=OPENED_MS,
+        rule=rule,
+        subject=subject,
+        is_above=True,
+        above_count=1,
+        verdict="fail",
+        reason="",
+        **measured,
     )
     new = IncidentChange(
         incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
