@@ -5,9 +5,9 @@ import difflib
 import fnmatch
 import json
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.number_text import format_name
+from pipeline.model.window import milliseconds_of
 from pipeline.storage.durability import has_table
 from pipeline.storage.locks import holding
 from pipeline.storage.rows import load_rows
@@ -74,7 +75,8 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
         if args.incident is not None:
             _check_incident(config, args.incident)
         mute = _make(asked, args.until, args.reason)
-        if mute.until <= min([datetime.now(UTC), *(one.as_of for one in config.clusters.values() if one.as_of)]):
+        clocks_ms = [milliseconds_of(one.as_of) for one in config.clusters.values() if one.as_of]
+        if milliseconds_of(mute.until) <= min([time.time_ns() // 1_000_000, *clocks_ms]):
             raise ConfigError(f"--until {args.until} is past: no window is muted then")
         mutes = (*mutes, mute)
         write_mutes(path, mutes)

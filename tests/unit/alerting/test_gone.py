@@ -61,7 +61,7 @@ def store(run, table, column, *held):
     ],
 )
 def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
-    tmp_path, rule, subject, cluster, brokers, sources, is_gone
+    tmp_path, *, rule, subject, cluster, brokers, sources, is_gone
 ):
     run = a_run(tmp_path, cluster)
     for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
