@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,11 +127,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     pooled = pool_clients(recording, sessions, matched)
     clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
-    # bytes of the clients that are no session's, by window
-    spare = {
-        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
-        for start_ms, clients in nodes.items()
-    }
+    spare = {start_ms: _list_spare(start_ms, clients, taken) for start_ms, clients in nodes.items()}
     metrics_of = {}
     for key in sent:
         clients, free = nodes.get(start_ms := key[0], {}), spare.get(key[0], [])
@@ -170,6 +166,13 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             spans=tuple(spans),
         )
     return share_models(metrics_of, sent)
+
+
+def _list_spare(
+    start_ms: int, clients: Mapping[MetricsClient, Sequence[Row]], taken: Collection[tuple[int, MetricsClient]]
+) -> list[float]:
+    """Bytes of a window's clients that are no session's, ascending."""
+    return sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:

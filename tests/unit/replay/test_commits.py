@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from pipeline.calibration import session_traffic
 from pipeline.calibration.caveats import Caveat
 from pipeline.config.replay import Candidate
+from pipeline.errors import ConfigError
 from pipeline.replay import sessions
 from pipeline.replay.recorded import Recording
-from pipeline.errors import ConfigError
 from pipeline.replay.simulated import plan
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import KEEP, check_producer, resolve_candidate
