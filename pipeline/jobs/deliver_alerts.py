@@ -165,7 +165,11 @@ def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
     """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
-    known = {MAIL_CHANNEL, *(one.name for one in (*config.mail.webhooks, *config.mail.alertmanagers))}
+    known = {
+        MAIL_CHANNEL,
+        *(one.name for one in config.mail.webhooks),
+        *(one.name for one in config.mail.alertmanagers),
+    }
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:
