@@ -85,14 +85,14 @@ def turns(config: PipelineConfig) -> list[int]:
     return list(range(len(config.clusters)))
 
 
-def each_cluster(config: PipelineConfig) -> dict[str, Any]:
+def each_cluster(config: PipelineConfig, priority: int = 1) -> dict[str, Any]:
     """Returns the settings of a task that is mapped to clusters, and named after its own.
 
     Of several clusters one that goes wrong holds up the next step of the others: it is tried for three minutes instead of half
     an hour, and as long as `late_after` instead of two hours. Its window is taken up by the next run. `hand_over` mails all
     failures at once.
     """
-    settings: dict[str, Any] = {"map_index_template": "{{ cluster }}"}
+    settings: dict[str, Any] = {"map_index_template": "{{ cluster }}", "priority_weight": priority}
     if len(config.clusters) > 1:
         settings |= {"retries": 2, "execution_timeout": config.late_after, "on_failure_callback": None}
     return settings

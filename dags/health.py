@@ -31,7 +31,7 @@ _CONFIG = load_config()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health", __doc__)) as dag:
 
-    @task(**each_cluster(_CONFIG) | {"priority_weight": 3})  # type: ignore[untyped-decorator]  # whatever settings there are
+    @task(**each_cluster(_CONFIG, 3))  # type: ignore[untyped-decorator]  # whatever settings there are
     def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
         """Measures and judges a cluster, queues incident mails; says whether the gate failed."""
         from dags.runs import take_step

@@ -27,7 +27,7 @@ _CONFIG = load_config()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=INGESTED), **dag_settings("replay", __doc__)) as dag:
 
-    @task(**each_cluster(_CONFIG) | {"priority_weight": 2})  # type: ignore[untyped-decorator]  # whatever settings there are
+    @task(**each_cluster(_CONFIG, 2))  # type: ignore[untyped-decorator]  # whatever settings there are
     def replay(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> list[str]:
         """Replays a cluster's windows, judges what came out."""
         from dags.runs import describe_report, take_step

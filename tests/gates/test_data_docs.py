@@ -131,6 +131,7 @@ def test_the_newest_run_takes_the_place_of_the_one_before(tmp_path):
 WRONG = """
 import sys
 from pathlib import Path
+import pipeline.config_file
 from expectations.measures_gate import check_health
 from tests.gates.test_actions import HOT, gate_run, judge
 run, done = gate_run(Path(sys.argv[1])), []
@@ -144,7 +145,7 @@ print(done)
     [
         ("{", "hot_keys_gate.json cannot be read"),
         ("{}", "hot_keys_gate.json is no suite"),
-        ('{"name": "x", "meta": {"question": "?"}, "expectations": [{"type": "expect_luck", "kwargs": {}}]}', "luck"),
+        ('{"name": "x", "meta": {"question": "?"}, "expectations": 5}', "TypeError"),
     ],
 )
 def test_a_suite_that_somebody_edited_wrongly_stops_no_other_gate_and_is_named(tmp_path, text, said):
