@@ -16,6 +16,7 @@ Client = TypeVar("Client", bound=Hashable)
 _REQUEST_BYTES = 34 + 16  # of a Produce request (v9 and later) what is neither batch nor client id; 16 are the topic's
 MOST_DIFFERENCE = 0.20
 """Part of the bytes that may differ: requests carry more than batches, and scrapes do not end with the window."""
+MOST_CLIENTS = 5_000  # of a recording, each of which is compared with each producer
 
 
 def pool_clients(
@@ -66,7 +67,19 @@ def match_sessions(
             known = [row for row in rows if row["outgoing_bytes"] is not None]
             if known:
                 sent[client][start_ms] = {row["broker_id"]: batch_bytes(row) for row in known}
-    return match_clients(stored, sent)
+    kept = _choose_clients(sent)
+    return match_clients(stored, {client: loads for client, loads in sent.items() if client in kept})
+
+
+def _choose_clients(sent: Mapping[MetricsClient, Mapping[int, Mapping[int, float]]]) -> set[MetricsClient]:
+    """The clients to compare: of each instance those that sent most, so that none crowds out another's."""
+    sizes = {client: sum(sum(load.values()) for load in loads.values()) for client, loads in sent.items()}
+    turns: Counter[str] = Counter()
+    turn_of: dict[MetricsClient, int] = {}
+    for client in sorted(sizes, key=lambda client: (-sizes[client], client)):
+        turn_of[client] = turns[client[0]]
+        turns[client[0]] += 1
+    return set(sorted(turn_of, key=turn_of.__getitem__)[:MOST_CLIENTS])
 
 
 def match_clients(

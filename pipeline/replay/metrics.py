@@ -1,7 +1,8 @@
 """Matches metrics to producer sessions: client and broker latency of each."""
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,9 +121,9 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     pooled = pool_clients(recording, sessions, matched)
     clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
-    metrics_of = {}
+    spare, metrics_of = _sum_spare(recording, taken), {}
     for key in sent:
-        clients = nodes.get(start_ms := key[0], {})
+        clients, free = nodes.get(start_ms := key[0], {}), spare.get(key[0], [])
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
         # librdkafka has far more requests under way than five: of several such clients none is fitted
         client = own[0] if own and (producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}) else None
@@ -148,10 +149,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 in_log, [row for each in own for row in clients[each]], start_ms, length_ms
             ),
             is_watched=bool(clients),
-            spare_client_count=sum(
-                (start_ms, other) not in taken and sum_row_bytes(rows) > MOST_DIFFERENCE * in_log.sum()
-                for other, rows in clients.items()
-            ),
+            spare_client_count=len(free) - bisect_right(free, MOST_DIFFERENCE * in_log.sum()),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
             queue_time_ms=find_usual_wait(rows) or _queue_time(now),
             least_under_way=_least_mean(of_window, lambda node: node.under_way),
@@ -161,6 +159,14 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             spans=tuple(spans),
         )
     return share_models(metrics_of, sent)
+
+
+def _sum_spare(recording: Recording, taken: Collection[tuple[int, MetricsClient]]) -> dict[int, list[float]]:
+    """Bytes of clients that are no session's by window, ascending."""
+    return {
+        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
+        for start_ms, clients in recording.nodes.items()
+    }
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:

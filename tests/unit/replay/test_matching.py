@@ -10,6 +10,7 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.model.window import TimeWindow
+from pipeline.replay.client_matching import MOST_CLIENTS
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models
 from pipeline.replay.recorded import SLOTS, Recording
 
@@ -184,6 +185,13 @@ def test_who_was_there_all_the_time_is_the_client_that_was():
 def test_a_client_speaks_against_the_log_only_if_it_may_have_sent_as_much(sent, spare):
     """One that sends next to nothing is no reason to doubt who sent the rest."""
     assert fit([session(0, 7, LOAD)], {0: {OTHER: sent}}) == {(0, 7, 0): (None, spare)}
+
+
+def test_clients_that_an_exporter_made_up_crowd_out_no_others_and_are_not_compared_without_end():
+    made_up = {("host:2", f"c{number}"): {0: 10_000_000 + number} for number in range(MOST_CLIENTS)}
+    small = {("host:2", "small"): {0: 1_000, 1: 0}}
+    found = fit([session(0, 7, LOAD), session(0, 8, {0: 1_000})], {0: {APP: LOAD} | made_up | small})
+    assert found == {(0, 7, 0): ("app", MOST_CLIENTS), (0, 8, 0): (None, MOST_CLIENTS + 1)}
 
 
 def test_a_producer_without_metrics_gets_the_delays_that_brokers_have_for_others():
