@@ -58,8 +58,9 @@ class LogDirectories(RecordSource):
         """Tries the paths, then reads the longest metadata log: what rests on it is worth as much as can be read of it."""
         from pipeline.sources.files.metadata_log import find_unread
 
-        yield from super().probe()
-        unread = find_unread(self.paths)
+        tried = [*super().probe()]
+        yield from tried
+        unread = find_unread(path for path, finding in zip(self.paths, tried, strict=True) if finding.is_ok)
         if unread:
             more = f"; {len(unread) - 1} more" if len(unread) > 1 else ""
             advice = "read it with a version of partition-health that knows it; until then plans move no replica"

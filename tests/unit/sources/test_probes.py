@@ -79,6 +79,13 @@ def test_paths_are_looked_at(tmp_path):
     assert [finding.name for finding in try_source("c", texts)] == ["c: get_offsets"]  # adds to others only
 
 
+def test_a_path_that_no_system_takes_is_a_finding(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    paths = (tmp_path / ("x" * 300), tmp_path / "loop", tmp_path / "a\0b", tmp_path)
+    found = list(try_source("c", LogDirectories(kind="log_directories", paths=paths)))
+    assert [(finding.is_ok, bool(finding.advice)) for finding in found] == [(False, True)] * 3 + [(True, False)]
+
+
 def test_every_number_has_a_source_and_a_word_for_each():
     for capability in CAPABILITIES:
         assert len(capability.how) == len(COLUMNS)
