@@ -185,6 +185,7 @@ class ClusterHistory:
     topic_configs: Mapping[str, Timeline[Mapping[str, str]]] = field(default_factory=dict)
     default_configs: Timeline[Mapping[str, str]] = Timeline()
     unread: tuple[UnreadState, ...] = ()  # what the source holds and could not be read
+    newest_ms: int | None = None  # time of a metadata log's newest record: controllers write some while nothing changes
 
     @classmethod
     def always(

@@ -66,7 +66,8 @@ def fold_cluster_history(
             pending.append(entry)
         else:
             fold.apply(entry, now_ms)
-    return fold.history(first_ms if known_since_ms is None else known_since_ms), tuple(fold.orphans)
+    history = fold.history(first_ms if known_since_ms is None else known_since_ms)
+    return replace(history, newest_ms=now_ms), tuple(fold.orphans)
 
 
 class _Timelines(Generic[K, T]):

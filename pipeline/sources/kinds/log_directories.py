@@ -67,7 +67,8 @@ class LogDirectories(RecordSource):
             yield Finding(name="metadata log", is_ok=False, found=f"{unread[0]}{more}", advice=advice)
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Expected are the brokers registered at the window's end, arrived those whose disks were found."""
+        """Expected are the brokers registered at the window's end, arrived those whose disks were found; they may be idle."""
         counted = set(reading.directory_counts)
         registered = set(reading.history.state_at(window.end_ms).brokers)
-        return SourceAvailability(len(registered | counted), len(counted), newest_ms=newest_ms)
+        known = (at_ms for at_ms in (newest_ms, reading.history.newest_ms) if at_ms is not None)
+        return SourceAvailability(len(registered | counted), len(counted), newest_ms=max(known, default=None))

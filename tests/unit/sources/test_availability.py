@@ -2,10 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
 from pipeline.config.pipeline_config import Cluster
 from pipeline.config.source import known_kinds
 from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
@@ -75,6 +78,15 @@ def test_log_directories_expect_the_brokers_registered_at_the_windows_end():
     ]
     found = reading(disks=disks, brokers={1: 0, 2: 70 * S, 100: 500 * S})
     assert arrivals(LOGS, found) == [(2, 2), (3, 2)]  # 3 was found though nobody registered it
+
+
+def test_disks_of_an_idle_cluster_are_as_recent_as_their_metadata_log():
+    entries = [MetadataEntry(at_ms, at_ms, MetadataRecord(RecordType.NO_OP, 0, {})) for at_ms in (5, 90 * S)]
+    history, _ = fold_cluster_history(entries)
+    found = replace(reading(), history=history)
+    newest = {at_ms: LOGS.availability(found, WINDOWS[1], at_ms).newest_ms for at_ms in (None, 7, 95 * S)}
+    assert newest == {None: 90 * S, 7: 90 * S, 95 * S: 95 * S}
+    assert LOGS.availability(reading(), WINDOWS[1], None).newest_ms is None
 
 
 DESCRIBED = """Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tConfigs:
