@@ -5,6 +5,7 @@ ephemeral: a context that keeps its suites in their folder writes an id of its o
 """
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
 from great_expectations.compatibility.pydantic import PrivateAttr
 from great_expectations.core.batch_definition import BatchDefinition
@@ -146,7 +148,10 @@ def run_checkpoint(
 
 
 def make_frame(rows: pa.Table) -> pd.DataFrame:
-    """Rows as pandas has them, numbered; NULL is NaN among numbers, which Great Expectations can compare."""
+    """Rows as pandas has them, numbered; NULL is NaN among numbers, which Great Expectations can compare, and NaN is below all."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(place, field, pc.if_else(pc.is_nan(rows[place]), -math.inf, rows[place]))
     numbered = rows.append_column(ROW, pa.array(range(len(rows)), pa.int64()))
     return numbered.to_pandas(types_mapper=_keep_type)
 

@@ -71,7 +71,8 @@ def _list_conditions(suite: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _leaves_range(given: Mapping[str, Any]) -> str:
     limits = [("<", given.get("min_value")), (">", given.get("max_value"))]
-    return " OR ".join(f"{given['column']} {sign} {limit}" for sign, limit in limits if limit is not None)
+    breaks = [f"{given['column']} {sign} {limit}" for sign, limit in limits if limit is not None]
+    return " OR ".join([*breaks, f"isnan(cast({given['column']} AS double))"])
 
 
 def _leaves_set(given: Mapping[str, Any]) -> str:

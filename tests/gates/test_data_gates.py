@@ -4,6 +4,7 @@ Oracle: the rows of `examples.py`, made by hand; `FAILING` names the check each 
 """
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -130,6 +131,14 @@ def test_the_error_names_each_failed_check_and_its_first_rows(engine):
 def test_no_number_of_warnings_hides_a_row_that_breaks_a_critical_check(engine, added, check):
     warned = [traffic(p, topic="of one producer", time_outlier_count=1) for p in range(10_000)]
     assert [one.name for one in run(engine, "partition_traffic_gate", [*warned, *added]).failures] == [check]
+
+
+@every_engine
+def test_what_is_no_number_is_within_no_range(engine):
+    """To pandas it is NULL, and NULL is within all."""
+    sent = [{"client_id": "a", "outgoing_bytes": math.nan}, {"client_id": "b", "outgoing_bytes": 1.0}]
+    report = run_suite("producer_nodes_gate", engine(rows_of("silver.producer_nodes", sent), "producer_nodes_gate"))
+    assert [(check.name, check.observed) for check in report.checks if not check.success] == [("bytes_not_negative", 1)]
 
 
 def test_a_check_that_raises_is_an_error_and_not_bad_data():
