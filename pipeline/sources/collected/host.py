@@ -25,6 +25,7 @@ _MOST_ROWS = 1 << 24
 """Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
+_MOST_TEXT = 10_000  # bytes of a path or a reason
 _BATCH_ROWS = 1 << 16
 _OFFSETS = (0, 1 << 62)
 # of a part; a wrapper of the legacy format that is broken does not say how many records it has
@@ -47,6 +48,7 @@ _OF_WINDOW = (
     *("batch_count", "record_count", "max_timestamp_ms"),
 )
 _OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
+_OF_PROBLEM = (*_HEAD, "path", "reason", "severity", "first_bytes_hex")
 _UNIT = ("topic", "topic_id", "partition", "window_start_ms")
 _LATER = ("key_digest",)
 """Columns that older collectors lack."""
@@ -57,6 +59,20 @@ _FILLED = {
     Kind.ARRIVALS: tuple(name for name in SCHEMAS[Kind.ARRIVALS].names if name not in _LATER),
 }
 """Columns that a collector always fills."""
+_SOUND = {
+    Kind.SUMMARIES: (pc.field("first_offset") <= pc.field("last_offset"))
+    & (pc.field("position") >= -1)
+    & pc.field("severity").isin(pa.array(["refused", "suspect", None]))
+    & pc.match_substring_regex(pc.field("first_bytes_hex"), "^([0-9a-f]{2}){0,64}$")
+    & (pc.binary_length(pc.field("path")) <= _MOST_TEXT)
+    & (pc.binary_length(pc.field("reason")) <= _MOST_TEXT),
+    Kind.BATCHES: (pc.field("base_offset") <= pc.field("last_offset"))
+    & (pc.field("record_count") >= 0)
+    & (pc.field("record_count") - 1 <= pc.field("last_offset") - pc.field("base_offset"))
+    & (pc.field("size_bytes") > 0),
+    Kind.ARRIVALS: pc.field("record_count") >= 0,
+}
+"""What else a gate, or the table of problems, asks of a row; NULL is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +204,7 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     for name in set(schema.names) - {*names}:
         rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
     rows = rows.select(schema.names).cast(schema)
+    rows.validate(full=True)  # that texts are UTF-8
     _check_values(rows, kind)
     return rows
 
@@ -217,14 +234,16 @@ def _count_text_bytes(column: pa.Array) -> int:
 
 def _check_values(rows: pa.Table, kind: Kind) -> None:
     if kind is Kind.SUMMARIES:
-        for row_kind, filled in (("window", _OF_WINDOW), ("segment", _OF_SEGMENT), ("problem", _HEAD)):
+        for row_kind, filled in (("window", _OF_WINDOW), ("segment", _OF_SEGMENT), ("problem", _OF_PROBLEM)):
             _check_columns(rows.filter(pc.equal(rows["row_kind"], row_kind)).select(filled))
         if not pc.all(pc.is_in(rows["row_kind"], pa.array(["window", "segment", "problem"]))).as_py():
             raise InputError("it has rows of a kind that no collector writes")
-        return
-    _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
+    else:
+        _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
     if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
         raise InputError("arrays of some arrivals are not as long as their record counts")
+    if kind in _SOUND and rows.filter(~_SOUND[kind]).num_rows:
+        raise InputError("offsets, counts, sizes or texts of some rows are none that a collector writes")
 
 
 def _check_columns(rows: pa.Table) -> None:

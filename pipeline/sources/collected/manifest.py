@@ -138,6 +138,9 @@ class HostState(_Stored):
                 (n or 0) not in range(-1, 1 << 62) for n in offsets
             ):
                 raise ValueError("a replica with a size or an offset that no broker has")
+        logs = (log for directory in self.directories for log in directory.partitions)
+        if not all(one.size_bytes in range(_MOST_BYTES) for log in logs for one in log.segments):
+            raise ValueError("a segment with a size that no file has")
         return self
 
     @model_validator(mode="after")

@@ -256,6 +256,19 @@ def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, th
     assert read_batches(config, three) == before
 
 
+def test_a_segment_of_a_size_that_no_file_has_is_that_host_s_problem(three):
+    def shrink(log):
+        return replace(log, segments=tuple(replace(one, size_bytes=-1) for one in log.segments))
+
+    def forge(manifest):
+        state = manifest.state
+        directories = tuple(replace(one, partitions=tuple(map(shrink, one.partitions))) for one in state.directories)
+        return {"state": state.model_copy(update={"directories": directories})}
+
+    rewrite(three, HOST, forge)
+    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+
+
 @pytest.mark.parametrize(
     ("said", "known"), [("a week", None), ("-1", None), ("9" * 19, None), ("٣", None), ("60000", 60_000)]
 )

@@ -225,6 +225,17 @@ def say(landing, host, part, **changed):
     rewrite(landing, host, change)
 
 
+def repeat(part, rows, **columns):
+    """Writes one row many times into a part, with other values in some columns."""
+    (count,) = {len(values) for values in columns.values()}
+    many = rows.slice(0, 1).take(pa.array([0] * count))
+    for name, values in columns.items():
+        place = many.column_names.index(name)
+        many = many.set_column(place, name, pa.array(values, rows.schema.field(name).type))
+    pq.write_table(many, part)
+    return {"size_bytes": part.stat().st_size, "row_count": count}
+
+
 def test_parts_with_fewer_batches_than_were_counted_are_named(config, landing, tmp_path):
     make_three(config, landing, tmp_path)
     for part in (tmp_path / "landing/broker-1/parts").glob("*batches*"):
@@ -406,6 +417,28 @@ def put_value(name, value, kind="batches"):
     return act
 
 
+def put_problem(**values):
+    """Writes problems in place of all rows of some part."""
+    texts = {"row_kind": "problem", "severity": "suspect", "reason": "odd", "first_bytes_hex": "00", "path": "x"}
+
+    def act(part):
+        part = next(part.parent.glob("*summaries*"))
+        rows = pq.read_table(part)
+        repeat(part, rows, **{name: [value] * len(rows) for name, value in {**texts, **values}.items()})
+        return part
+
+    return act
+
+
+def write_no_text(part):
+    rows = pq.read_table(part)
+    codecs = pa.array([b"\xff"] * len(rows), pa.binary()).view(pa.string())
+    pq.write_table(rows.set_column(rows.column_names.index("codec"), "codec", codecs), part)
+
+
+NONE_WRITES = "offsets, counts, sizes or texts of some rows are none that a collector writes"
+
+
 def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
     landing = StoredFolder(str(tmp_path / "landing"))
     make_three(config, landing, tmp_path)
@@ -445,6 +478,17 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
         (put_value("minute_start_ms", 2**62, "arrivals"), {}, "minute_start_ms is not within 0 to"),
         (put_value("timestamp_type", None, "arrivals"), {}, "timestamp_type is missing in some rows"),
         (put_value("record_count", None, "keys"), {}, "record_count is missing in some rows"),
+        (put_value("size_bytes", 0), {}, NONE_WRITES),
+        (put_value("record_count", -1), {}, NONE_WRITES),
+        (put_value("record_count", 1 << 30), {}, NONE_WRITES),
+        (put_value("last_offset", 0), {}, NONE_WRITES),
+        (put_value("last_offset", 0, "summaries"), {}, NONE_WRITES),
+        (put_problem(severity="other"), {}, NONE_WRITES),
+        (put_problem(first_bytes_hex="0g"), {}, NONE_WRITES),
+        (put_problem(position=-2), {}, NONE_WRITES),
+        (put_problem(reason="x" * 10_001), {}, NONE_WRITES),
+        (put_problem(reason=None), {}, "reason is missing in some rows"),
+        (write_no_text, {}, "no batches of a collector (ArrowInvalid)"),
     ],
 )
 def test_a_rotten_part_stops_no_other_and_is_named_once(config, tmp_path, act, said, reason):
