@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")
 """A recreated topic has another id."""
+_MOST_DISPUTED = 1_000
 
 
 def sum_windows(summaries: DataFrame, span: TimeWindow) -> DataFrame:
@@ -36,7 +37,7 @@ def sum_windows(summaries: DataFrame, span: TimeWindow) -> DataFrame:
 
 
 def find_disputed(summaries: DataFrame, span: TimeWindow) -> DataFrame:
-    """Rows of partitions and windows of which parts hold other batches than their collector counted.
+    """Rows of partitions and windows of which parts hold other batches than their collector counted; a thousand at most.
 
     `summaries`: rows of `SUMMARY_SCHEMA`; of kind `window` as counted, of kind `held` as parts hold them.
     """
@@ -49,7 +50,8 @@ def find_disputed(summaries: DataFrame, span: TimeWindow) -> DataFrame:
             *(F.max(F.when(of, F.col("last_offset")).otherwise(-1)).alias(f"{kind}_last") for kind, of in kinds),
         )
     )
-    return sums.where("window_count != held_count OR window_last != held_last")
+    disputed = sums.where("window_count != held_count OR window_last != held_last")
+    return disputed.orderBy(*_SUBJECT).limit(_MOST_DISPUTED)  # the driver holds them
 
 
 def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:

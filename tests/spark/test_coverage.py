@@ -108,3 +108,9 @@ def test_windows_are_disputed_where_parts_hold_other_batches_than_were_counted(s
     (found,) = find_disputed(summaries(spark, rows), TimeWindow(0, W[1].end_ms)).toArrow().to_pylist()
     assert (found["window_start_ms"], found["partition"]) == (W[0].start_ms, 1)
     assert (found["window_count"], found["window_last"], found["held_count"], found["held_last"]) == (1, 4, 0, -1)
+
+
+def test_of_windows_in_dispute_a_thousand_are_told(spark):
+    rows = read(W[0], {("t", "id", number): (0, 4, 5) for number in range(1_200)})
+    disputed = find_disputed(summaries(spark, rows), TimeWindow(0, W[0].end_ms)).toArrow()
+    assert disputed["partition"].to_pylist() == [*range(1_000)]

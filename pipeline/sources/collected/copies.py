@@ -45,8 +45,11 @@ def choose_copies(
         for progress in host.manifest.progress:
             if not topics or progress.topic in topics:
                 holders[progress.key].append(index)
-    shared = {index for places in holders.values() if len(places) > 1 for index in places}
-    ranges = {index: _read_ranges(hosts[index], span) for index in shared}
+    shared: dict[int, list[PartitionId]] = defaultdict(list)
+    for key, places in holders.items():
+        for index in places if len(places) > 1 else ():
+            shared[index].append(key)
+    ranges = {index: _read_ranges(hosts[index], span, keys) for index, keys in shared.items()}
     disks = [_Disks.of(host) for host in hosts]
     chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
     lacks: list[tuple[PartitionId, str]] = []
@@ -111,9 +114,9 @@ def _rank(
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
 
 
-def _read_ranges(host: Host, span: TimeWindow) -> _Ranges:
+def _read_ranges(host: Host, span: TimeWindow, partitions: Collection[PartitionId]) -> _Ranges:
     ranges: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in iter_window_rows(host, span):
+    for row in iter_window_rows(host, span, partitions):
         of_key = ranges[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
         start_ms, first, last = (int(row[name]) for name in ("window_start_ms", "first_offset", "last_offset"))
         known = of_key.get(start_ms, (first, last))

@@ -1,7 +1,7 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -141,6 +141,11 @@ def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expr
         raise InputError(f"no {part.kind} of a collector ({type(error).__name__}): {_ADVICE}", path=path) from error
 
 
+def list_names(keys: Collection[tuple[str | int, ...]]) -> pa.Array:
+    """Keys as one text each."""
+    return pa.array(["\0".join(map(str, key)) for key in keys], pa.string())
+
+
 def name_partitions(rows: pa.Table) -> pa.ChunkedArray:
     """Topic, topic id and partition of each row as one text."""
     return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
@@ -161,8 +166,10 @@ def _check_starts(rows: pa.Table, window_ms: int) -> None:
         raise InputError(f"it has windows that do not begin as windows of {window_ms // 1000} s do")
 
 
-def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | str]]:
-    """First and last offset by partition and window of the span, part by part. Damaged parts are left out; `run` names them."""
+def iter_window_rows(host: Host, span: TimeWindow, of: Collection[PartitionId]) -> Iterator[dict[str, int | str]]:
+    """First and last offset by window of some partitions, part by part. Damaged parts are left out; `run` names them."""
+    names, start = list_names(of), pc.field("window_start_ms")
+    is_wanted = (pc.field("row_kind") == "window") & (start >= span.start_ms) & (start < span.end_ms)
     for part in host.parts_within(span):
         if part.kind != Kind.SUMMARIES.value:
             continue
@@ -170,9 +177,8 @@ def iter_window_rows(host: Host, span: TimeWindow) -> Iterator[dict[str, int | s
             rows = read_part(host.folder, part, host.manifest.collected_as.window_ms)
         except InputError:
             continue
-        start = rows["window_start_ms"]
-        is_within = pc.and_(pc.greater_equal(start, span.start_ms), pc.less(start, span.end_ms))
-        found = rows.filter(pc.and_(pc.equal(rows["row_kind"], "window"), is_within))
+        found = rows.filter(is_wanted)
+        found = found.filter(pc.is_in(name_partitions(found), names))
         by_window = found.group_by(["topic", "topic_id", "partition", "window_start_ms"])
         ranges = by_window.aggregate([("first_offset", "min"), ("last_offset", "max")])
         yield from ranges.rename_columns(

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import ConfigError, InputError
+from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import instant_of
 from pipeline.sources.collected.copies import Windows
-from pipeline.sources.collected.host import PartitionId, name_partitions, read_part, window_starts
+from pipeline.sources.collected.host import PartitionId, list_names, name_partitions, read_part, window_starts
 from pipeline.sources.collected.landing import Landing
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -22,6 +25,7 @@ from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
+_MOST_PROBLEMS = 1_000
 HELD = "held"
 """Row of the summaries that a task counts from the batches it reads: what a part says of itself is compared with it."""
 
@@ -43,6 +47,7 @@ class CollectedTask:
             try:
                 rows = read_part(self.folder, part, self.settings.window_ms, self._filter(kind))
                 rows = rows.filter(self._is_wanted(rows))
+                rows = _cut_problems(rows, f"{self.folder.location}/{part.path}") if kind is Kind.SUMMARIES else rows
                 yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
             except InputError as error:
                 yield Piece(Kind.SUMMARIES, _lost_rows(error))
@@ -62,26 +67,20 @@ class CollectedTask:
 
     def _is_wanted(self, rows: pa.Table) -> pa.ChunkedArray:
         names = name_partitions(rows)
-        whole = pa.array([_name(key) for key, windows in self.copies.items() if windows is None], pa.string())
-        wanted = pc.is_in(names, whole)
-        starts = window_starts(rows)
-        for key, windows in self.copies.items():
-            if windows is not None:
-                is_within = pc.is_in(starts, pa.array(sorted(windows), pa.int64()))
-                wanted = pc.or_(wanted, pc.and_(pc.equal(names, _name(key)), is_within))
-        return wanted
+        whole = list_names([key for key, windows in self.copies.items() if windows is None])
+        parts = list_names([(*key, start) for key, windows in self.copies.items() for start in windows or ()])
+        windows = pc.binary_join_element_wise(names, window_starts(rows).cast(pa.string()), "\0")
+        return pc.or_(pc.is_in(names, whole), pc.is_in(windows, parts))
 
     def _with_leaders(self, rows: pa.Table) -> pa.Table:
         index = rows.column_names.index("leader_id")
-        tables = [rows.slice(0, 0)]
-        names = name_partitions(rows)
-        for key in sorted(self.copies):
-            own = rows.filter(pc.equal(names, _name(key)))
-            if own.num_rows:
-                epochs = own["leader_epoch"].to_numpy().astype("int32")
-                led = self.leaders.lead(LogName(*key), epochs, window_starts(own).to_numpy())
-                tables.append(own.set_column(index, rows.schema.field(index), pa.array(led, pa.int64())))
-        return pa.concat_tables(tables)
+        keys, names = list(self.copies), name_partitions(rows)
+        numbers = pc.index_in(names, list_names(keys)).to_numpy()
+        epochs, starts = rows["leader_epoch"].to_numpy().astype("int32"), window_starts(rows).to_numpy()
+        led, order = np.full(rows.num_rows, NO_LEADER), np.argsort(numbers, kind="stable")
+        for own in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if rows.num_rows else ():
+            led[own] = self.leaders.lead(LogName(*keys[numbers[own[0]]]), epochs[own], starts[own])
+        return rows.set_column(index, rows.schema.field(index), pa.array(led, pa.int64()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,14 @@ class RefusedHost:
         yield Piece(Kind.SUMMARIES, _lost_rows(InputError(reason, path=self.location)))
 
 
-def _name(key: PartitionId) -> str:
-    return "\0".join(map(str, key))
+def _cut_problems(rows: pa.Table, path: str) -> pa.Table:
+    """The rows of a part without most of its problems, where they are more than `_MOST_PROBLEMS`: the driver holds them all."""
+    is_problem = pc.equal(rows["row_kind"], "problem")
+    problems = rows.filter(is_problem)
+    if (more := problems.num_rows - _MOST_PROBLEMS) <= 0:
+        return rows
+    left_out = _lost_rows(InputError(f"{more:,} problems of this part are left out", path=path)).slice(0, 1)
+    return pa.concat_tables([rows.filter(pc.invert(is_problem)), problems.slice(0, _MOST_PROBLEMS), left_out])
 
 
 def _lost_rows(error: InputError) -> pa.Table:
@@ -109,13 +114,8 @@ def _lost_rows(error: InputError) -> pa.Table:
 
 def _count_held(rows: pa.Table) -> pa.Table:
     """Rows of kind `HELD`: batches and last offset of each partition and window."""
-    held = pa.table(
-        {
-            **{name: rows[name] for name in ("topic", "topic_id", "partition", "last_offset")},
-            "window_start_ms": window_starts(rows),
-        }
-    )
     names = ("topic", "topic_id", "partition", "window_start_ms")
+    held = rows.select([*names[:3], "last_offset"]).append_column(names[3], window_starts(rows))
     counted = held.group_by(names).aggregate([("last_offset", "max"), ("last_offset", "count")])
     rows_of: dict[str, Any] = {name: counted[name] for name in names}
     rows_of |= {"last_offset": counted["last_offset_max"], "batch_count": counted["last_offset_count"]}
@@ -153,11 +153,6 @@ def plan_collected_tasks(
 
 
 def _group(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
-    group: list[Part] = []
-    for part in parts:
-        group.append(part)
-        if sum(one.size_bytes for one in group) >= TASK_BYTES:
-            yield tuple(group)
-            group = []
-    if group:
-        yield tuple(group)
+    ends = accumulate(part.size_bytes for part in parts)
+    for _, group in groupby(zip(ends, parts, strict=True), lambda pair: pair[0] // TASK_BYTES):
+        yield tuple(part for _, part in group)

@@ -5,10 +5,15 @@ A cluster of three brokers, each collected on its own host; then one host's fold
 
 import os
 import socket
+import time
+import tracemalloc
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +22,7 @@ from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_r
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.kinds.collected import Collected
+from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 from pipeline.transforms.coverage import find_disputed
@@ -27,6 +33,7 @@ from tests.unit.sources.collected.disks import (
     HOUR_MS,
     NOW_MS,
     SPAN,
+    TOPIC_ID,
     Disk,
     collected,
     make_batches,
@@ -152,7 +159,7 @@ def test_windows_that_the_leaders_log_no_longer_has_come_from_the_one_before(con
     """The leader's log begins in the second hour: the first comes from the leader before, of the second a part lacks."""
     offsets = offsets_of(OLD)
     make_two(config, landing, tmp_path, offsets[25], OLD[25:])
-    rows = list(iter_window_rows(read_hosts(landing, SPAN, [])[0], SPAN))
+    rows = list(iter_window_rows(read_hosts(landing, SPAN, [])[0], SPAN, [("orders", TOPIC_ID, 0)]))
     second_hour = min(row["first_offset"] for row in rows if row["window_start_ms"] == FIRST_MS + HOUR_MS)
     of_first_hour = [offset for offset in offsets if offset < second_hour]
     assert read_offsets(config, landing) == {0: [*of_first_hour, *offsets[25:]]}
@@ -234,6 +241,61 @@ def repeat(part, rows, **columns):
         many = many.set_column(place, name, pa.array(values, rows.schema.field(name).type))
     pq.write_table(many, part)
     return {"size_bytes": part.stat().st_size, "row_count": count}
+
+
+def test_partitions_that_a_host_makes_up_take_no_memory(config, landing, tmp_path):
+    make_two(config, landing, tmp_path, 0, BATCHES)
+    part = min((tmp_path / "landing/broker-1/parts").glob("*summaries*"))
+    rows = pq.read_table(part)
+    rows = rows.filter(pc.equal(rows["row_kind"], "window"))
+    say(landing, "broker-1", part, **repeat(part, rows, topic=["x"] * 200_000, partition=range(200_000)))
+    found = read_landing(landing).collected
+    tracemalloc.start()
+    copies = found.choose(found.hosts)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert copies == found.copies
+    assert peak_bytes < 20_000_000  # a dictionary for each partition: 150 MB
+
+
+def test_a_part_is_looked_through_once_however_many_partitions_are_wanted(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    task = plan_tasks(config, landing)[0]
+    (named,) = [part for part in task.parts if part.kind == "batches"]
+    part, count = Path(task.folder.location) / named.path, 30_000
+    named = named.model_copy(update=repeat(part, pq.read_table(part), partition=np.arange(10 * count) % count))
+    copies = {("orders", TOPIC_ID, number): frozenset({FIRST_MS}) if number % 2 else None for number in range(count)}
+    leaders = LeaderEpochs({}, {("orders", number): number % 3 for number in range(count)})
+    began_s = time.process_time()
+    batches, _ = replace(task, parts=(named,), copies=copies, leaders=leaders).run()
+    assert time.process_time() - began_s < 10
+    partitions, led = (batches.rows[name].to_numpy() for name in ("partition", "leader_id"))
+    assert len(led) == 10 * count
+    assert (led == partitions % 3).all()
+
+
+def test_parts_by_the_ten_thousand_are_dealt_to_tasks_in_no_time_of_their_square(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    reading = read_landing(landing)
+    (host, *_) = reading.collected.hosts
+    parts = 40_000 * (host.manifest.parts[0].model_copy(update={"size_bytes": 0}),)
+    host = replace(host, manifest=host.manifest.model_copy(update={"parts": parts}))
+    found = replace(reading.collected, hosts=(host, *reading.collected.hosts[1:]))
+    began_s = time.process_time()
+    tasks = plan_tasks(config, landing, replace(reading, collected=found))
+    assert time.process_time() - began_s < 10
+    assert len(tasks[0].parts) == 40_000
+
+
+def test_of_many_problems_of_a_part_a_thousand_are_told_and_how_many_more(config, landing, tmp_path):
+    make_three(config, landing, tmp_path)
+    (part,) = (tmp_path / "landing/broker-3/parts").glob("*summaries*")
+    texts = {"row_kind": "problem", "severity": "suspect", "reason": "odd", "first_bytes_hex": "00", "path": "x"}
+    columns = {name: [text] * 3_000 for name, text in texts.items()}
+    say(landing, "broker-3", part, **repeat(part, pq.read_table(part), **columns, position=range(3_000)))
+    found = [row for row in read_summaries(config, landing, read_landing(landing)) if row["row_kind"] == "problem"]
+    assert len(found) == 1_001
+    assert (found[-1]["path"], found[-1]["reason"]) == (str(part), "2,000 problems of this part are left out")
 
 
 def test_parts_with_fewer_batches_than_were_counted_are_named(config, landing, tmp_path):
