@@ -127,8 +127,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     pooled = pool_clients(recording, sessions, matched)
     clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
-    spare = {start_ms: _list_spare(start_ms, clients, taken) for start_ms, clients in nodes.items()}
-    metrics_of = {}
+    spare, metrics_of = _sum_spare(recording, taken), {}
     for key in sent:
         clients, free = nodes.get(start_ms := key[0], {}), spare.get(key[0], [])
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
@@ -168,11 +167,12 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     return share_models(metrics_of, sent)
 
 
-def _list_spare(
-    start_ms: int, clients: Mapping[MetricsClient, Sequence[Row]], taken: Collection[tuple[int, MetricsClient]]
-) -> list[float]:
-    """Bytes of a window's clients that are no session's, ascending."""
-    return sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
+def _sum_spare(recording: Recording, taken: Collection[tuple[int, MetricsClient]]) -> dict[int, list[float]]:
+    """Bytes of clients that are no session's by window, ascending."""
+    return {
+        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
+        for start_ms, clients in recording.nodes.items()
+    }
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:

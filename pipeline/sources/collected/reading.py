@@ -74,8 +74,8 @@ class CollectedTask:
 
     def _with_leaders(self, rows: pa.Table) -> pa.Table:
         index = rows.column_names.index("leader_id")
-        keys = list(self.copies)
-        numbers = pc.index_in(name_partitions(rows), list_names(keys)).to_numpy()
+        keys, names = list(self.copies), name_partitions(rows)
+        numbers = pc.index_in(names, list_names(keys)).to_numpy()
         epochs, starts = rows["leader_epoch"].to_numpy().astype("int32"), window_starts(rows).to_numpy()
         led, order = np.full(rows.num_rows, NO_LEADER), np.argsort(numbers, kind="stable")
         for own in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if rows.num_rows else ():
