@@ -54,10 +54,11 @@ def web():
 
 
 @pytest.mark.parametrize("windows", [[EVEN] * 3, [HOT] * 3])
-def test_the_health_gate_queues_incidents_once_whatever_it_found(tmp_path, windows):
-    queued = []
-    report = check_health(gate_run(tmp_path), judge(windows), lambda: queued.append("all"))
-    assert queued == ["all"]
+def test_the_health_gate_queues_incidents_once_whatever_it_found_and_before_its_pages(tmp_path, windows):
+    queued, run = [], gate_run(tmp_path)
+    pages = run.config.data_docs_index("lab")
+    report = check_health(run, judge(windows), lambda: queued.append(pages.exists()))
+    assert (queued, pages.exists()) == ([False], True)
     assert report.success == (windows[0] == EVEN)
 
 
