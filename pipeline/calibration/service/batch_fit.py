@@ -160,14 +160,14 @@ def choose_linger(
         return baseline
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
     misfits = {}
-    usual = (float(each) for each in USUAL_LINGERS_MS if low <= each <= high)
-    for tried_ms in sorted({float(linger.value), *usual}):
+    usual = (each for each in USUAL_LINGERS_MS if low <= each <= high)
+    for tried_ms in sorted({min(float(linger.value), USUAL_LINGERS_MS[-1]), *usual}):  # times may be far off
         chosen = replace(linger, value=f"{tried_ms:g}", source=Origin.INFERRED)
         tried = [replace(cut[0], baseline=with_linger(baseline, chosen)), *cut[1:]]
         misfits[tried_ms] = _measure_setup(tried, models, SEEDS)
     best = min(misfits, key=misfits.__getitem__)
     near = [tried_ms for tried_ms, misfit in misfits.items() if misfit <= misfits[best] + _CLEAR]
-    if float(linger.value) in near:
+    if float(linger.value) in near or len(misfits) == 1:
         return baseline
     is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
     found = (
