@@ -3,13 +3,13 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_p_value
 from pipeline.model.verdict import BrokerLoad
-from pipeline.verdicts.broker_share import judge_broker_share
+from pipeline.verdicts.broker_share import MEAN_LEVEL, judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 from tests.oracles.imbalance import cv, effective_partitions, peak_to_mean
 
@@ -145,6 +145,7 @@ def test_a_topics_unevenness_follows_from_the_definitions(sizes):
     st.floats(1.01, 3),
     st.sampled_from([0.05, 0.001, 1e-6]),
 )
+@example([1, 1, 22], 5.0, 2.75, 0.05)  # at the limit: beyond the fair share, and not beyond the limit
 def test_whatever_is_above_passes_even_the_strictest_correction(sizes, units, limit_ratio, level):
     """Oracle: Bonferroni, stricter than Benjamini-Hochberg, follows from the units a judgement needs."""
     fair, total = 1 / len(sizes), sum(sizes)
@@ -163,7 +164,8 @@ def test_whatever_is_above_passes_even_the_strictest_correction(sizes, units, li
     ]
     gate = Gate(limit_ratio=limit_ratio, floor_bytes_per_s=0, chance_level=level, k=1, n=1)
     for verdict in judge_broker_share(loads, gate, window_ms=60_000):
-        assert (verdict.verdict == "fail") == verdict.is_above
+        is_beyond = chance_p_value(verdict.value, fair, units, true_ratio=limit_ratio) <= MEAN_LEVEL
+        assert (verdict.verdict == "fail") == (verdict.is_above and is_beyond)
         if verdict.is_above:
             assert verdict.value >= limit_ratio
             assert chance_p_value(verdict.value, fair, units) <= level / len(sizes) * (1 + 1e-9)
