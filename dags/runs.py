@@ -94,10 +94,11 @@ def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[st
 
     Mails which of them no later run takes up.
     """
-    run = _find_run(turn, dag_run, ti, params)
+    ti.task.operator_extra_links = (ReportLink(),)  # also where it is skipped
     # at first try alone: one that kills its process would be tried, and be told, with each
     if not dag_run.partition_key or ti.try_number > 1:
         raise AirflowSkipException("the first try of a scheduled run takes up lost windows")
+    run = _find_run(turn, dag_run, ti, params)
     most_count = _TAKEN_UP_MS // run.window_ms
     lost = run.over_lost_windows(most_count)
     for one in lost:
