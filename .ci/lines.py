@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 64_753
+MOST_LINES = 64_752
 LEAST_LOGIC_PERCENT = 40.9
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 

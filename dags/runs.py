@@ -116,7 +116,7 @@ def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> Ru
     runs = _plan(config, dag_run, ti, params)[turn : turn + 1]
     if not runs:
         raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
-    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]
+    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task
     return runs[0]
 
 

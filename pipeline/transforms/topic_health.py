@@ -17,7 +17,7 @@ _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
-_LIVE_CLUSTER = "live_cluster"  # `pipeline.model.cluster.LIVE_CLUSTER`, which does IO
+_LIVE_CLUSTER = "live_cluster"  # as `pipeline.model.cluster` names it, which a transform may not import
 _MIN_ISR, _POLICY = "min.insync.replicas", "cleanup.policy"
 
 

@@ -166,7 +166,7 @@ def _read_data(
     is_keyed, is_idempotent = traffic.is_keyed, not traffic.is_pooled
     ignores_keys = bool(is_keyed.any()) and not list_strategies(key_family)
     record_bytes = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
-    batch_bytes = bound_batch_bytes(batches, measure_next(traffic, batches))
+    batch_bytes = bound_batch_bytes(batches, measure_next(traffic, batches, record_bytes))
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
     order = _weigh(drop_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
     ranked = order.rank(is_idempotent=is_idempotent) if order else {}

@@ -159,10 +159,9 @@ def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[n
     return plain
 
 
-def measure_next(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[np.float64]:
-    """Bytes that the next record of its partition would have added to each batch; the usual most where it is not known."""
-    most = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
-    following = np.full(len(batches), most)
+def measure_next(traffic: SessionTraffic, batches: SessionBatches, record_bytes: float) -> NDArray[np.float64]:
+    """Bytes that the next record of its partition would have added to each batch; `record_bytes` where it is not known."""
+    following = np.full(len(batches), record_bytes)
     if ordered := _order_bodies(traffic, batches):
         of_batch, starts, bodies = ordered
         has_next = np.diff(batches.partition[of_batch]) == 0

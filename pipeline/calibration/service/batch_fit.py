@@ -155,8 +155,9 @@ def choose_linger(
     """
     baseline = topics[0].baseline
     linger = baseline.settings.get("linger.ms")
-    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
-    if linger is None or linger.source != Origin.UNKNOWN or not cut or not models:
+    if linger is None or linger.source != Origin.UNKNOWN or not models:
+        return baseline  # of most sessions nothing is cut
+    if not (cut := cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))):
         return baseline
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
     misfits = {}
@@ -170,9 +171,7 @@ def choose_linger(
     if float(linger.value) in near or len(misfits) == 1:
         return baseline
     is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
-    found = (
-        f"recorded batches are those of linger.ms {best:g}" if is_known else f"linger.ms {best:g} comes nearest to them"
-    )
+    found = f"recorded batches are {'those of' if is_known else 'nearest to'} linger.ms {best:g}"
     reason = "; ".join(text for text in (baseline.reason, found) if text)
     chosen = replace(linger, value=f"{best:g}", source=Origin.INFERRED if is_known else Origin.UNKNOWN)
     return replace(with_linger(baseline, chosen), reason=reason)

@@ -42,6 +42,7 @@ LEAST_DELAY_MS = 1.0  # shortest delay of a broker that is distinguished from no
 _CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
 _SETTLED_RATIO = 0.2
 _LEAST_COVERED = 0.5  # of a time by spans between scrapes, from which its own latency is known
+_LEAST_SPANS = 3
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
 def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceModel:
     """The model with the delay of each of its broker's spans; unchanged where they are few or as long as minutes."""
     spans = [span for span in spans if span.broker_id == model.broker_id]
-    if len(spans) < 3 or np.median([span.end_ms - span.start_ms for span in spans]) > MINUTE_MS / 2:
+    if len(spans) < _LEAST_SPANS or np.median([span.end_ms - span.start_ms for span in spans]) > MINUTE_MS / 2:
         return model
     found = [
         estimate_delay(SettledLatency(span, span.request_latency_avg_ms or 0.0, is_settled=True)) for span in spans

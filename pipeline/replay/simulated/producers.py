@@ -153,7 +153,7 @@ def _change(candidate: Candidate, baseline: Baseline, zone: str) -> tuple[str, s
     else:
         config = _carried(baseline) if named is None else _given(baseline)
     config |= candidate.config
-    if candidate.config.get("transactional.id"):  # who sets it drops what Kafka refuses beside it
+    if candidate.config.get("transactional.id"):  # Kafka refuses it with the recorded values of these
         config = {name: text for name, text in config.items() if name not in _NOT_BESIDE or name in candidate.config}
     rack = _any_rack(config, strategy)
     if not rack:

@@ -81,7 +81,7 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
     new = IncidentChange(
         incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
         peak_value=1.5, window_count=1, **measured,
-    )  # fmt: skip
+    )  # fmt: skip  # fields of a value, several a line
     for table, row in ((VERDICTS, failed), (INCIDENTS, new)):
         run.replace(table, [row], [run.window_at(OPENED_MS)])
     well = replace(

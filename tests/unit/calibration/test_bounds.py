@@ -45,7 +45,7 @@ def test_full_batches_tell_their_size_where_records_are_of_many_sizes():
         "java-sticky-2.4", config=config, pattern="steady", seconds=8, value_bytes=Distribution.exponential(500)
     )
     traffic, batches, _ = record_session(scenario, 5)
-    size = bound_batch_bytes(batches, measure_next(traffic, batches))
+    size = bound_batch_bytes(batches, measure_next(traffic, batches, RECORD_BYTES))
     assert size.value == 4_096
     assert size.low <= 4_096 <= size.high
 
