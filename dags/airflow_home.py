@@ -10,10 +10,7 @@ DAGS_FOLDER = Path(__file__).resolve().parent
 
 
 def airflow_environment(home: Path, config: Path) -> dict[str, str]:
-    """The variables under which any `airflow` command works on this home.
-
-    `config`: our configuration, which the DAGs read.
-    """
+    """The variables under which any `airflow` command works on this home, and the DAGs read our configuration."""
     return {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER),

@@ -48,10 +48,7 @@ def smtp_of(connection: Any) -> Smtp:  # Connection, or whatever has its fields
 
 
 def configured_smtp(config: PipelineConfig) -> Smtp | None:
-    """The connection `smtp_default`, else the configuration's server, else None: mail becomes files.
-
-    Airflow lets a deadline's callback see no connection: from there the configuration's server is used.
-    """
+    """The connection `smtp_default`, which a deadline's callback cannot see, else the configuration's server, if any."""
     try:
         return smtp_of(Connection.get(CONNECTION_ID))
     except (AirflowNotFoundException, AirflowSecretsBackendAccessDenied):

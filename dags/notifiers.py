@@ -105,11 +105,7 @@ def log_path(ti: Any) -> Path:
 
 
 def read_tail(path: Path) -> tuple[str, ...]:
-    """The last lines of a log; none where there is no such file, as with remote logging.
-
-    Args:
-        path: Lines of text, or of JSON with `timestamp`, `level` and `event`.
-    """
+    """The last lines of a log, of text or of JSON with `timestamp`, `level` and `event`; none where there is no such file."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, log.seek(0, 2) - _LOG_TAIL_BYTES))
@@ -135,9 +131,7 @@ def mail_late_run(context: Mapping[str, Any]) -> None:
     """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
 
     Airflow keeps the deadline of a run that failed in time, and queues all runs of a backfill at once.
-
-    Args:
-        context: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
+    `context`: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
     """
     from dags.mail import deliver_text  # keeps DAG files light
 

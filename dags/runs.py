@@ -35,11 +35,7 @@ UNKNOWN_FAILURE = "an unexpected error, a time limit, or killed: see its log"
 
 
 def requested_span(config: PipelineConfig, partition_key: str | None, params: Mapping[str, Any]) -> TimeWindow:
-    """The partition's window; without a partition key the range in the parameter `window`.
-
-    Raises:
-        ConfigError: if neither is given, or the range is not valid.
-    """
+    """The partition's window; without a partition key the range in the parameter `window`. `ConfigError` without either."""
     if partition_key:
         start_ms = milliseconds_of(parse_instant(partition_key))
         return TimeWindow(start_ms, start_ms + milliseconds_of(config.window))
@@ -66,10 +62,7 @@ def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, 
     """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
 
     `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
-
-    Raises:
-        PipelineError: the cluster's.
-        AirflowSkipException: if the run is about one cluster, and this turn another's.
+    Raises the cluster's `PipelineError`; `AirflowSkipException` if the run is about one cluster, and this turn another's.
     """
     run, at = _find_run(turn, dag_run, ti, params), PHASES[name][0]
 
@@ -153,10 +146,8 @@ def hand_over_clusters(
 ) -> dict[str, Any]:
     """Returns what an asset's event carries of the clusters that a mapped task is done with; mails the failures of the others.
 
-    Where there is one cluster, its task has mailed its failure, with its log.
-
-    Raises:
-        AirflowSkipException: if no cluster is done, and `needs_one`; there is no event then.
+    Where there is one cluster, its task has mailed its failure, with its log. Raises `AirflowSkipException` if no cluster
+    is done, and `needs_one`; there is no event then.
     """
     config = load_config()
     names = [params["cluster"]] if params.get("cluster") else list(config.clusters)

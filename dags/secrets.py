@@ -29,11 +29,7 @@ class SecretHook(BaseHook):
         self.secret_conn_id = secret_conn_id
 
     def get_conn(self) -> str | None:
-        """Returns the secret; None where the connection holds none.
-
-        Raises:
-            AirflowNotFoundException: There is no such connection.
-        """
+        """The secret; None where the connection holds none. `AirflowNotFoundException` if there is no such connection."""
         password: str | None = self.get_connection(self.secret_conn_id).password
         return password
 
@@ -47,11 +43,8 @@ class SecretHook(BaseHook):
 def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
     """Puts into this task's environment the password of each connection named like a variable of the configuration.
 
-    A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the
-    source that needs it.
-
-    Returns:
-        The variables that were filled, never what they hold.
+    A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the source
+    that needs it. Returns the variables that were filled, never what they hold.
     """
     found: dict[str, str] = {}
     for name in named_variables(config):

@@ -83,11 +83,7 @@ def _found(path: Path) -> Path:
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuses a port that another process listens on: its answers would be taken for those of our server.
-
-    Raises:
-        ConfigError: The port is taken, or the address is not one of this machine.
-    """
+    """`ConfigError` for an address of others or a port that is taken: its answers would pass for our server's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,11 +95,7 @@ def check_port(host: str, port: int) -> None:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Holds Airflow's folder: two schedulers on one database would run every task twice.
-
-    Raises:
-        ConfigError: Another process holds it.
-    """
+    """Holds Airflow's folder: two schedulers on one database would run every task twice; `ConfigError` if it is held."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)  # its database, logs and password are its owner's
     with (home / ".serving").open("w") as held:
         try:

@@ -112,10 +112,8 @@ def run_checkpoint(
     `parameters`: values of the suites' `$PARAMETER`s.
     `actions`: ours.
     `configured`: further ones as Great Expectations' documents have them: `type`, `name` and what that type takes.
-
-    Raises:
-        GateBrokenError: if a `$PARAMETER` of a suite has no value.
-        ConfigError: if no action has that type or those settings.
+    Raises `GateBrokenError` if a `$PARAMETER` of a suite has no value; `ConfigError` if no action has that type or those
+    settings.
     """
     if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
         raise ConfigError(

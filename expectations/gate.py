@@ -62,10 +62,8 @@ def run_gate(
     """Runs a gate's Checkpoint: its suites, then its actions, Data Docs, and those of the configuration.
 
     `spark`: None for a gate without queries.
-
-    Raises:
-        GateBrokenError: if a check raised: nothing is known about the data then.
-        ConfigError: if an action of the configuration has no known type or other settings than that has.
+    Raises `GateBrokenError` if a check raised: nothing is known about the data then; `ConfigError` if an action of the
+    configuration has no known type or other settings than that has.
     """
     load_statistics_later()
     from expectations.actions import WriteDataDocs  # takes two seconds

@@ -39,9 +39,7 @@ _PARTITION = "topic, topic_id, partition"
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
     """The data gate of `ingest`: may the next step trust the run's windows? If so, they are marked.
 
-    Raises:
-        DataGateError: if a critical check failed; all suites had their turn before.
-        GateBrokenError: if a check raised.
+    Raises `DataGateError` if a critical check failed, after all suites had their turn; `GateBrokenError` if one raised.
     """
     from pipeline.storage.window_status import trust_windows
 

@@ -187,10 +187,7 @@ def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
 
 
 def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.zone_traffic`, and topics that lack them, with what their partitions and followers got.
-
-    Only windows with a broker whose zone is known have such rows.
-    """
+    """Rows of `gold.zone_traffic`, or topics without, of windows that know zones, with what partitions and followers got."""
     has_zones = "true" if run.cluster.zones.brokers else "coalesce(rack, '') <> ''"
     by_kind = ", ".join(
         f"sum(CASE WHEN kind = '{kind}' THEN size_bytes ELSE 0 END) AS {name}"

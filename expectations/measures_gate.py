@@ -79,11 +79,8 @@ def check_measured(
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, over the windows that were judged: do measures, verdicts and incidents follow from the traffic?
 
-    Incidents are queued before, so that measures that do not add up silence none of them; the step fails after that.
-
-    Raises:
-        DataGateError: if a critical check failed; all suites had their turn before.
-        GateBrokenError: if a check raised.
+    Incidents are queued before, so that measures that do not add up silence none of them; the step fails after that. Raises
+    `DataGateError` if a critical check failed; all suites had their turn before; `GateBrokenError` if a check raised.
     """
     reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
     raise_for_data_gate(reports)

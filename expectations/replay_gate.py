@@ -32,12 +32,7 @@ _SCENARIO = f"{_TOPIC}, candidate"
 def check_replayed(
     spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], versions: Versions = NOTHING
 ) -> tuple[SuiteReport, ...]:
-    """The data gate of `replay`, over the windows that were replayed.
-
-    Raises:
-        DataGateError: A critical check failed; all suites had their turn before.
-        GateBrokenError: A check raised.
-    """
+    """The data gate of `replay`, over the windows that were replayed; raises as `check_ingested`."""
     if not windows:
         return ()
     reports = run_gate(spark, "replay", run, list_replayed(run, windows), versions=versions)

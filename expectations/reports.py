@@ -37,10 +37,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteReport:
-    """Result of a suite: one result per expectation, in the suite's order.
-
-    `result`: Great Expectations' own.
-    """
+    """Result of a suite: one result per expectation, in the suite's order. `result`: Great Expectations' own."""
 
     suite: str
     checks: tuple[CheckResult, ...] = ()
@@ -68,22 +65,14 @@ class SuiteReport:
 
 
 def raise_for_data_gate(reports: Iterable[SuiteReport]) -> None:
-    """Stops the run where a table is not to be trusted; after all suites, so that each had its turn.
-
-    Raises:
-        DataGateError: naming every failed critical check with its first rows.
-    """
+    """`DataGateError` names every failed critical check of all suites with its first rows: a table is not to be trusted."""
     failed = [report.describe_failures() for report in reports if not report.success]
     if failed:
         raise DataGateError("\n".join(failed))
 
 
 def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[SuiteReport, ...]:
-    """A report for each suite of a Checkpoint.
-
-    Raises:
-        GateBrokenError: if a check raised.
-    """
+    """A report for each suite of a Checkpoint; `GateBrokenError` if a check raised."""
     return tuple(_make_report(one.suite_name, one, rows[one.suite_name]) for one in result.run_results.values())
 
 

@@ -45,11 +45,7 @@ def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[st
 
 
 def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
-    """SQL for the first rows of a query that may break a check of a suite: of its key or another critical one before all others.
-
-    Raises:
-        GateBrokenError: if the suite has a check that is not about single rows or their key.
-    """
+    """SQL for rows that may break a check, a critical one first; `GateBrokenError` for a check that is not of single rows."""
     keys = [one["kwargs"]["column_list"] for one in suite["expectations"] if one["type"] == _UNIQUE]
     breaks = [
         (severity == "critical", f"coalesce({condition}, false)") for severity, condition in _list_conditions(suite)

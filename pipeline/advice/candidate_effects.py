@@ -75,20 +75,14 @@ def _is_built_in_java(client: str) -> bool:
 
 
 def describe_partitioner(topic: str, partitioner: str) -> str:
-    """The partitioner that a topic's producers use, in a sentence.
-
-    `partitioner`: current strategy, by its name in the registry.
-    """
+    """The partitioner that a topic's producers use, by its name in the registry, in a sentence."""
     known = STRATEGIES[partitioner].described if partitioner in STRATEGIES else ""
     used = f"{known} ({partitioner})" if known else f"the partitioner {partitioner}"
     return f"The producers of {format_name(topic)} use {used}."
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: str = "") -> str | None:
-    """Formats the change of the producers' configuration as a unified diff; None where no setting changes.
-
-    `title`: what would be done, in a few words; `baseline`: the current strategy.
-    """
+    """The change of the producers' configuration as a unified diff, under a `title` of few words; None for no setting."""
     settings = list_settings(candidate, baseline)
     if not settings:
         return None
@@ -100,10 +94,7 @@ def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: s
 
 
 def list_settings(candidate: Candidate, baseline: str = "") -> dict[str, str | None]:
-    """Settings of the producer that a candidate changes, by Kafka's names; those that its partitioner stands for too.
-
-    `baseline`: the current strategy.
-    """
+    """Settings of the producer that a candidate changes against the `baseline` strategy; those of its partitioner too."""
     settings = dict(candidate.config)
     built_in = _use_of_built_in(candidate.partitioner or "")
     if built_in is not None and not built_in.is_default:
@@ -125,10 +116,7 @@ def _use_of_built_in(partitioner: str) -> Use | None:
 
 
 def name_share(placed: Mapping[str, Any]) -> str:
-    """The column of a broker's part of a topic: in bytes of the log, as `gold.broker_share` has it, if batches were simulated.
-
-    `placed`: a row of `gold.replay_brokers`.
-    """
+    """The column of `gold.replay_brokers` with a broker's part of a topic: in bytes of the log if batches were simulated."""
     return "share" if placed["log_share"] is None or placed["recorded_log_share"] is None else "log_share"
 
 
@@ -137,13 +125,10 @@ def predict_ratios(
 ) -> dict[int, tuple[float, float, float]]:
     """Share ratios of all brokers if one topic were spread as a candidate does; everything else stays.
 
-    Args:
-        shares: Rows of `gold.broker_share` of the window.
-        placed: Rows of `gold.replay_brokers` of the candidate and topic.
-        topic_bytes: Bytes of the topic in the window, as on disk.
-
-    Returns:
-        Low, median and high by broker.
+    `shares`: rows of `gold.broker_share` of the window.
+    `placed`: rows of `gold.replay_brokers` of the candidate and topic.
+    `topic_bytes`: bytes of the topic in the window, as on disk.
+    Returns low, median and high by broker.
     """
     total = sum(row["size_bytes"] for row in shares)
     by_broker = {row["broker_id"]: row for row in placed}
@@ -171,14 +156,11 @@ def predict_healed(
 ) -> dict[int, tuple[float, float, float]]:
     """Share ratios of all brokers if no broker were slow, over all topics; empty where too much of the replay is doubted.
 
-    Args:
-        shares: Rows of `gold.broker_share` of the window.
-        placed: Rows of `gold.replay_brokers` of a candidate whose brokers are alike.
-        doubts: About the replays of these topics.
-        topic_bytes: Bytes of each topic in the window, as on disk.
-
-    Returns:
-        Low, median and high by broker: ends of topics are added, as if all erred to one side.
+    `shares`: rows of `gold.broker_share` of the window.
+    `placed`: rows of `gold.replay_brokers` of a candidate whose brokers are alike.
+    `doubts`: about the replays of these topics.
+    `topic_bytes`: bytes of each topic in the window, as on disk.
+    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
     """
     of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in placed:
@@ -216,13 +198,10 @@ def find_rekeyings(
 ) -> list[CandidateEffect]:
     """Computes brokers' loads if a topic's heavy keys were split so that their bytes fall evenly.
 
-    Args:
-        shares: Rows of `gold.broker_share` of one window.
-        loads: Rows of `gold.partition_health` of the window.
-        topics: Rows of `gold.topic_health` of the window.
-
-    Returns:
-        One per topic whose heavy keys move a hundredth of some broker's share, by topic.
+    `shares`: rows of `gold.broker_share` of one window.
+    `loads`: rows of `gold.partition_health` of the window.
+    `topics`: rows of `gold.topic_health` of the window.
+    Returns one per topic whose heavy keys move a hundredth of some broker's share, by topic.
     """
     total = sum(row["size_bytes"] for row in shares)
     # bytes above an even spread that heavy keys give each broker, by topic and id

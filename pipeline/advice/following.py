@@ -30,11 +30,10 @@ def weigh_doubts(
 ) -> Doubts:
     """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
 
-    Args:
-        topics: Those whose replay is wanted.
-        trust: Of each topic's replay, as `gold.scenario_comparison` has it.
-        tested: By topic, how many points its shares were off in the back-test.
-        topic_bytes: Bytes of every topic of the window.
+    `topics`: those whose replay is wanted.
+    `trust`: of each topic's replay, as `gold.scenario_comparison` has it.
+    `tested`: by topic, how many points its shares were off in the back-test.
+    `topic_bytes`: bytes of every topic of the window.
     """
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}
@@ -95,9 +94,7 @@ def predict_following(
     """Share ratios of the brokers that live: topics that were replayed lie as the replay says, all others on their partitions.
 
     `partitions`: with their new leaders; `shares`: of a topic on each broker, as `LeaderReplay` has them.
-
-    Returns:
-        Low, median and high by broker: ends of topics are added, as if all erred to one side.
+    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
     """
     live = [broker for broker in brokers if not broker.is_fenced]
     fair = expected_shares([broker.capacity for broker in live])

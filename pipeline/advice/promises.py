@@ -71,7 +71,6 @@ def choose_watched(
     """Chooses the newest advice of each kind, all that left in a mail, and all that was carried out; oldest first.
 
     What was carried out and then undone is chosen no more, mailed or not.
-
     `mailed`: advice in mails about incidents that are open.
     """
     newest_of = {promise.key: promise for promise in sorted(earlier, key=lambda one: one.window_start_ms)}

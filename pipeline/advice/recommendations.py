@@ -90,9 +90,7 @@ def recommend(
     """Ranks actions for one broker, best first; kinds with broken promises come last and say so.
 
     `scores`: how promises came out, by action.
-
-    Returns:
-        At most eight; none that is predicted not to bring the broker down.
+    Returns at most eight; none that is predicted not to bring the broker down.
     """
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
@@ -159,10 +157,7 @@ def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScor
 def plan_following(
     hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
 ) -> list[ReassignmentPlan]:
-    """The plan to replay: the one that would even the load out if it stayed with the partitions.
-
-    None where it moves only topics that are placed by keys.
-    """
+    """The plan to replay, if it moves topics without keys: it would even the load out if that stayed with the partitions."""
     return _list_to_replay(_plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers), hot)
 
 

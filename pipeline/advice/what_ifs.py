@@ -114,11 +114,7 @@ def foresee(
     max_moved_bytes: int | None = None,
     following: Following | None = None,
 ) -> Foreseen:
-    """Applies a change and plans for it; `following` where partitions are pinned because load follows the broker.
-
-    Raises:
-        ConfigError: as `change_cluster`.
-    """
+    """Applies a change and plans for it, `following` where load follows the broker; `ConfigError` as `change_cluster`."""
     then = change_cluster(now, change)
     make = partial(plan_even, target_ratio=target_ratio, max_moved_bytes=max_moved_bytes)
     plan = make(then)
@@ -158,9 +154,8 @@ def foresee(
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:
     """Applies a change: reassignment first, then brokers added, resized and lost, then traffic.
 
-    Raises:
-        ConfigError: The change names a broker, rack, topic or partition that is not there, adds a broker that is, or leaves
-            none.
+    Raises `ConfigError` if the change names a broker, rack, topic or partition that is not there, adds a broker that is, or
+    leaves none.
     """
     _check(cluster, change)
     racks = {broker.broker_id: broker.rack for broker in cluster.brokers}

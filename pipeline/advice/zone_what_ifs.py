@@ -66,11 +66,7 @@ def work_out(
     *,
     target_ratio: float,
 ) -> ZoneWhatIf:
-    """Works a change out from a window's loads.
-
-    Raises:
-        NothingUsableError: no live broker has a rack.
-    """
+    """Works a change out from a window's loads; `NothingUsableError` if no live broker has a rack."""
     racks = {one.broker_id: one.rack or "" for one in brokers}
     if not any(racks.values()):
         raise NothingUsableError(

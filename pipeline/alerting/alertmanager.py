@@ -76,11 +76,7 @@ class Silence:
 
 
 def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str]]) -> list[list[Silence]]:
-    """Finds the silences that cover each alert, of which `alert_labels` are given.
-
-    Raises:
-        DeliveryError: if their expressions take longer than `_MATCHING_S`.
-    """
+    """Silences that cover each alert, by `alert_labels`; `DeliveryError` if that takes longer than `_MATCHING_S`."""
     until_s = time.monotonic() + _MATCHING_S
     covering: list[list[Silence]] = [[] for _ in alerts]
     for silence in (one for one in silences if one.matchers):
@@ -133,10 +129,8 @@ def render_alert(
 def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> str:
     """Posts a rendered alert and returns where it went; the alert of an open incident fires for `keep` from now on.
 
-    Raises:
-        UnusableServerError: if there was no answer.
-        DeliveryError: if the answer is not 2xx.
-        ConfigError: if the environment lacks a secret.
+    Raises `UnusableServerError` if there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the
+    environment lacks a secret.
     """
     alerts = [{"endsAt": format_instant(now_ms + milliseconds_of(alertmanager.keep)), **a} for a in json.loads(payload)]
     _ask(alertmanager, "POST", "alerts", alerts)

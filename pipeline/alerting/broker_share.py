@@ -23,11 +23,8 @@ _VERBS = {
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     """Words, picture and files of a mail about a broker's share.
 
-    Returns:
-        The content; names from the outside are harmless on one line, no list grows without bound.
-
-    Raises:
-        ValueError: if the broker is not among the window's brokers or has no share there.
+    Returns the content; names from the outside are harmless on one line, no list grows without bound. Raises `ValueError`
+    if the broker is not among the window's brokers or has no share there.
     """
     change, fair, limit = evidence.change, evidence.broker.expected_share, format_ratio(evidence.change.limit_value)
     share, ratio = evidence.share
@@ -124,10 +121,7 @@ _OTHER_POINTS = 1.0  # a prediction that today's traffic moves by more is said a
 
 
 def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
-    """Describes advice carried out, promised and actual share; other advice only once the incident is over.
-
-    `promises`: rows of the incident's windows.
-    """
+    """Advice carried out in the incident's windows, promised and actual share; other advice only once it is over."""
     done, left = _newest(promises)
     said = [_describe(promise) for promise in done]
     if not is_open:

@@ -17,10 +17,7 @@ _LEAST_WORDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class MailColumn:
-    """A column of a table.
-
-    `is_number` sets it to the right; `is_short` keeps it on one line: ids, states, nothing that others chose.
-    """
+    """A column of a table: a number is set to the right; short ones (ids, states, nothing others chose) keep to one line."""
 
     title: str
     is_number: bool = False

@@ -96,11 +96,9 @@ def deliver(
 ) -> Delivery:
     """Delivers one message (RFC 5322) over SMTP, or without a server as an `.eml` file named by its Message-ID.
 
-    Raises:
-        UnusableServerError: if the server could not be reached, or TLS or login failed.
-        DeliveryError: if no recipient got it: refused, cut off or timed out before the server's answer. Also if an address
-            of the message cannot be sent.
-        ConfigError: if the environment lacks the password.
+    Raises `UnusableServerError` if the server could not be reached, or TLS or login failed; `DeliveryError` if no recipient
+    got it (refused, cut off, timed out before the server's answer) or an address of the message cannot be sent;
+    `ConfigError` if the environment lacks the password.
     """
     if smtp is None:
         return Delivery(delivered_to=str(_write_file(payload, outbox_folder, message_id)))
@@ -118,12 +116,7 @@ def deliver(
 
 
 def probe(smtp: Smtp) -> str:
-    """Connects, negotiates TLS and logs in as a delivery would; returns `smtp://mail:587, STARTTLS, AUTH as alerts`.
-
-    Raises:
-        UnusableServerError: if any of it fails, saying what.
-        ConfigError: if the environment lacks the password.
-    """
+    """Logs in as a delivery would; `smtp://mail:587, STARTTLS, AUTH as alerts`. `UnusableServerError` says what fails."""
     with _session(smtp) as server:
         server.noop()
     spoken = {"none": "no TLS", "starttls": "STARTTLS", "tls": "TLS"}[smtp.tls]

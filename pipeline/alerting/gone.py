@@ -18,10 +18,7 @@ from pipeline.tables.values import tuples_of
 def end_gone(
     run: RunContext, opened: Iterable[OpenIncident], changes: Sequence[IncidentChange], verdicts: Collection[Verdict]
 ) -> tuple[IncidentChange, ...]:
-    """Changes by window, with an end of each incident whose subject is gone, in one of the windows of some verdicts.
-
-    `opened`: what was open before these windows.
-    """
+    """Changes by window, with an end of each incident, also of `opened` before, whose subject is gone in a judged window."""
     judged_ms = sorted({verdict.window_start_ms for verdict in verdicts})
     there = {(verdict.rule, verdict.subject) for verdict in verdicts if verdict.window_start_ms == judged_ms[-1]}
     last = {one.last.incident_id: one.last for one in opened} | {one.incident_id: one for one in changes}

@@ -11,14 +11,10 @@ def exchange_once(
     """Sends a request; returns the answer and its body, which is read as it comes: nothing is decompressed.
 
     A POST that was accepted is done: its answer's body is not read.
-
-    Args:
-        client: Made for this request: it is closed. Its time-out to read is the time for everything.
-        request: Built by the client.
-        most_bytes: Of the body; of a longer one so many and one more are returned.
-
-    Raises:
-        httpx.HTTPError: There was no whole answer in time, or one that is no HTTP, such as a redirect to no address.
+    `client`: made for this request: it is closed. Its time-out to read is the time for everything.
+    `request`: built by the client.
+    `most_bytes`: of the body; of a longer one so many and one more are returned.
+    Raises `httpx.HTTPError` if there was no whole answer in time, or one that is no HTTP, such as a redirect to no address.
     """
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"

@@ -128,9 +128,7 @@ def settle_ids(
 
     `episodes`, `known`: in time order. `seen`: the subject's verdicts. `first_ms`: the first window that is folded again.
     `new_id`: a new id by `since_ms`.
-
-    Returns:
-        Changes from `first_ms` on, with the start that was told where it has moved since.
+    Returns changes from `first_ms` on, with the start that was told where it has moved since.
     """
     placed, fresh, free = _place(episodes, known)
     settled: list[IncidentChange] = []

@@ -105,14 +105,13 @@ def fold_verdicts(
 
     `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
     `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
-    `history`: verdicts of earlier windows: n-1 windows back and, of incidents that are open or stored, back to their `since_ms`.
-    More does no harm; windows from the first of `verdicts` on are ignored.
-    `stored`: changes as they are stored in windows from the first of `verdicts` on, and from the start of these incidents on.
+    `history`: verdicts of earlier windows: n-1 windows back and, of incidents that are open or stored, back to their
+    `since_ms`. More does no harm; windows from the first of `verdicts` on are ignored.
+    `stored`: changes as they are stored in windows from the first of `verdicts` on, and from the start of these incidents
+    on.
     `judged_until_ms`: the newest window that was judged by then.
     `taken`: further ids that are in use.
-
-    Returns:
-        Changes by window, then rule, then subject.
+    Returns changes by window, then rule, then subject.
     """
     if not verdicts:
         return ()

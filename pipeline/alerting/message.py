@@ -88,12 +88,9 @@ def message_of(
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
     """Renders content as `mixed(alternative(text/plain, related(text/html, image/png ...)), attachments ...)`.
 
-    The body is the brief and a few sections; all else is in the report, which joins the mail when it leaves.
-
-    The same arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it.
-
-    Raises:
-        ValueError: if an address holds a line break.
+    The body is the brief and a few sections; all else is in the report, which joins the mail when it leaves. The same
+    arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it. Raises
+    `ValueError` if an address holds a line break.
     """
     message_id = message_id_of(content.cluster, content.key)
     message = EmailMessage(policy=SMTP)

@@ -50,11 +50,7 @@ class Mute(Section):
 
 
 def read_mutes(path: Path) -> tuple[Mute, ...]:
-    """Reads the file; one that is not there mutes nothing.
-
-    Raises:
-        ConfigError: naming the file, the entry and what is wrong with it.
-    """
+    """Reads the file; one that is not there mutes nothing. `ConfigError` names file, entry and what is wrong."""
     document = find_yaml(path)
     return () if document is None or document.value is None else document.validate(tuple[Mute, ...])
 

@@ -40,12 +40,8 @@ def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertM
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     """Posts one message; returns where it went, but never the address, which is a secret.
 
-    The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat.
-
-    Raises:
-        UnusableServerError: if there was no answer.
-        DeliveryError: if the answer is not 2xx.
-        ConfigError: if the environment lacks the address.
+    The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat. Raises `UnusableServerError` if
+    there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the environment lacks the address.
     """
     headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
     try:

@@ -28,10 +28,8 @@ def shown_brokers(
 def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int], limit_ratio: float) -> bytes:
     """Draws one bar per broker, the failing ones highlighted, with a line at the fair share and one at the limit.
 
-    Of more than 12 brokers the failing and the highest are drawn.
-
-    Returns:
-        PNG, 1120 pixels wide (560 shown), the same bytes for the same values.
+    Of more than 12 brokers the failing and the highest are drawn. Returns PNG, 1120 pixels wide (560 shown), the same bytes
+    for the same values.
     """
     from matplotlib import rc_context
 

@@ -26,10 +26,7 @@ _LEAST_MS = 0.01
 
 
 def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary], file_format: str) -> bytes:
-    """Draws shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %.
-
-    As `png` (200 pixels an inch), `svg` or `pdf`.
-    """
+    """Shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %; `png` (200 dpi), `svg` or `pdf`."""
     from matplotlib import rc_context
 
     height_inch = _FRAME_INCH + _ROW_INCH * max(len(summaries), 2)

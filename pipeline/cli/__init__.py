@@ -73,9 +73,7 @@ tab completion, in bash or zsh (fish: --shell fish):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command, by default that of the process's arguments.
 
-    Returns:
-        The exit code: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed,
-        5 delivery failed.
+    Exit codes: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery.
     """
     share_memory()
     collect_seldom()

@@ -21,12 +21,9 @@ _EXTREMES = "first_offset last_offset min_timestamp_ms max_timestamp_ms"
 def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Problem]) -> dict[str, list[Row]]:
     """All rows of a report.
 
-    Args:
-        partitions: What was read, in the order of the rows.
-        problems: What discovery found wrong; with a segment's file it is listed there.
-
-    Returns:
-        `segments`, `partitions`, `brokers`, and `problems` (those of the segments included).
+    `partitions`: what was read, in the order of the rows.
+    `problems`: what discovery found wrong; with a segment's file it is listed there.
+    Returns `segments`, `partitions`, `brokers`, and `problems` (those of the segments included).
     """
     by_path: dict[str, list[Problem]] = {}
     for problem in problems:
@@ -159,11 +156,7 @@ _BATCH = (
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:
-    """One partition's way to the target.
-
-    Returns:
-        Numbers, and `steps` in words.
-    """
+    """One partition's way to the target. Returns numbers, and `steps` in words."""
     found, times = way.found, way.time_index
     batch = None if found is None else found.batch
     index = _index_lookup(way)

@@ -91,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def parse_key(text: str) -> bytes:
     r"""The bytes of a key as given on the command line.
 
-    Raises:
-        ConfigError: After `hex:` comes no hex.
+    Raises `ConfigError` after `hex:` comes no hex.
 
     >>> parse_key("hex:00ff"), parse_key("text:hex:00"), parse_key("")
     (b'\x00\xff', b'hex:00', b'')
@@ -108,14 +107,7 @@ def parse_key(text: str) -> bytes:
 
 
 def read_keys_file(path: Path) -> Iterator[bytes | InputError]:
-    """Reads a key per line, in hex.
-
-    Yields:
-        The key, or what is wrong with its line.
-
-    Raises:
-        ConfigError: The file cannot be read.
-    """
+    """Reads a key per line, in hex: it, or what is wrong with its line; `ConfigError` if the file cannot be read."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

@@ -84,12 +84,7 @@ class ReplayInputs:
 
 
 def read_inputs(args: argparse.Namespace) -> ReplayInputs:
-    """Reads the command's options and the logs.
-
-    Raises:
-        ConfigError: An option that cannot be.
-        NothingUsableError: No segment could be read, or none has a timestamp.
-    """
+    """Reads the options and the logs; `ConfigError` for an option, `NothingUsableError` if no segment has a timestamp."""
     first_ms, last_ms = find_span(args.paths)
     if args.window:
         span = TimeWindow.parse(args.window)
@@ -117,12 +112,7 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
 
 
 def find_span(paths: Sequence[Path]) -> tuple[int, int]:
-    """Finds the smallest and the largest timestamp of all topics' records, epoch milliseconds.
-
-    Raises:
-        ConfigError: A path is not there.
-        NothingUsableError: No record has a timestamp.
-    """
+    """The smallest and largest timestamp of all topics' records, epoch ms; `NothingUsableError` if none has any."""
     gone = [str(path) for path in paths if not path.exists()]
     if gone:
         raise ConfigError(f"{', '.join(gone)}: there is no such file or folder")
@@ -152,8 +142,7 @@ def _list_times(segment: SegmentSummary) -> list[int]:
 def choose_shared_length(span: TimeWindow) -> int:
     """The longest length of windows that fill a span exactly.
 
-    Raises:
-        ConfigError: The span does not begin and end at whole seconds.
+    Raises `ConfigError` if the span does not begin and end at whole seconds.
 
     >>> choose_shared_length(TimeWindow(120_000, 240_000)), choose_shared_length(TimeWindow(60_000, 180_000))
     (120000, 60000)
@@ -178,11 +167,7 @@ def read_metric_source(text: str) -> dict[str, Any]:
 
 
 def read_candidates(path: Path | None) -> Sequence[Candidate]:
-    """Candidates of a file: a list, or a mapping with `candidates`.
-
-    Raises:
-        ConfigError: The file cannot be read, or holds no candidates.
-    """
+    """Candidates of a file: a list, or a mapping with `candidates`; `ConfigError` if it cannot be read or holds none."""
     if path is None:
         return DEFAULT_CANDIDATES
     return read_yaml(path).validate(_CandidateFile).candidates

@@ -36,9 +36,7 @@ def take_steps_apart(
     """Takes steps for several clusters; begins in the order given.
 
     `at_once`: how many at a time, see `count_at_once`.
-
-    Yields:
-        Each run as it ends.
+    Yields each run as it ends.
     """
     with _Workers(steps, count_at_once(runs, at_once)) as workers:
         waiting, ended = deque(runs), 0
@@ -52,10 +50,7 @@ def take_steps_apart(
 
 
 def count_at_once(runs: Sequence[RunContext], most: int | None = None) -> int:
-    """How many clusters at a time.
-
-    `most`: by default as many as the machine holds, and where Spark runs elsewhere one: an application takes all cores there.
-    """
+    """How many clusters at a time: what the machine holds; one where Spark runs elsewhere: it takes all cores there."""
     return most or (count_steps_at_once(len(runs)) if runs[0].config.spark.is_local else 1)
 
 

@@ -112,10 +112,7 @@ def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextMan
 
 
 def _load_pyspark() -> None:
-    """Loads what pyspark imports at its first call to the JVM, without pandas: its tools for tests would look for it.
-
-    They take 0.3 of 1.0 CPU-s of Python for it; nothing here gives pandas a frame.
-    """
+    """Loads what pyspark's first call to the JVM imports, but no pandas, for which its tools for tests look: 0.3 CPU-s."""
     if "pandas" in sys.modules:
         return
     sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system
@@ -154,11 +151,7 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
 
 
 def format_rows(rows: pa.Table) -> str:
-    """Writes an answer as aligned columns and a row count.
-
-    Args:
-        rows: The rows; of more than 1,000 the first 1,000 are shown.
-    """
+    """Writes an answer as aligned columns and a row count; of more than 1,000 rows the first 1,000."""
     if not rows.column_names:
         return "done\n"
     right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(_NUMBERS))

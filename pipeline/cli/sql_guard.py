@@ -67,12 +67,7 @@ def restrict_session(spark: SparkSession) -> None:
 
 
 def refuse_changes(spark: SparkSession, statement: str) -> None:
-    """Refuses a statement that is not a query, or that runs a program.
-
-    Raises:
-        ConfigError: saying what is allowed.
-        ParseException: if it is not SQL.
-    """
+    """Refuses by `ConfigError` what is not a query, or runs a program; `ParseException` if it is not SQL."""
     plan = _session_state(spark).sqlParser().parsePlan(statement)
     while (kind := plan.nodeName()) in _ABOUT:
         plan = getattr(plan, _ABOUT[kind])()

@@ -44,11 +44,7 @@ def kernel_modules() -> list[str]:
 
 
 def compile_kernels(modules: Sequence[str], compiled: list[str]) -> float:
-    """Imports modules, two at a time, and adds each to those compiled when its kernels are cached.
-
-    Returns:
-        Processor time of the imports, seconds: little where the kernels were cached before.
-    """
+    """Imports modules, two at a time, adds each to those compiled; returns processor seconds: few where cached before."""
     processor_s = 0.0
     with ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as pool:
         importing = {pool.submit(_import, name): name for name in modules}

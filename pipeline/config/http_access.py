@@ -90,11 +90,7 @@ class HttpLogin(Section):
         return environment_secret(self.bearer_token_variable)
 
     def async_client(self) -> httpx.AsyncClient:
-        """Makes a client with this identity that follows no redirect.
-
-        Raises:
-            ConfigError: if a secret's variable is not set, or a file of `tls_config` cannot be used.
-        """
+        """A client with this identity that follows no redirect; `ConfigError` for a secret not set, a file of no use."""
         import httpx  # noqa: PLC0415 - reading the configuration stays quick
 
         headers = {"User-Agent": "partition-health", "Accept-Encoding": "gzip, deflate"}

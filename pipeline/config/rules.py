@@ -144,10 +144,7 @@ class RuleSettings(Section):
 
 
 def fill_rules(rules: object, gate: Gate | None = None) -> object:
-    """The configured rules over the default ones, field by field; `ValueError` for a name that no rule has.
-
-    Broker shares are forecast against the limit of the gate.
-    """
+    """The configured rules over the default ones, field by field; shares are forecast against the gate's limit."""
     if not isinstance(rules, dict):
         return rules
     unknown = sorted(str(name) for name in rules if name not in RULES)

@@ -28,13 +28,9 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
 
     Windows of whole hours fire at the minute of the grace time, and the key drops that minute. Shorter windows fire on
     their own boundaries, so the grace time is rounded up to whole windows.
-
-    Args:
-        window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-        grace: How long to wait after a window's end.
-
-    Raises:
-        ConfigError: where no cron expression fires once per window.
+    `window`: length of a window: whole minutes that divide an hour, or whole hours that divide a day.
+    `grace`: how long to wait after a window's end.
+    Raises `ConfigError` where no cron expression fires once per window.
 
     >>> plan_schedule(timedelta(hours=1), timedelta(minutes=5))
     Schedule(cron='5 * * * *', run_offset=-1, key_format='%Y-%m-%dT%H:00:00Z')
@@ -62,9 +58,6 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
 
 
 def schedule_end_date(config: PipelineConfig) -> datetime | None:
-    """When scheduling ends: for recordings, after their last window; None where a cluster is live.
-
-    Windows of a recording are backfilled; runs of today's windows would find nothing but old data.
-    """
+    """When scheduling ends: for recordings, which are backfilled, after their last window; None where a cluster is live."""
     ends = [cluster.as_of for cluster in config.clusters.values()]
     return None if None in ends else max(filter(None, ends)) + config.window + config.grace

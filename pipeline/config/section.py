@@ -124,11 +124,7 @@ KafkaSetting = Annotated[
 
 
 class WrongValuesError(ValueError):
-    """Values that are refused; raised in a validator too.
-
-    Args:
-        problems: Of each, its location below the value that was looked at, and what is wrong.
-    """
+    """Values that are refused, each with its location below the value that was looked at; raised in a validator too."""
 
     def __init__(self, *problems: tuple[Location, str]) -> None:
         super().__init__("; ".join(problem for _, problem in problems))

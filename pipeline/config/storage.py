@@ -60,11 +60,7 @@ class Storage(Section):
     credentials: ConfigPath | None = None
 
     def read_credentials(self) -> Credentials:
-        """Reads credentials from the file, else from the environment; empty where neither has any.
-
-        Raises:
-            ConfigError: The file cannot be read or has no keys; what it holds is not shown.
-        """
+        """Reads credentials from the file, else from the environment; empty without. `ConfigError` shows none of them."""
         if self.credentials is None:
             return Credentials(*(variable(key.upper()) or "" for key in _KEYS))
         parser = configparser.ConfigParser()

@@ -125,11 +125,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, name: str) -> YamlFile:
-    """Parses a document; anchors and merge keys are resolved.
-
-    Raises:
-        ConfigError: It is not YAML, has a key twice, or an alias that contains itself.
-    """
+    """Parses a document with anchors and merge keys; `ConfigError` for no YAML, a key twice, an alias within itself."""
     loader: _Loader | None = None
     try:
         loader = _Loader(text)

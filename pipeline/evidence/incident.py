@@ -109,11 +109,7 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def broker(self) -> BrokerLoad:
-        """The broker concerned.
-
-        Raises:
-            ValueError: if `brokers` does not hold it.
-        """
+        """The broker concerned; `ValueError` if `brokers` does not hold it."""
         for load in self.brokers:
             if load.broker_id == self.broker_id:
                 return load
@@ -126,11 +122,7 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def share(self) -> tuple[float, float]:
-        """Share and share ratio of the broker concerned.
-
-        Raises:
-            ValueError: if it has none.
-        """
+        """Share and share ratio of the broker concerned; `ValueError` if it has none."""
         if self.broker.share is None or self.broker.share_ratio is None:
             raise ValueError(f"broker {self.broker_id} has no share in window {self.window}")
         return self.broker.share, self.broker.share_ratio
@@ -139,15 +131,12 @@ class BrokerShareEvidence(IncidentEvidence):
 def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float) -> tuple[str, ...]:
     """Ranks topics by what they add to a broker's excess.
 
-    With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`.
-    These sum to `L_b - e_b * L`, the broker's excess, exactly.
-
-    `loads`: bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left out,
-    as they are of every share.
+    With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`. These
+    sum to `L_b - e_b * L`, the broker's excess, exactly.
+    `loads`: bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left out, as
+    they are of every share.
     `expected_share`: e_b, 0 to 1.
-
-    Returns:
-        All topics, largest excess first, then by name.
+    Returns all topics, largest excess first, then by name.
 
     >>> rank_topics({("b", 1): 40, ("b", 2): 60, ("a", 1): 80, ("a", 2): 20}, broker_id=1, expected_share=0.5)
     ('a', 'b')

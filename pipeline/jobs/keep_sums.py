@@ -22,10 +22,7 @@ def held_windows(run: RunContext) -> tuple[TimeWindow, ...]:
 
 
 def run(run: RunContext, judged: Collection[TimeWindow]) -> JobReport:
-    """Drops rows of windows that are over.
-
-    `judged`: those of `held_windows` that were judged from what is stored of them now.
-    """
+    """Drops rows of windows that are over; `judged`: those of `held_windows` judged from what is stored of them now."""
     if not judged:
         return JobReport()
     nothing_ms = {window.start_ms for window in judged} - run.starts_to_replay(tuple(judged))

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Drops rows that are past their retention, compacts and vacuums, table by table.
 
-    Raises:
-        StorageError: naming the tables that could not be maintained, after all others were.
+    Raises `StorageError` naming the tables that could not be maintained, after all others were.
     """
     kept = {table: retention_of(config.retention, table) for table in TABLES}
     kept |= dict.fromkeys(EXPIRING, config.keys.retention)

@@ -46,7 +46,6 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     """Stores verdicts, from the first window judged to the newest known, and queues a message for each change of state.
 
     Verdicts are stored last: a window that has them is done.
-
     `inputs`: what windows are judged from now (`score_health.digest_inputs`); others keep what is stored.
     """
     if not verdicts:
@@ -181,9 +180,8 @@ def queue_messages(
 
     The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
     Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
-    alerts would go on firing.
-
-    Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version afterwards.
+    alerts would go on firing. Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version
+    afterwards.
     """
     reported = reported_changes(run.warehouse, run.cluster_name)
     described: dict[tuple[str, ...], Content] = {}

@@ -92,10 +92,7 @@ def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[Tim
 
 
 def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -> JobReport:
-    """Replaces the windows' rows in the tables of health.
-
-    Spark's tasks measure windows one by one, so that no task holds more than one.
-    """
+    """Replaces the windows' rows in the tables of health; Spark's tasks measure windows one by one: none holds more."""
     scored = run.starts_in((BROKER_SHARE,), windows) if windows else set()
     kept, unkept = run.split_by_rows([window for window in windows if window.start_ms in scored])
     windows = tuple(window for window in windows if window in kept or window.start_ms not in scored)

@@ -62,10 +62,9 @@ class Asker:
     def ask(self, name: str, template: str, values: Mapping[str, str] | None = None) -> Answer:
         """The answer to a statement of `queries`.
 
-        Args:
-            name: The chart's, unique on the page.
-            template: The statement, with `{cluster}` and the like in it.
-            values: Numbers and column lists for further braces, written alike in both languages.
+        `name`: the chart's, unique on the page.
+        `template`: the statement, with `{cluster}` and the like in it.
+        `values`: numbers and column lists for further braces, written alike in both languages.
         """
         spark = template.format(**self._literals(sql_text, sql_instant), **(values or {}))
         tables = {one.replace(".", "_"): _BY_NAME[one] for one in _TABLE.findall(template)}

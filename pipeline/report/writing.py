@@ -26,9 +26,7 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
     """Writes the report of the newest judged window and of those in which an incident changed, and deletes expired ones.
 
     A message may be about a window of another run, as when windows came late: what it names is there before it leaves.
-
-    Returns:
-        What people should know: where the newest is, or why there is none. A report that fails stops no run.
+    Returns what people should know: where the newest is, or why there is none. A report that fails stops no run.
     """
     starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]

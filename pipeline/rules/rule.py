@@ -88,9 +88,7 @@ def measure_column(
 
     `words`: what it says: a format string over the row's columns.
     `unknown`: columns that count what is not known: with such a 0 is no measure.
-
-    Raises:
-        KeyError: if the table lacks the column, or one of those in `words`.
+    Raises `KeyError` if the table lacks the column, or one of those in `words`.
     """
     wanted = [column, *unknown, *(name for _, name, _, _ in Formatter().parse(words) if name)]
     for name in wanted:

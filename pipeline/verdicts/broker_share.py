@@ -47,11 +47,9 @@ def judge_broker_share(
     """Judges every broker in every window.
 
     `loads`: one load per broker and window, in any order.
-    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict. With fewer
-    than n - 1 windows of history a first failure comes later, never earlier.
-
-    Returns:
-        Verdicts by window and broker.
+    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict. With fewer than n
+    - 1 windows of history a first failure comes later, never earlier.
+    Returns verdicts by window and broker.
     """
     floor_bytes = gate.floor_bytes_per_s * window_ms / 1000
     windows: dict[int, list[BrokerLoad]] = defaultdict(list)

@@ -44,17 +44,14 @@ def judge_rules(
 ) -> tuple[Verdict, ...]:
     """Judges every measure in every window.
 
-    Args:
-        measures: One per rule, subject and window, in any order.
-        settings: Limits by rule; measures of other rules are left out.
-        chance_level: False alarms allowed per rule and window.
-        judged_from_ms: Windows that start before count toward k of n and get no verdict.
-        skipped: Windows in which rules that need all records are not judged, by start; they count neither as above nor
-            as well.
-        still_open: Rules and subjects of incidents that are open before the first window that gets verdicts.
-
-    Returns:
-        Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
+    `measures`: one per rule, subject and window, in any order.
+    `settings`: limits by rule; measures of other rules are left out.
+    `chance_level`: false alarms allowed per rule and window.
+    `judged_from_ms`: windows that start before count toward k of n and get no verdict.
+    `skipped`: windows in which rules that need all records are not judged, by start; they count neither as above nor as
+    well.
+    `still_open`: rules and subjects of incidents that are open before the first window that gets verdicts.
+    Returns verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
     """
     windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
     for measure in measures:

@@ -64,12 +64,9 @@ def judge_sources(
     `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than the
     window: they answered and brought nothing so far, and did later, or were first asked `patience_ms` before it at most. A
     source that refuses the run, or cannot be reached, is not young: nobody would ever hear of it.
-
     `max_age_ms`: how old the newest data may be at the run's now.
     `beginnings`: by source, where it is known.
-
-    Returns:
-        Verdicts by window and source; the value is the part that is missing, 0..1.
+    Returns verdicts by window and source; the value is the part that is missing, 0..1.
     """
     verdicts = []
     for status in sorted(statuses, key=lambda status: (status.window_start_ms, status.source)):

@@ -200,10 +200,7 @@ def follows_broker(load: BrokerLoad) -> bool:
 
 
 def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
-    """Replicas of `bronze.cluster_state` beside what their partitions carried, by name where a source knows no topic ids.
-
-    `state`: rows of `bronze.cluster_state` of the same window.
-    """
+    """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known."""
     carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
     by_name: dict[tuple[str, int], int] = defaultdict(int)
     for (topic, topic_id, number), size in carried.items():

@@ -121,10 +121,7 @@ class MailedAdvice:
 
 
 def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
-    """Loads which windows' advice left in messages about broker shares whose incident was open in one of these windows.
-
-    A digest holds no advice.
-    """
+    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows."""
     states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
     ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
     over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words

@@ -68,8 +68,7 @@ def run(
 ) -> JobReport:
     """Replaces the rows of some windows, as `pending_windows` gives them, in the replay's tables.
 
-    Raises:
-        ConfigError: A candidate cannot be replayed, or was not asked about the keys when they were read.
+    Raises `ConfigError` if a candidate cannot be replayed, or was not asked about the keys when they were read.
     """
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
@@ -112,10 +111,7 @@ def pack_topics(topics: Iterable[TopicInput]) -> pa.Table:
 
 
 def compare_candidates(run: RunContext, parts: Parts, windows: Sequence[TimeWindow]) -> dict[str, int]:
-    """Replaces the windows' rows in the replay's tables; returns versions by table.
-
-    `parts`: topics and their runs, rows of `RUN_SCHEMA`.
-    """
+    """Replaces the windows' rows in the replay's tables; `parts`: topics and runs, rows of `RUN_SCHEMA`. Returns versions."""
     kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
     compared = map_groups(parts.frame(), TOPIC, count_task_slots(parts.spark), kernel, WRITTEN)
     return run.replace_by_files("compare candidates", compared, TABLES, windows)
