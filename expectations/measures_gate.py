@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 _RULE_COLUMNS = {
-    "topic_peak": "peak_to_mean",
-    "under_replicated": "under_replicated_count",
-    "below_min_isr": "below_min_isr_count",
-    "leaderless": "leaderless_count",
-    "lagging_replicas": "lagging_replica_count",
+    "topic_peak": "peak_to_mean", "under_replicated": "under_replicated_count", "below_min_isr": "below_min_isr_count",
+    "leaderless": "leaderless_count", "lagging_replicas": "lagging_replica_count",
     "replica_size_spread": "replica_size_spread",
-}
+}  # fmt: skip  # a table: short fields share a line
 """Column of `gold.topic_health` that a rule judges as it is."""
 
 

@@ -12,12 +12,9 @@ from pipeline.model.promise import Promise, Recommendation
 
 MOST_ACTIONS = 5
 _VERBS = {
-    "new": "carries",
-    "worse": "now carries",
-    "continuing": "still carries",
-    "resolved": "is back to",
+    "new": "carries", "worse": "now carries", "continuing": "still carries", "resolved": "is back to",
     "withdrawn": "carries",
-}
+}  # fmt: skip  # a table: short fields share a line
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:

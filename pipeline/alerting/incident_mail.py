@@ -11,12 +11,9 @@ from pipeline.storage.predicates import sql_instant, sql_text
 
 BADGES = {"new": "FAIL", "worse": "WORSE", "continuing": "STILL", "resolved": "RESOLVED", "withdrawn": "WITHDRAWN"}
 _SOURCE_BADGES = {
-    "new": "DATA MISSING",
-    "worse": "MORE DATA MISSING",
-    "continuing": "DATA STILL MISSING",
-    "resolved": "DATA COMPLETE",
-    "withdrawn": "DATA COMPLETE",
-}
+    "new": "DATA MISSING", "worse": "MORE DATA MISSING", "continuing": "DATA STILL MISSING",
+    "resolved": "DATA COMPLETE", "withdrawn": "DATA COMPLETE",
+}  # fmt: skip  # a table: short fields share a line
 _LINK_LIMIT = 1_000
 _MUTE_MS = 7 * 86_400_000
 

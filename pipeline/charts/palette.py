@@ -24,24 +24,14 @@ FONT = "DejaVu Sans"  # shipped with matplotlib, so that a picture is the same e
 PIXELS_PER_INCH = 200  # twice what a mail shows: sharp on dense screens
 
 STYLE: dict[str, Any] = {
-    "font.family": FONT,
-    "figure.facecolor": CARD,
-    "savefig.facecolor": CARD,
-    "axes.facecolor": CARD,
-    "axes.edgecolor": GRID,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
+    "font.family": FONT, "figure.facecolor": CARD, "savefig.facecolor": CARD, "axes.facecolor": CARD,
+    "axes.edgecolor": GRID, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "grid.color": GRID, "grid.linewidth": 0.8,
     **{f"{axis}tick.{size}.size": 0 for axis in "xy" for size in ("major", "minor")},
-    **{f"{axis}tick.labelsize": 7.5 for axis in "xy"},
-    **{f"{axis}tick.labelcolor": MUTED for axis in "xy"},
-    "legend.frameon": False,
-    "legend.fontsize": 7.5,
-    "legend.labelcolor": INK,
+    **{f"{axis}tick.labelsize": 7.5 for axis in "xy"}, **{f"{axis}tick.labelcolor": MUTED for axis in "xy"},
+    "legend.frameon": False, "legend.fontsize": 7.5, "legend.labelcolor": INK,
     "svg.hashsalt": "pictures",  # else names inside differ from run to run
-}
+}  # fmt: skip  # a table: short fields share a line
 """For `rc_context`, around all that draws."""
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},

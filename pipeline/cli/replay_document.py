@@ -25,22 +25,17 @@ _COPIED = (
     "trust direction_trust batches_trust latency_trust"
 )
 TRUSTS = {
-    "trust": "shares",
-    "direction_trust": "direction",
-    "batches_trust": "records per batch",
-    "latency_trust": "latency",
-}
+    "trust": "shares", "direction_trust": "direction", "batches_trust": "records per batch", "latency_trust": "latency",
+}  # fmt: skip  # a table: short fields share a line
 """Fields that say whether an answer is trusted, and to what it is the answer."""
 _TESTED = (
     "partitioner partitioner_source client confidence runner_up observed_records_per_batch observed_latency_avg_ms "
     "trust batches_trust latency_trust"
 )
 _ERRORS = {
-    "bytes_share_max_pp": "share_error_points",
-    "records_per_batch_ratio": "records_per_batch_ratio",
-    "latency_avg_ratio": "latency_avg_ratio",
-    "bytes_share_bar_pp": "share_bar_points",
-}
+    "bytes_share_max_pp": "share_error_points", "records_per_batch_ratio": "records_per_batch_ratio",
+    "latency_avg_ratio": "latency_avg_ratio", "bytes_share_bar_pp": "share_bar_points",
+}  # fmt: skip  # a table: short fields share a line
 LOG_BYTES, RECORD_BYTES = "bytes in the log", "bytes of records"
 _SHARES = {LOG_BYTES: "log_share", RECORD_BYTES: "share"}
 _TOPIC = ("window_start", "topic", "topic_id")

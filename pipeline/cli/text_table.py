@@ -10,15 +10,9 @@ from typing import Any
 from pipeline.model.number_text import escape_hidden
 
 _STYLES = {
-    "fail": "bold red",
-    "warn": "yellow",
-    "ok": "green",
-    "not_enough_traffic": "cyan",
-    "incomplete": "cyan",
-    "stale": "cyan",
-    "given up": "bold red",
-    "silenced": "yellow",
-}
+    "fail": "bold red", "warn": "yellow", "ok": "green", "not_enough_traffic": "cyan", "incomplete": "cyan",
+    "stale": "cyan", "given up": "bold red", "silenced": "yellow",
+}  # fmt: skip  # a table: short fields share a line
 """Of words that mean a verdict or a state."""
 _LEAST_WIDTH = 8  # of a column; where a terminal has less, a row becomes a list
 

@@ -32,28 +32,15 @@ Location = tuple[int | str, ...]  # keys and places in lists, from the top of th
 _MOST_SHOWN = 60
 LONGEST = timedelta(days=3653)
 _EXPECTED = {
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "dict_type": "a mapping",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "literal_error": "{expected}",
-    "union_tag_invalid": "{expected_tags}",
-    "string_pattern_mismatch": "a text that matches {pattern}",
-    "string_too_short": "{min_length} characters or more",
-    "string_too_long": "{max_length} characters or fewer",
-    "too_short": "at least {min_length}",
-    "greater_than_equal": "{ge:.15g} or more",
-    "greater_than": "more than {gt:.15g}",
-    "less_than_equal": "{le:.15g} or less",
-    "less_than": "less than {lt:.15g}",
-}
+    "int_parsing": "a whole number", "int_type": "a whole number", "int_from_float": "a whole number",
+    "float_parsing": "a number", "float_type": "a number", "bool_parsing": "true or false",
+    "bool_type": "true or false", "string_type": "a text", "dict_type": "a mapping", "list_type": "a list",
+    "tuple_type": "a list", "literal_error": "{expected}", "union_tag_invalid": "{expected_tags}",
+    "string_pattern_mismatch": "a text that matches {pattern}", "string_too_short": "{min_length} characters or more",
+    "string_too_long": "{max_length} characters or fewer", "too_short": "at least {min_length}",
+    "greater_than_equal": "{ge:.15g} or more", "greater_than": "more than {gt:.15g}",
+    "less_than_equal": "{le:.15g} or less", "less_than": "less than {lt:.15g}",
+}  # fmt: skip  # a table: short fields share a line
 """By pydantic's type of error; of others its own words follow."""
 
 

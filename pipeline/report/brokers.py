@@ -21,11 +21,9 @@ _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
 _TERMS = {"leaders": "leaders_term", "topic mix": "topic_mix_term", "partition skew": "partition_skew_term"}
 _PARTS = {
-    "· heavy keys": "heavy_keys_term",
-    "· hash luck": "hash_luck_term",
-    "· rack-aware producers": "rack_aware_term",
+    "· heavy keys": "heavy_keys_term", "· hash luck": "hash_luck_term", "· rack-aware producers": "rack_aware_term",
     "· neither": "remainder_term",
-}
+}  # fmt: skip  # a table: short fields share a line
 format_share = partial(format_percent, digits=1)
 BROKER = ChartColumn("broker", "broker_id", "broker {}".format)
 
@@ -57,11 +55,7 @@ def _fair_times(name: str, row: AnswerRow) -> float | None:
 
 
 SHARES = TableChart(
-    name="shares",
-    sql=queries.SHARES,
-    title="Brokers' shares of the bytes",
-    says=_say_shares,
-    most_rows=_SHOWN_BROKERS,
+    name="shares", sql=queries.SHARES, title="Brokers' shares of the bytes", says=_say_shares, most_rows=_SHOWN_BROKERS,
     columns=(
         BROKER,
         ChartColumn("share", "share", format_share),
@@ -76,8 +70,7 @@ SHARES = TableChart(
         Point("fair", "expected_share", format_share, "fair share", legend="fair share"),
         Point("limit", partial(_fair_times, "limit_value"), format_ratio, legend="limit", shown="limit_value"),
     ),
-    legend=(("bar", "share"),),
-    is_marked=is_above,
+    legend=(("bar", "share"),), is_marked=is_above,
 )  # fmt: skip  # a table: a mark a line
 
 
@@ -155,12 +148,8 @@ def _mean_over(name: str, row: AnswerRow) -> float | None:
 
 
 LATENCY = TableChart(
-    name="latency",
-    sql=queries.LATENCY,
-    title="How long producers wait for each broker",
-    says=_say_latency,
-    select=lambda rows: [row for row in rows if row["request_latency_avg_ms"] is not None],
-    most_rows=_SHOWN_BROKERS,
+    name="latency", sql=queries.LATENCY, title="How long producers wait for each broker", says=_say_latency,
+    select=lambda rows: [row for row in rows if row["request_latency_avg_ms"] is not None], most_rows=_SHOWN_BROKERS,
     columns=(
         BROKER,
         ChartColumn("mean", "request_latency_avg_ms", format_ms),
@@ -173,7 +162,7 @@ LATENCY = TableChart(
         Point("peers", partial(_mean_over, "ratio_to_peers"), format_ms, legend="median of its peers"),
         Point("history", partial(_mean_over, "ratio_to_history"), format_ms, legend="its own windows before"),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _say_room(rows: Rows) -> str:
@@ -201,12 +190,8 @@ def _carried(row: AnswerRow) -> float:
 
 
 ROOM = TableChart(
-    name="room",
-    sql=queries.ROOM,
-    title="Usable capacity",
-    says=_say_room,
-    select=lambda rows: [row for row in rows if row["share_ratio"]],
-    most_rows=_SHOWN_BROKERS,
+    name="room", sql=queries.ROOM, title="Usable capacity", says=_say_room,
+    select=lambda rows: [row for row in rows if row["share_ratio"]], most_rows=_SHOWN_BROKERS,
     scale=lambda _: Scale(0.0, 1.04),
     columns=(
         BROKER,
@@ -221,7 +206,7 @@ ROOM = TableChart(
         Point("bar", _carried, legend="part of all brokers' capacity that is reached when this one is full", start=0.0),
         Point("fair", 1.0),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _say_waiting(rows: Rows) -> str:
@@ -237,10 +222,7 @@ def _format_wait(waited_ms: float) -> str:
 
 
 WAITING = TableChart(
-    name="waiting",
-    sql=queries.WAITING,
-    title="What holds producers up",
-    says=_say_waiting,
+    name="waiting", sql=queries.WAITING, title="What holds producers up", says=_say_waiting,
     columns=(
         Words("client", "client_id"),
         ChartColumn("in the queue", "queue_time_ms", _format_wait),
@@ -252,4 +234,4 @@ WAITING = TableChart(
     marks=(Point("bar", "queue_time_ms", legend="mean time of a batch in the producer's queue", start=0.0),),
     is_marked=lambda row: row["throttle_time_ms"] or row["buffer_blocked_ratio"],
     key=lambda row: format_name(row["client_id"]),
-)
+)  # fmt: skip  # a table: short fields share a line

@@ -50,11 +50,7 @@ def _say(rows: Rows) -> str:
 
 
 ZONES = TableChart(
-    name="zones",
-    sql=queries.ZONES,
-    title="Bytes from zone to zone",
-    says=_say,
-    most_rows=_SHOWN,
+    name="zones", sql=queries.ZONES, title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
         Words("zones", lambda row: f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"),
@@ -65,7 +61,7 @@ ZONES = TableChart(
     marks=(Point(lambda row: "hot" if row["is_between_zones"] else "bar", "size_bytes", format_bytes, start=0.0),),
     legend=(("hot", "from zone to zone"), ("bar", "within a zone")),
     is_marked=lambda row: bool(row["is_between_zones"]),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

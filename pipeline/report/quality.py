@@ -35,11 +35,7 @@ def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
 
 
 SOURCES = TableChart(
-    name="sources",
-    sql=queries.SOURCES,
-    title="Sources",
-    says=_say_sources,
-    is_shown_empty=True,
+    name="sources", sql=queries.SOURCES, title="Sources", says=_say_sources, is_shown_empty=True,
     scale=lambda _: Scale(0.0, 1.0),
     columns=(
         Words("source", "source", str),
@@ -51,14 +47,11 @@ SOURCES = TableChart(
         Words("data gate", "is_trusted", lambda trusted: "passed" if trusted else "not passed"),
     ),
     marks=(Point("bar", _part_arrived, legend="part of what was expected that arrived", start=0.0),),
-    is_marked=lambda row: _part_arrived(row) not in {None, 1.0},
-    note=lambda row: _reason(row["missing"] or ""),
-)
+    is_marked=lambda row: _part_arrived(row) not in {None, 1.0}, note=lambda row: _reason(row["missing"] or ""),
+)  # fmt: skip  # a table: short fields share a line
 
 JUDGED = TableChart(
-    name="judged",
-    sql=queries.JUDGED,
-    title="Above a limit in this window",
+    name="judged", sql=queries.JUDGED, title="Above a limit in this window",
     says=lambda rows: (
         "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit."
     ),
@@ -72,12 +65,10 @@ JUDGED = TableChart(
         Words("reason", "reason", _reason),
     ),
     is_marked=lambda row: row["verdict"] == "fail",
-)
+)  # fmt: skip  # a table: short fields share a line
 
 QUARANTINE = TableChart(
-    name="quarantine",
-    sql=queries.QUARANTINE,
-    title="Quarantine",
+    name="quarantine", sql=queries.QUARANTINE, title="Quarantine",
     says=partial(
         _say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."
     ),
@@ -89,12 +80,10 @@ QUARANTINE = TableChart(
         Words("severity", "severity"),
         Words("first file", "first_path", _name),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 ABSTENTIONS = TableChart(
-    name="abstentions",
-    sql=queries.ABSTENTIONS,
-    title="Abstentions",
+    name="abstentions", sql=queries.ABSTENTIONS, title="Abstentions",
     says=partial(_say_count, "subject_count", "subjects were not judged.", "Every subject was judged."),
     is_shown_empty=True,
     columns=(
@@ -104,4 +93,4 @@ ABSTENTIONS = TableChart(
         Words("such as", "first_subject", _name),
         Words("reason", "first_reason", _reason),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line

@@ -203,27 +203,15 @@ class ChartOverWindows:
 
 
 SHARE_LINES = ChartOverWindows(
-    name="share_lines",
-    sql=queries.SHARE_LINES,
-    ranks=queries.LOUDEST,
-    expression="share",
-    title="Shares over the windows",
-    says="Tinted: incidents. Dashed: fair share; solid: limit.",
-    order="highest above their fair shares",
-    has_limit=True,
-    write=format_percent,
-)
+    name="share_lines", sql=queries.SHARE_LINES, ranks=queries.LOUDEST, expression="share",
+    title="Shares over the windows", says="Tinted: incidents. Dashed: fair share; solid: limit.",
+    order="highest above their fair shares", has_limit=True, write=format_percent,
+)  # fmt: skip  # a table: short fields share a line
 LATENCY_LINES = ChartOverWindows(
-    name="latency_lines",
-    sql=queries.LATENCY_LINES,
-    ranks=queries.SLOWEST,
-    expression="request_latency_avg_ms",
-    title="Mean request latency over the windows",
-    says="Tinted: incidents.",
-    order="slowest",
-    has_limit=False,
+    name="latency_lines", sql=queries.LATENCY_LINES, ranks=queries.SLOWEST, expression="request_latency_avg_ms",
+    title="Mean request latency over the windows", says="Tinted: incidents.", order="slowest", has_limit=False,
     write=format_ms,
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _describe_line(values: list[float], format_value: Callable[[float], str]) -> str:

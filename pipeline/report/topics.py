@@ -153,9 +153,7 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> HeatCell:
 
 
 HOT_KEYS = TableChart(
-    name="hot_keys",
-    sql=queries.HOT_KEYS,
-    title="Heaviest keys",
+    name="hot_keys", sql=queries.HOT_KEYS, title="Heaviest keys",
     says=lambda rows: (
         f"{heavy} of them hold more than a partition's part of their topic: no hash spreads these."
         if (heavy := sum(row["is_heavy"] for row in rows))
@@ -169,7 +167,6 @@ HOT_KEYS = TableChart(
         ChartColumn("leader", "leader_id"),
     ),
     marks=(Point(lambda row: "hot" if row["is_heavy"] else "bar", "topic_ratio", start=0.0),),
-    legend=(("hot", "more than a partition's part: heavy"), ("bar", "part of its topic's bytes")),
-    is_marked="is_heavy",
+    legend=(("hot", "more than a partition's part: heavy"), ("bar", "part of its topic's bytes")), is_marked="is_heavy",
     key="topic",
-)
+)  # fmt: skip  # a table: short fields share a line

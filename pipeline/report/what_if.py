@@ -67,9 +67,7 @@ def yes_or_no(value: object) -> str:
 
 
 ADVICE = TableChart(
-    name="advice",
-    sql=queries.ADVICE,
-    title="What to do, and what each action would bring",
+    name="advice", sql=queries.ADVICE, title="What to do, and what each action would bring",
     says="Share over fair share of the broker, had the window's traffic met the action; best first.",
     columns=(
         Words("action", lambda row: f"{row['rank']}. {_plain('title', row)}", str),
@@ -78,11 +76,9 @@ ADVICE = TableChart(
         ChartColumn("copies", "moved_bytes", lambda moved: format_bytes(moved) if moved else "nothing"),
     ),
     marks=(EVEN, *_prediction("predicted_ratio", "share_ratio", format_ratio)),
-    is_marked=lambda row: row["is_enough"] and row["rank"] == 1,
-    key="topic",
-    group=lambda row: f"{row['subject']}, now at {format_ratio(row['share_ratio'])}",
-    note=partial(_plain, "text"),
-)
+    is_marked=lambda row: row["is_enough"] and row["rank"] == 1, key="topic",
+    group=lambda row: f"{row['subject']}, now at {format_ratio(row['share_ratio'])}", note=partial(_plain, "text"),
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _say_promises(rows: Rows) -> str:
@@ -95,10 +91,7 @@ def _say_promises(rows: Rows) -> str:
 
 
 KEPT_PROMISES = TableChart(
-    name="promises",
-    sql=queries.PROMISES,
-    title="What became of earlier advice",
-    says=_say_promises,
+    name="promises", sql=queries.PROMISES, title="What became of earlier advice", says=_say_promises,
     columns=(
         Words("action", lambda row: f"{row['subject']}: {_plain('title', row)}", str),
         ranged("promised", "corrected_ratio", format_ratio),
@@ -112,10 +105,8 @@ KEPT_PROMISES = TableChart(
         *_prediction("corrected_ratio", "actual_ratio", format_ratio),
         Point("limit", "without_ratio", format_ratio, "without", legend="without the advice"),
     ),
-    is_marked=lambda row: row["outcome"] == "broken",
-    key="topic",
-    note="reason",
-)
+    is_marked=lambda row: row["outcome"] == "broken", key="topic", note="reason",
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _say_replay(rows: Rows) -> str:
@@ -128,10 +119,7 @@ def _say_replay(rows: Rows) -> str:
 
 
 REPLAY = TableChart(
-    name="replay",
-    sql=queries.REPLAY,
-    title="Observed, back-test, candidates",
-    says=_say_replay,
+    name="replay", sql=queries.REPLAY, title="Observed, back-test, candidates", says=_say_replay,
     scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
     columns=(
         Words(
@@ -143,18 +131,14 @@ REPLAY = TableChart(
         _if_trusted("batches_trust", ChartColumn("records per batch", "records_per_batch", "{:.1f}".format)),
         Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
     ),
-    marks=(*_prediction("peak", "observed_peak", format_ratio),),
-    is_marked="is_baseline",
-    key="topic",
+    marks=(*_prediction("peak", "observed_peak", format_ratio),), is_marked="is_baseline", key="topic",
     group=lambda row: (
         f"{format_name(row['topic'], NAME_LENGTH)}: observed {format_known(row['observed_peak'], format_ratio)}"
     ),
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
-)
+)  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = TableChart(
-    name="back_tests",
-    sql=queries.BACK_TESTS,
-    title="Can these predictions be trusted?",
+    name="back_tests", sql=queries.BACK_TESTS, title="Can these predictions be trusted?",
     says=lambda rows: (
         f"Back-tests of {sum(bool(row['is_trusted']) for row in rows)} of {len(rows)} topics hold: the share of the broker "
         "predicted worst is within its bar."
@@ -171,7 +155,6 @@ BACK_TESTS = TableChart(
         Words("current partitioner", lambda row: f"{row['partitioner'] or 'unknown'} ({row['partitioner_source']})"),
         Words("trusted", "is_trusted", yes_or_no),
     ),
-    marks=_prediction("predicted_share", "observed_share", format_share),
-    key="topic",
+    marks=_prediction("predicted_share", "observed_share", format_share), key="topic",
     note=lambda row: None if row["is_trusted"] else row["trust"],
-)
+)  # fmt: skip  # a table: short fields share a line

@@ -180,12 +180,7 @@ def _measure_client(rule: str, start_ms: int, client_id: str, value: float, deta
 
 BROKER_RULES = (
     Rule(
-        name="broker_away",
-        measure=_broker_away,
-        limit=1,
-        k=1,
-        n=1,
-        meaning="a broker is out of the cluster",
+        name="broker_away", measure=_broker_away, limit=1, k=1, n=1, meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
         doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. A live cluster does not show that log: "
         "there an outage begins when other brokers lead its partitions, by leader epochs, and ends with the cluster's last answer that it is "
@@ -194,22 +189,13 @@ BROKER_RULES = (
         format="{:,.0f} s".format,
     ),
     Rule(
-        name="leaders_moved",
-        measure=_leaders_moved,
-        limit=1,
-        k=1,
-        n=1,
+        name="leaders_moved", measure=_leaders_moved, limit=1, k=1, n=1,
         meaning="partitions it led were led by others later in the window",
         advice="Shares of such a window mix two placements: see whether a broker stopped, or leaders were elected or moved.",
         doc="partitions that a broker led in the window until another broker took over, by the leader epochs of their batches",
     ),
     Rule(
-        name="throttled",
-        measure=_throttled,
-        limit=1,
-        k=1,
-        n=1,
-        meaning="a quota delays what producers send",
+        name="throttled", measure=_throttled, limit=1, k=1, n=1, meaning="a quota delays what producers send",
         advice="See `kafka-configs --describe --entity-type clients` (and `users`): raise the quota, or send less. A producer "
         "whose records wait longer than `delivery.timeout.ms` drops them.",
         doc="milliseconds by which quotas delay produce requests on average: `produce-throttle-time-avg` of a client, the mean of "
@@ -217,83 +203,58 @@ BROKER_RULES = (
         format="{:,.0f} ms".format,
     ),
     Rule(
-        name="failed_sends",
-        measure=_failed_sends,
-        limit=1,
-        k=1,
-        n=1,
-        meaning="a producer could not deliver records",
+        name="failed_sends", measure=_failed_sends, limit=1, k=1, n=1, meaning="a producer could not deliver records",
         advice="Its log names the exception. `TimeoutException`: it sends more than brokers or its quota take.",
         doc="records that a Java producer failed to send in the window, by the rate of `record-error-total`",
     ),
     Rule(
         name="preferred_leader",
         measure=measure_column(
-            BROKERS,
-            "preferred_leader_imbalance_ratio",
+            BROKERS, "preferred_leader_imbalance_ratio",
             "{preferred_leader_imbalance_ratio:.0%} of the partitions it should lead are led by others "
             "(KRaft knows no limit on this)",
         ),
-        limit=0.10,
-        meaning="partitions are not led by their preferred leaders",
+        limit=0.10, meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
         doc="part of a broker's preferred partitions that other brokers lead. KRaft ignores "
         "`leader.imbalance.per.broker.percentage` (10 %)",
-        format=format_percent,
-        needs_all_records=True,
+        format=format_percent, needs_all_records=True,
     ),
     Rule(
         name="latency_to_peers",
         measure=measure_column(
-            LATENCY,
-            "ratio_to_peers",
+            LATENCY, "ratio_to_peers",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_peers:.2f} times the other brokers'",
         ),
-        limit=3.0,
-        k=3,
-        n=4,
-        meaning="producers wait longer for a broker than for its peers",
+        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than for its peers",
         advice="Look at its disk, its network, and the share it carries.",
-        doc="mean produce latency of a broker divided by the median of the other brokers",
-        format=format_ratio,
+        doc="mean produce latency of a broker divided by the median of the other brokers", format=format_ratio,
     ),
     Rule(
         name="latency_to_history",
         measure=measure_column(
-            LATENCY,
-            "ratio_to_history",
+            LATENCY, "ratio_to_history",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
         ),
-        limit=3.0,
-        k=3,
-        n=4,
-        meaning="producers wait longer for a broker than they did",
+        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than they did",
         advice="Look at what changed on it.",
         doc="mean produce latency of a broker divided by its own median of up to 24 windows before",
         format=format_ratio,
     ),
     Rule(
-        name=DISK_RULE,
-        measure=measure_disks,
-        limit=48,
-        meaning="a disk is full, or will be soon",
+        name=DISK_RULE, measure=measure_disks, limit=48, meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer. "
         "It needs an hour of observation and looks ahead at most 24 times the time observed; what does not fill within that is well after "
         "two hours. A volume 99.9 % full counts as 0. `disk_bytes` counts if it names the broker, else what a live broker reports "
         "(`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
-        format=format_hours_to_full,
-        is_falling=True,
-        severity="critical",
+        format=format_hours_to_full, is_falling=True, severity="critical",
     ),
     Rule(
-        name="assignment_skew",
-        measure=_assignment_skew,
-        limit=1.5,
+        name="assignment_skew", measure=_assignment_skew, limit=1.5,
         meaning="a consumer reads far more than the others of its group",
         advice="Try the assignor with the lowest figure.",
         doc="bytes of a consumer group's busiest member divided by the mean of its members; the verdict says what Kafka's assignors give",
-        format=format_ratio,
-        needs_all_records=True,
+        format=format_ratio, needs_all_records=True,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line

@@ -37,15 +37,11 @@ def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 FORECAST_RULES = (
     Rule(
-        name=FORECAST_RULE,
-        measure=_share_forecast,
-        limit=1.2,
-        k=1,
-        n=1,
+        name=FORECAST_RULE, measure=_share_forecast, limit=1.2, k=1, n=1,
         meaning="a broker will carry more than its share within a week",
         advice="Look at which topics are busy at that hour, and move leaders or replicas before it.",
         doc="low end of the range of the highest share ratio in the next seven days (`gold.forecast`), if the back-test is good "
         "enough for a warning. The limit is `gate.limit_ratio` unless you set another",
         format=format_ratio,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line

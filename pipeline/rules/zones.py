@@ -40,13 +40,9 @@ def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 ZONE_RULES = (
     Rule(
-        name="zone_share",
-        measure=_zone_share,
-        limit=1.3,
-        meaning="a zone carries more than its part of the capacity",
+        name="zone_share", measure=_zone_share, limit=1.3, meaning="a zone carries more than its part of the capacity",
         advice="`partition-health what-if --zones rack-aware --plan plan.json` says what leaders elsewhere bring; or give the zone brokers.",
         doc="a zone's part of the bytes divided by its part of the capacity, if at least two zones are known (`zones.brokers`, else `broker.rack`)",
-        format=format_ratio,
-        needs_all_records=True,
+        format=format_ratio, needs_all_records=True,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
