@@ -5,9 +5,10 @@ This and the modules that make rows are light to import: Spark, Polars and Great
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType, ModuleType
@@ -30,13 +31,17 @@ if TYPE_CHECKING:
     from pipeline.runs import RunContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_TABLE = re.compile(r"(?<=FROM |JOIN )(?:bronze|silver|gold)\.\w+")
+_BY_NAME = {table.name: table for table in TABLES}
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What a task of Spark asks the tables for a suite; picklable."""
 
-    sql: str | Callable[[RunContext], pa.Table]  # DataFusion's, with `{name}` for a table; or a function in its place
-    windows: tuple[TimeWindow, ...] = ()  # whose rows it is about
-    tables: Mapping[str, Table] = field(default_factory=dict)  # by the names in it
+    sql: str | Callable[[RunContext], pa.Table]  # DataFusion's, tables by their names; or a function in its place
+    windows: Sequence[TimeWindow] = ()  # whose rows it is about
+    _: KW_ONLY
     is_few: bool = False  # its rows are few whatever the traffic; of others only those come that may break a check
     # columns that only the driver knows
     add: Callable[[pa.Table], pa.Table] | None = field(default=None, compare=False)
@@ -115,8 +120,8 @@ def _answer(run: RunContext, asked: Sequence[tuple[str, Asked]]) -> Iterator[tup
             yield suite, query.sql(run)
             continue
         sql = query.sql if query.is_few else ask_for_suspects(query.sql, read_suite(suite))
-        names = {name: name for name in query.tables}
-        yield suite, run.query(sql.format_map(names), query.windows, **query.tables)
+        tables = {name.replace(".", "_"): _BY_NAME[name] for name in _TABLE.findall(sql)}
+        yield suite, run.query(_TABLE.sub(lambda name: name[0].replace(".", "_"), sql), query.windows, **tables)
 
 
 def ask_contents(gate: str, versions: Versions) -> Batches:
@@ -127,7 +132,7 @@ def ask_contents(gate: str, versions: Versions) -> Batches:
     """
     left_out = {RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC, KEY_MATRICES, LOG_SEGMENTS, ALERT_OUTBOX}
     tables = [(table, versions[table.name]) for table in TABLES if table.name in versions and table not in left_out]
-    return {f"{gate}_contents_gate": Asked(sql=partial(_compare_contents, tables))} if tables else {}
+    return {f"{gate}_contents_gate": Asked(partial(_compare_contents, tables))} if tables else {}
 
 
 def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> pa.Table:

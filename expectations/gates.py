@@ -13,15 +13,7 @@ from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import (
-    BROKERS,
-    CLUSTER_STATE,
-    CONSUMER_GROUPS,
-    LOG_SEGMENTS,
-    METRIC_SAMPLES,
-    QUARANTINE,
-    WINDOW_STATUS,
-)
+from pipeline.tables.bronze import CONSUMER_GROUPS, QUARANTINE, WINDOW_STATUS
 from pipeline.tables.keys import KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 
@@ -62,11 +54,11 @@ def list_ingested(run: RunContext) -> Batches:
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
-        "cluster_state_gate": join_replicas(run),
-        "brokers_gate": find_brokers(run),
+        "cluster_state_gate": join_replicas(run.windows),
+        "brokers_gate": find_brokers(run.windows),
         "quarantine_gate": load_named(QUARANTINE, run.windows, own),
         "log_counts_gate": sum_logs(run, windows_with(RECORD_BATCHES)),
-        "leaders_gate": join_leaders(run),
+        "leaders_gate": join_leaders(run.windows),
         "key_traffic_gate": sum_key_records(windows_with(KEY_TRAFFIC)),
         "arrival_counts_gate": sum_arrivals(windows_with(ARRIVALS)),
         "metric_samples_gate": place_samples(run),
@@ -85,8 +77,7 @@ def name_suite(table: Table) -> str:
 def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
     """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
-    sql = f"SELECT {', '.join(columns)} FROM {{rows}} WHERE {wanted}"
-    return Asked(sql=sql, windows=tuple(windows), tables={"rows": table})
+    return Asked(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {wanted}", windows)
 
 
 def place_samples(run: RunContext) -> Asked:
@@ -95,34 +86,34 @@ def place_samples(run: RunContext) -> Asked:
     sql = f"""
         SELECT window_start, source, instance, observed_at, name, labels_text,
                cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
-        FROM {{samples}}
+        FROM bronze.metric_samples
         """
-    return Asked(sql=sql, windows=tuple(run.windows), tables={"samples": METRIC_SAMPLES})
+    return Asked(sql, run.windows)
 
 
-def join_replicas(run: RunContext) -> Asked:
+def join_replicas(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it."""
     partition = "window_start, topic, topic_id, partition"
     sql = f"""
         SELECT {partition}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
                count(1) OVER (PARTITION BY {partition}) AS replica_count,
                sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {partition}) AS leading_count
-        FROM {{state}}
+        FROM bronze.cluster_state
         """
-    return Asked(sql=sql, windows=tuple(run.windows), tables={"state": CLUSTER_STATE})
+    return Asked(sql, windows)
 
 
-def find_brokers(run: RunContext) -> Asked:
+def find_brokers(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas."""
     sql = """
         SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
                coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
                preferred_leader_imbalance_ratio
-        FROM {brokers} AS listed
-        FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM {state}) AS holders
+        FROM bronze.brokers AS listed
+        FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM bronze.cluster_state) AS holders
         ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id
         """
-    return Asked(sql=sql, windows=tuple(run.windows), tables={"brokers": BROKERS, "state": CLUSTER_STATE}, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
 def sum_logs(run: RunContext, stored: Sequence[TimeWindow]) -> Asked:
@@ -143,53 +134,51 @@ def sum_logs(run: RunContext, stored: Sequence[TimeWindow]) -> Asked:
                        CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
                        record_count + control_record_count AS records, size_bytes AS bytes, covered_offset_count AS offsets,
                        0 AS batch_records, 0 AS batch_bytes, 0 AS batch_offsets
-                FROM {traffic}
+                FROM silver.partition_traffic
                 UNION ALL
                 SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch, 1 AS is_exact,
                        0 AS records, 0 AS bytes, 0 AS offsets, sum(record_count) AS batch_records,
                        sum(size_bytes) AS batch_bytes, sum(last_offset - base_offset + 1) AS batch_offsets
-                FROM {batches}
+                FROM silver.record_batches
                 GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
             ) AS counted
         ) AS counted
         WHERE all_exact = 1
         GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
         """
-    tables = {"traffic": PARTITION_TRAFFIC, "batches": RECORD_BATCHES}
-    return Asked(sql=sql, windows=tuple(sorted({*run.split_by_rows(run.windows)[0], *stored})), tables=tables)
+    return Asked(sql, sorted({*run.split_by_rows(run.windows)[0], *stored}))
 
 
-def join_leaders(run: RunContext) -> Asked:
+def join_leaders(windows: Sequence[TimeWindow]) -> Asked:
     """Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it."""
     sql = """
         SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
                traffic.leader_id, state.leader_id AS epoch_leader_id
-        FROM {traffic} AS traffic
+        FROM silver.partition_traffic AS traffic
         JOIN (
-            SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM {state}
+            SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM bronze.cluster_state
             WHERE leader_id >= 0 AND leader_epoch IS NOT NULL
         ) AS state
         ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
            AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
         WHERE traffic.leader_id >= 0
         """
-    return Asked(sql=sql, windows=tuple(run.windows), tables={"traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE})
+    return Asked(sql, windows)
 
 
 def join_directories(run: RunContext, own: str) -> Asked:
     """Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted."""
     sql = f"""
         SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
-        FROM (SELECT * FROM {{segments}} WHERE {own}) AS segments
+        FROM (SELECT * FROM bronze.log_segments WHERE {own}) AS segments
         LEFT JOIN (
-            SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM {{state}} WHERE log_directory IS NOT NULL
+            SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
             GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
         ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
-        LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM {{traffic}} GROUP BY topic, topic_id)
+        LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
             AS topics ON {same_columns("topics", "topic, topic_id", "segments")}
         """
-    tables = {"segments": LOG_SEGMENTS, "state": CLUSTER_STATE, "traffic": PARTITION_TRAFFIC}
-    return Asked(sql=sql, windows=tuple(run.windows), tables=tables)
+    return Asked(sql, run.windows)
 
 
 def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
@@ -203,15 +192,15 @@ def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
         FROM (
             SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
                    sum(covered_offset_count) AS covered_offset_count
-            FROM {{traffic}} GROUP BY window_start, {_PARTITION}
+            FROM silver.partition_traffic GROUP BY window_start, {_PARTITION}
             HAVING max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) = 0
         ) AS traffic
-        LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM {{segments}} WHERE is_scanned) AS segments
+        LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM bronze.log_segments WHERE is_scanned) AS segments
         ON {same_columns("segments", _PARTITION, "traffic")} AND segments.first_offset <= traffic.last_offset
            AND segments.last_offset >= traffic.first_offset
         GROUP BY {grain}
         """
-    return Asked(sql=sql, windows=tuple(read), tables={"traffic": PARTITION_TRAFFIC, "segments": LOG_SEGMENTS})
+    return Asked(sql, read)
 
 
 def find_log_ends(run: RunContext, own: str) -> Asked:
@@ -222,16 +211,16 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
     sql = f"""
         SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
         FROM (
-            SELECT {_PARTITION}, broker_id, last_offset FROM {{segments}}
+            SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
             WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
         ) AS segments
         JOIN (
-            SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM {{state}}
+            SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
             WHERE {own} AND log_end_offset IS NOT NULL
         ) AS state
         ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id
         """
-    return Asked(sql=sql, windows=tuple(run.windows), tables={"segments": LOG_SEGMENTS, "state": CLUSTER_STATE})
+    return Asked(sql, run.windows)
 
 
 def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
@@ -251,24 +240,23 @@ def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
         FROM (
             SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
                    record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven, 0 AS digest, cast(NULL AS bigint) AS held
-            FROM {{traffic}}
+            FROM silver.partition_traffic
             UNION ALL
             SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
                    record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
                    CASE WHEN {uneven} THEN 1 ELSE 0 END AS uneven, key_digest AS digest, NULL AS held
-            FROM {{arrivals}}
+            FROM silver.arrivals
             WHERE count_kind = 'exact'
             UNION ALL
             SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven,
                    CASE WHEN kind <> 'other_keys' THEN 0 END AS digest,
                    CASE WHEN kind = 'key' THEN {DIGEST_OF_KEY} ELSE 0 END AS held
-            FROM {{keys}}
+            FROM silver.key_traffic
         ) AS counted
         GROUP BY window_start, topic, topic_id
         HAVING min(is_exact) = 1
         """
-    tables = {"traffic": PARTITION_TRAFFIC, "arrivals": ARRIVALS, "keys": KEY_TRAFFIC}
-    return Asked(sql=sql, windows=tuple(read), tables=tables)
+    return Asked(sql, read)
 
 
 def _load_status(run: RunContext) -> list[dict[str, Any]]:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from expectations.gate import Asked, Batches, same_columns
 from expectations.suite_files import OF_STRATEGIES
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
-from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,35 +46,35 @@ def sum_key_records(windows: Sequence[TimeWindow]) -> Asked:
         SELECT {_PARTITION}, sum(stored) AS record_count, sum(keyed) AS key_record_count,
                sum(unreadable) AS unreadable_record_count
         FROM (
-            SELECT {_PARTITION}, record_count AS stored, 0 AS keyed, 0 AS unreadable FROM {{traffic}}
+            SELECT {_PARTITION}, record_count AS stored, 0 AS keyed, 0 AS unreadable FROM silver.partition_traffic
             UNION ALL
             SELECT {_PARTITION}, 0 AS stored, record_count AS keyed,
                    CASE WHEN kind = 'unreadable' THEN record_count ELSE 0 END AS unreadable
-            FROM {{keys}}
+            FROM silver.key_traffic
         ) AS counted
         GROUP BY {_PARTITION}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"traffic": PARTITION_TRAFFIC, "keys": KEY_TRAFFIC})
+    return Asked(sql, windows)
 
 
 def join_hashes(windows: Sequence[TimeWindow]) -> Asked:
     """Keys of the windows with their hashes, those without a row too."""
     sql = """
         SELECT used.window_date, used.key_id, is_empty, murmur2, crc32, fnv1a, murmur3, java_string, kafkajs_legacy
-        FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM {keys} WHERE kind = 'key') AS used
-        LEFT JOIN {hashes} AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
+        FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM silver.key_traffic WHERE kind = 'key') AS used
+        LEFT JOIN silver.key_hashes AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"keys": KEY_TRAFFIC, "hashes": KEY_HASHES})
+    return Asked(sql, windows)
 
 
 def join_answers(windows: Sequence[TimeWindow]) -> Asked:
     """Answers of the windows' dates, and whether their key has hashes."""
     sql = f"""
         SELECT answers.window_date, answers.key_id, {_QUESTION}, chosen_partition, hashes.key_id AS hashed_key_id
-        FROM {{answers}} AS answers
-        LEFT JOIN {{hashes}} AS hashes ON {same_columns("hashes", "window_date, key_id", "answers")}
+        FROM silver.key_answers AS answers
+        LEFT JOIN silver.key_hashes AS hashes ON {same_columns("hashes", "window_date, key_id", "answers")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"answers": KEY_ANSWERS, "hashes": KEY_HASHES})
+    return Asked(sql, windows)
 
 
 def join_cells(windows: Sequence[TimeWindow]) -> Asked:
@@ -89,15 +87,15 @@ def join_cells(windows: Sequence[TimeWindow]) -> Asked:
     sql = f"""
         SELECT {names}, chosen_partition, key_count, record_count, coalesce(asked_record_count, 0) AS asked_record_count,
                keyed_record_count
-        FROM (SELECT *, sum(record_count) OVER (PARTITION BY {asked}) AS asked_record_count FROM {{cells}} AS sums) AS cells
+        FROM (SELECT *, sum(record_count) OVER (PARTITION BY {asked}) AS asked_record_count FROM silver.key_matrices AS sums) AS cells
         FULL JOIN (
             SELECT sums.window_start, sums.topic, sums.topic_id, partition, {_QUESTION}, keyed_record_count
             FROM (
                 SELECT {_PARTITION}, sum(record_count) AS keyed_record_count
-                FROM {{keys}} WHERE kind IN ('key', 'other_keys') GROUP BY {_PARTITION}
+                FROM silver.key_traffic WHERE kind IN ('key', 'other_keys') GROUP BY {_PARTITION}
             ) AS sums
-            JOIN (SELECT DISTINCT {_TOPIC}, {_QUESTION} FROM {{cells}}) AS questions
+            JOIN (SELECT DISTINCT {_TOPIC}, {_QUESTION} FROM silver.key_matrices) AS questions
             ON {same_columns("questions", _TOPIC, "sums")}
         ) AS keyed ON {same_columns("keyed", asked, "cells")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"cells": KEY_MATRICES, "keys": KEY_TRAFFIC})
+    return Asked(sql, windows)

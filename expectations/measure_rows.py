@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 
 from expectations.gate import Asked, same_columns
 from pipeline.model.window import TimeWindow
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS
-from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, ZONE_TRAFFIC
-from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
-from pipeline.tables.keys import KEY_TRAFFIC
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
 if TYPE_CHECKING:
     from pipeline.runs import RunContext
@@ -33,28 +28,27 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                cast(sum(led_size_bytes) OVER (PARTITION BY coalesce(share.window_start, led.window_start)) AS double)
                    AS all_bytes,
                sum(expected_share) OVER (PARTITION BY coalesce(share.window_start, led.window_start)) AS all_expected
-        FROM {{shares}} AS share
+        FROM gold.broker_share AS share
         FULL JOIN (
             SELECT window_start, broker_id, sum(bytes) AS led_size_bytes, sum(records) AS led_record_count,
                    sum(batches) AS led_batch_count, sum(leaders) AS led_leader_count
             FROM (
                 SELECT window_start, leader_id AS broker_id, size_bytes AS bytes, record_count AS records,
                        batch_count AS batches, 0 AS leaders
-                FROM {{traffic}} WHERE leader_id >= 0
+                FROM silver.partition_traffic WHERE leader_id >= 0
                 UNION ALL
                 SELECT window_start, leader_id AS broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 1 AS leaders
-                FROM {{state}} WHERE is_leader AND leader_id >= 0
+                FROM bronze.cluster_state WHERE is_leader AND leader_id >= 0
                 UNION ALL
-                SELECT window_start, broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 0 AS leaders FROM {{brokers}}
+                SELECT window_start, broker_id, 0 AS bytes, 0 AS records, 0 AS batches, 0 AS leaders FROM bronze.brokers
             ) AS parts
             GROUP BY window_start, broker_id
         ) AS led ON led.window_start = share.window_start AND led.broker_id = share.broker_id
         """
-    tables = {"shares": BROKER_SHARE, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE, "brokers": BROKERS}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
-def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_partitions(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.partition_health`, and of partitions that lack one, with their traffic, leader and topic."""
     sql = f"""
         SELECT coalesce(health.window_start, led.window_start) AS window_start, coalesce(health.topic, led.topic) AS topic,
@@ -63,30 +57,29 @@ def join_partitions(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                health.batch_count, led_batch_count, topic_share, ratio_to_mean, topic_partition_count,
                topic_peak_to_mean, topic_cv, topic_effective_partitions, excess_bytes, heavy_keys_bytes,
                hash_luck_bytes, remainder_bytes, all_count, all_bytes, largest_bytes, deviation_bytes
-        FROM {{health}} AS health
+        FROM gold.partition_health AS health
         FULL JOIN (
             SELECT {_PARTITION}, sum(bytes) AS led_size_bytes, sum(records) AS led_record_count,
                    sum(batches) AS led_batch_count, max(led_by) AS led_by
             FROM (
                 SELECT {_PARTITION}, size_bytes AS bytes, record_count AS records, batch_count AS batches, -1 AS led_by
-                FROM {{traffic}}
+                FROM silver.partition_traffic
                 UNION ALL
                 SELECT {_PARTITION}, 0 AS bytes, 0 AS records, 0 AS batches, leader_id AS led_by
-                FROM {{state}} WHERE is_leader
+                FROM bronze.cluster_state WHERE is_leader
             ) AS parts
             GROUP BY {_PARTITION}
         ) AS led ON {same_columns("led", _PARTITION, "health")}
         LEFT JOIN (
             SELECT {_TOPIC}, count(1) AS all_count, cast(sum(size_bytes) AS double) AS all_bytes,
                    cast(max(size_bytes) AS double) AS largest_bytes, stddev_pop(size_bytes) AS deviation_bytes
-            FROM {{health}} GROUP BY {_TOPIC}
+            FROM gold.partition_health GROUP BY {_TOPIC}
         ) AS topics ON {same_columns("topics", _TOPIC, "health")}
         """
-    tables = {"health": PARTITION_HEALTH, "traffic": PARTITION_TRAFFIC, "state": CLUSTER_STATE}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables)
+    return Asked(sql, windows)
 
 
-def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_topics(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.topic_health`, and of topics that lack one, with the sums of their partitions and their heaviest key."""
     sql = f"""
         SELECT coalesce(health.window_start, parts.window_start) AS window_start,
@@ -94,27 +87,26 @@ def join_topics(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                health.partition_count, all_count, health.size_bytes, all_bytes, health.record_count, all_record_count,
                health.batch_count, all_batch_count, peak_to_mean, part_peak_to_mean, cv, part_cv, effective_partitions,
                part_effective_partitions, peak_p_value, keyed_ratio, top_key_ratio, heaviest_ratio
-        FROM {{health}} AS health
+        FROM gold.topic_health AS health
         FULL JOIN (
             SELECT {_TOPIC}, count(1) AS all_count, sum(size_bytes) AS all_bytes, sum(record_count) AS all_record_count,
                    sum(batch_count) AS all_batch_count, max(topic_peak_to_mean) AS part_peak_to_mean,
                    max(topic_cv) AS part_cv, max(topic_effective_partitions) AS part_effective_partitions
-            FROM {{parts}} GROUP BY {_TOPIC}
+            FROM gold.partition_health GROUP BY {_TOPIC}
         ) AS parts ON {same_columns("parts", _TOPIC, "health")}
-        LEFT JOIN (SELECT {_TOPIC}, topic_ratio AS heaviest_ratio FROM {{keys}} WHERE rank = 1) AS heaviest
+        LEFT JOIN (SELECT {_TOPIC}, topic_ratio AS heaviest_ratio FROM gold.hot_keys WHERE rank = 1) AS heaviest
         ON {same_columns("heaviest", _TOPIC, "health")}
         """
-    tables = {"health": TOPIC_HEALTH, "parts": PARTITION_HEALTH, "keys": HOT_KEYS}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
-def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_keys(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.hot_keys` with what `silver.key_traffic` has of that key, of its partition and of the topic."""
     sql = f"""
         SELECT hot.window_start, hot.topic, hot.topic_id, hot.rank, hot.key, hot.partition, hot.record_count,
                hot.size_bytes, hot.topic_ratio, key_record_count, key_size_bytes, largest_bytes, held_bytes, topic_bytes,
                ranked_count
-        FROM {{hot}} AS hot
+        FROM gold.hot_keys AS hot
         LEFT JOIN (
             SELECT {_TOPIC}, partition, key, max(key_records) AS key_record_count, max(key_bytes) AS key_size_bytes,
                    max(held) AS held_bytes, max(largest) AS largest_bytes
@@ -123,19 +115,19 @@ def join_keys(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                        sum(record_count) OVER (PARTITION BY {_TOPIC}, key_id) AS key_records,
                        sum(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS key_bytes,
                        max(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS largest
-                FROM {{keys}} WHERE kind = 'key'
+                FROM silver.key_traffic WHERE kind = 'key'
             ) AS keys
             GROUP BY {_TOPIC}, partition, key
         ) AS stored ON {same_columns("stored", _PARTITION, "hot")} AND stored.key = hot.key
-        LEFT JOIN (SELECT {_TOPIC}, cast(sum(size_bytes) AS double) AS topic_bytes FROM {{keys}} GROUP BY {_TOPIC}) AS sums
+        LEFT JOIN (SELECT {_TOPIC}, cast(sum(size_bytes) AS double) AS topic_bytes FROM silver.key_traffic GROUP BY {_TOPIC}) AS sums
         ON {same_columns("sums", _TOPIC, "hot")}
-        LEFT JOIN (SELECT {_TOPIC}, count(1) AS ranked_count FROM {{hot}} GROUP BY {_TOPIC}) AS ranked
+        LEFT JOIN (SELECT {_TOPIC}, count(1) AS ranked_count FROM gold.hot_keys GROUP BY {_TOPIC}) AS ranked
         ON {same_columns("ranked", _TOPIC, "hot")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"hot": HOT_KEYS, "keys": KEY_TRAFFIC}, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
-def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_nodes(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.latency`, and of pairs that lack one, with the sums of their clients."""
     columns = "window_start, broker_id, request_count, request_latency_avg_ms, request_latency_max_ms"
     sql = f"""
@@ -144,7 +136,7 @@ def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                coalesce(latency.broker_id, nodes.broker_id) AS broker_id, request_count, node_request_count,
                request_latency_max_ms, node_latency_max_ms, request_latency_avg_ms, node_latency_avg_ms,
                latency.window_start IS NOT NULL AS is_there
-        FROM {{latency}} AS latency
+        FROM gold.latency AS latency
         FULL JOIN (
             SELECT window_start, client_id, broker_id, sum(request_count) AS node_request_count,
                    max(request_latency_max_ms) AS node_latency_max_ms,
@@ -152,38 +144,37 @@ def join_nodes(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                        / nullif(sum(CASE WHEN request_latency_avg_ms IS NOT NULL THEN request_count END), 0)
                        AS node_latency_avg_ms
             FROM (
-                SELECT client_id, {columns} FROM {{nodes}} WHERE client_id <> '*'
-                UNION ALL SELECT '*' AS client_id, {columns} FROM {{nodes}}
+                SELECT client_id, {columns} FROM silver.producer_nodes WHERE client_id <> '*'
+                UNION ALL SELECT '*' AS client_id, {columns} FROM silver.producer_nodes
             ) AS everyone
             GROUP BY window_start, client_id, broker_id
         ) AS nodes ON {same_columns("nodes", "window_start, client_id, broker_id", "latency")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"latency": LATENCY, "nodes": PRODUCER_NODES})
+    return Asked(sql, windows)
 
 
-def join_groups(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_groups(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.group_balance`, and of groups' topics that lack one, with their topics' partitions."""
     sql = """
         SELECT coalesce(balance.window_start, read.window_start) AS window_start,
                coalesce(balance.group_id, read.group_id) AS group_id, coalesce(balance.topic, read.topic) AS topic,
                partition_count, topic_partition_count, member_count, largest_member_count, busiest_ratio, idle_member_count
-        FROM {balance} AS balance
+        FROM gold.group_balance AS balance
         FULL JOIN (
             SELECT window_start, group_id, topic, max(members) AS largest_member_count
             FROM (
-                SELECT window_start, group_id, topic, observed_at, count(DISTINCT member_id) AS members FROM {groups}
+                SELECT window_start, group_id, topic, observed_at, count(DISTINCT member_id) AS members FROM bronze.consumer_groups
                 GROUP BY window_start, group_id, topic, observed_at
             ) AS moments
             GROUP BY window_start, group_id, topic
         ) AS read ON read.window_start = balance.window_start AND read.group_id = balance.group_id
                      AND read.topic = balance.topic
         LEFT JOIN (
-            SELECT window_start, topic, count(DISTINCT partition) AS topic_partition_count FROM {parts}
+            SELECT window_start, topic, count(DISTINCT partition) AS topic_partition_count FROM gold.partition_health
             GROUP BY window_start, topic
         ) AS topics ON topics.window_start = balance.window_start AND topics.topic = balance.topic
         """
-    tables = {"balance": GROUP_BALANCE, "groups": CONSUMER_GROUPS, "parts": PARTITION_HEALTH}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
 def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
@@ -198,25 +189,24 @@ def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
                coalesce(zones.topic, topics.topic) AS topic, coalesce(zones.topic_id, topics.topic_id) AS topic_id,
                kind, from_zone, to_zone, zone_source, size_bytes, is_between_zones, cost, produced_bytes, copied_bytes,
                topic_bytes, followed_bytes
-        FROM {{zones}} AS zones
+        FROM gold.zone_traffic AS zones
         FULL JOIN (
             SELECT {_TOPIC}, sum(size_bytes) AS topic_bytes, sum(size_bytes * follower_count) AS followed_bytes
             FROM (
                 SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, leader_id, size_bytes,
                        count(replica_id) AS follower_count
                 FROM (
-                    SELECT {_TOPIC}, partition, leader_id, sum(size_bytes) AS size_bytes FROM {{traffic}}
-                    WHERE window_start IN (SELECT window_start FROM {{brokers}} WHERE {has_zones})
+                    SELECT {_TOPIC}, partition, leader_id, sum(size_bytes) AS size_bytes FROM silver.partition_traffic
+                    WHERE window_start IN (SELECT window_start FROM bronze.brokers WHERE {has_zones})
                     GROUP BY {_TOPIC}, partition, leader_id HAVING sum(size_bytes) > 0
                 ) AS traffic
-                LEFT JOIN (SELECT {_TOPIC}, partition, replica_id FROM {{state}}) AS replicas
+                LEFT JOIN (SELECT {_TOPIC}, partition, replica_id FROM bronze.cluster_state) AS replicas
                 ON {same_columns("replicas", _PARTITION, "traffic")} AND replica_id <> leader_id
                 GROUP BY traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, leader_id, size_bytes
             ) AS led
             GROUP BY {_TOPIC}
         ) AS topics ON {same_columns("topics", _TOPIC, "zones")}
-        LEFT JOIN (SELECT {_TOPIC}, {by_kind} FROM {{zones}} GROUP BY {_TOPIC}) AS sums
+        LEFT JOIN (SELECT {_TOPIC}, {by_kind} FROM gold.zone_traffic GROUP BY {_TOPIC}) AS sums
         ON {same_columns("sums", _TOPIC, "zones")}
         """
-    tables = {"zones": ZONE_TRAFFIC, "traffic": PARTITION_TRAFFIC, "brokers": BROKERS, "state": CLUSTER_STATE}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables)
+    return Asked(sql, windows)

@@ -6,21 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from expectations import measure_rows
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
-from expectations.measure_rows import (
-    join_groups,
-    join_keys,
-    join_nodes,
-    join_partitions,
-    join_shares,
-    join_topics,
-    join_zones,
-)
 from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
-from pipeline.tables.health import FORECAST, PROMISES, RECOMMENDATIONS, RULE_MEASURES, TOPIC_HEALTH
+from pipeline.tables.health import FORECAST, RULE_MEASURES
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 
 if TYPE_CHECKING:
@@ -35,6 +27,9 @@ _RULE_COLUMNS = {
     "replica_size_spread": "replica_size_spread",
 }  # fmt: skip  # a table: short fields share a line
 """Column of `gold.topic_health` that a rule judges as it is."""
+_RATIOS = (
+    "SELECT window_start, concat('broker ', broker_id) AS subject, share_ratio AS actual_ratio FROM gold.broker_share"
+)
 
 
 def check_health(
@@ -86,78 +81,74 @@ def check_measured(
 
 def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
     """The rows of each suite of the gate."""
+    kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
     return {
-        "broker_share_gate": join_shares(run, windows),
-        "partition_health_gate": join_partitions(run, windows),
-        "topic_health_gate": join_topics(run, windows),
-        "hot_keys_gate": join_keys(run, run.split_by_rows(windows)[0]),  # others' keys are dropped (`sums_only`)
-        "latency_gate": join_nodes(run, windows),
-        "group_balance_gate": join_groups(run, windows),
-        "zone_traffic_gate": join_zones(run, run.split_by_rows(windows)[0]),
-        "rule_measures_gate": join_rules(run, windows),
-        "recommendations_gate": join_advice(run, windows),
-        "promises_gate": join_promises(run, windows),
+        "broker_share_gate": measure_rows.join_shares(run, windows),
+        "partition_health_gate": measure_rows.join_partitions(windows),
+        "topic_health_gate": measure_rows.join_topics(windows),
+        "hot_keys_gate": measure_rows.join_keys(kept),
+        "latency_gate": measure_rows.join_nodes(windows),
+        "group_balance_gate": measure_rows.join_groups(windows),
+        "zone_traffic_gate": measure_rows.join_zones(run, kept),
+        "rule_measures_gate": join_rules(windows),
+        "recommendations_gate": join_advice(windows),
+        "promises_gate": join_promises(windows),
         "forecast_gate": partial(run.load, FORECAST, windows),
         "verdicts_gate": partial(join_verdicts, run, verdicts),
-        "incidents_gate": join_incidents(run, windows),
+        "incidents_gate": join_incidents(windows),
         "alert_outbox_gate": partial(join_messages, run, windows),
     }
 
 
-def join_rules(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_rules(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
     measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
     sql = f"""
         SELECT rules.window_start, rule, subject, value, p_value,
                CASE rule {measures} END AS measured_value
-        FROM {{rules}} AS rules
+        FROM gold.rule_measures AS rules
         LEFT JOIN (
             SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
-            FROM {{health}} GROUP BY window_start, topic HAVING count(1) = 1
+            FROM gold.topic_health GROUP BY window_start, topic HAVING count(1) = 1
         ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"rules": RULE_MEASURES, "health": TOPIC_HEALTH})
+    return Asked(sql, windows)
 
 
-def join_advice(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_advice(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
     sql = f"""
         SELECT advice.*, actual_ratio, advice_count
-        FROM {{advice}} AS advice
+        FROM gold.recommendations AS advice
         LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
         LEFT JOIN (
-            SELECT window_start, subject, count(1) AS advice_count FROM {{advice}} GROUP BY window_start, subject
+            SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
         ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
         """
-    return Asked(
-        sql=sql, windows=tuple(windows), tables={"advice": RECOMMENDATIONS, "shares": BROKER_SHARE}, is_few=True
-    )
+    return Asked(sql, windows, is_few=True)
 
 
-_RATIOS = "SELECT window_start, concat('broker ', broker_id) AS subject, share_ratio AS actual_ratio FROM {shares}"
-
-
-def join_promises(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_promises(windows: Sequence[TimeWindow]) -> Asked:
     """Rows of `gold.promises` with the share ratio of their broker."""
     sql = f"""
         SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
                promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
                predicted_ratio_high, carried_out_ratio
-        FROM {{promises}} AS promises
+        FROM gold.promises AS promises
         LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"promises": PROMISES, "shares": BROKER_SHARE}, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
-def join_incidents(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
+def join_incidents(windows: Sequence[TimeWindow]) -> Asked:
     """Changes of incidents of the windows, with the verdicts on them."""
     sql = f"""
         SELECT incidents.*, verdict
-        FROM {{incidents}} AS incidents
-        LEFT JOIN (SELECT window_start, rule, subject, verdict FROM {{verdicts}}) AS judged
+        FROM gold.incidents AS incidents
+        LEFT JOIN (SELECT window_start, rule, subject, verdict FROM gold.verdicts) AS judged
         ON {same_columns("judged", "window_start, rule, subject", "incidents")}
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"incidents": INCIDENTS, "verdicts": VERDICTS}, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
 def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:

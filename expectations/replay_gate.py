@@ -10,9 +10,8 @@ from expectations.gates import load_named
 from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
-from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
+from pipeline.tables.replay import BACK_TESTS, REPLAY_RESULTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
-from pipeline.tables.silver import PARTITION_TRAFFIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +43,12 @@ def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
     """The rows of each suite of the gate."""
     return {
         "replay_results_gate": load_named(REPLAY_RESULTS, windows),
-        "replay_brokers_gate": join_brokers(run, windows),
+        "replay_brokers_gate": join_brokers(windows),
         "scenario_comparison_gate": compare_sums(run, windows),
-        "hash_verdicts_gate": join_traffic(run, windows),
+        "hash_verdicts_gate": join_traffic(windows),
         "back_tests_gate": join_back_tests(run, windows),
         "producer_sessions_gate": load_named(PRODUCER_SESSIONS, windows),
-        "session_counts_gate": sum_sessions(run, windows),
+        "session_counts_gate": sum_sessions(windows),
         "service_models_gate": load_named(SERVICE_MODELS, windows),
     }
 
@@ -64,23 +63,23 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                comparison.partition_count * largest_size_bytes / nullif(replayed_size_bytes, 0) AS replayed_peak_to_mean,
                comparison.partition_count * largest_size_bytes_high / nullif(replayed_size_bytes, 0) AS replayed_peak_to_mean_high,
                comparison.baseline_partition_count * largest_recorded_size_bytes / nullif(recorded_size_bytes, 0) AS recorded_peak_to_mean
-        FROM {{comparison}} AS comparison
+        FROM gold.scenario_comparison AS comparison
         LEFT JOIN (
             SELECT {_SCENARIO}, sum(record_count) AS replayed_record_count, sum(size_bytes) AS replayed_size_bytes,
                    sum(CASE WHEN leader_id < 0 AND partition < partition_count THEN 1 ELSE 0 END) AS open_leader_count,
                    sum(recorded_size_bytes) AS recorded_size_bytes,
                    cast(max(size_bytes) AS double) AS largest_size_bytes, cast(max(size_bytes_high) AS double) AS largest_size_bytes_high,
                    cast(max(recorded_size_bytes) AS double) AS largest_recorded_size_bytes
-            FROM {{results}} GROUP BY {_SCENARIO}
+            FROM gold.replay_results GROUP BY {_SCENARIO}
         ) AS replayed ON {same_columns("replayed", _SCENARIO, "comparison")}
-        LEFT JOIN (SELECT {_SCENARIO}, sum(size_bytes) AS broker_size_bytes FROM {{brokers}} GROUP BY {_SCENARIO}) AS shares
+        LEFT JOIN (SELECT {_SCENARIO}, sum(size_bytes) AS broker_size_bytes FROM gold.replay_brokers GROUP BY {_SCENARIO}) AS shares
         ON {same_columns("shares", _SCENARIO, "comparison")}
         LEFT JOIN (
             SELECT {_SCENARIO}, count(*) AS uneven_broker_count FROM (
                 SELECT brokers.*, led_low, led_high, sum(size_bytes) OVER (PARTITION BY {scenario}) AS topic_bytes
-                FROM {{brokers}} AS brokers
+                FROM gold.replay_brokers AS brokers
                 LEFT JOIN (SELECT {_SCENARIO}, leader_id, sum(size_bytes_low) AS led_low, sum(size_bytes_high) AS led_high
-                           FROM {{results}} GROUP BY {_SCENARIO}, leader_id) AS led
+                           FROM gold.replay_results GROUP BY {_SCENARIO}, leader_id) AS led
                 ON {same_columns("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
                 WHERE placement = 'known'
             ) AS led_brokers
@@ -88,20 +87,13 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                   OR size_bytes > coalesce(led_high, 0) + {MEDIANS_DIFFER} * topic_bytes
             GROUP BY {_SCENARIO}
         ) AS uneven ON {same_columns("uneven", _SCENARIO, "comparison")}
-        LEFT JOIN (SELECT {_TOPIC}, sum(record_count) AS batch_record_count FROM {{traffic}} GROUP BY {_TOPIC}) AS recorded
+        LEFT JOIN (SELECT {_TOPIC}, sum(record_count) AS batch_record_count FROM silver.partition_traffic GROUP BY {_TOPIC}) AS recorded
         ON {same_columns("recorded", _TOPIC, "comparison")}
-        LEFT JOIN (SELECT {_TOPIC}, 1 AS back_test_count FROM {{tests}}) AS tested ON {same_columns("tested", _TOPIC, "comparison")}
-        LEFT JOIN (SELECT {_TOPIC}, count(DISTINCT candidate) AS candidate_count FROM {{comparison}} GROUP BY {_TOPIC}) AS present
+        LEFT JOIN (SELECT {_TOPIC}, 1 AS back_test_count FROM gold.back_tests) AS tested ON {same_columns("tested", _TOPIC, "comparison")}
+        LEFT JOIN (SELECT {_TOPIC}, count(DISTINCT candidate) AS candidate_count FROM gold.scenario_comparison GROUP BY {_TOPIC}) AS present
         ON {same_columns("present", _TOPIC, "comparison")}
         """
-    tables = {
-        "comparison": SCENARIO_COMPARISON,
-        "results": REPLAY_RESULTS,
-        "brokers": REPLAY_BROKERS,
-        "traffic": PARTITION_TRAFFIC,
-        "tests": BACK_TESTS,
-    }
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True, add=partial(_add_expected, run))
+    return Asked(sql, windows, is_few=True, add=partial(_add_expected, run))
 
 
 def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
@@ -114,57 +106,56 @@ def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
     return rows.append_column("expected_candidate_count", pa.array([counts[topic] for topic in topics], pa.int64()))
 
 
-def join_brokers(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
+def join_brokers(windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.replay_brokers` with the sums of their topics' partitions, and with what the log says of each leader."""
     sql = f"""
         SELECT brokers.*, partition_bytes, recorded_partition_bytes, partition_log_bytes, recorded_partition_log_bytes,
                recorded_open_count,
                coalesce(led_size_bytes, 0) AS led_size_bytes, coalesce(led_record_count, 0) AS led_record_count,
                coalesce(leader_log_bytes, 0) AS leader_log_bytes, is_exact
-        FROM {{brokers}} AS brokers
+        FROM gold.replay_brokers AS brokers
         LEFT JOIN (
             SELECT {_SCENARIO}, cast(sum(size_bytes) AS double) AS partition_bytes,
                    cast(sum(recorded_size_bytes) AS double) AS recorded_partition_bytes,
                    cast(sum(log_size_bytes) AS double) AS partition_log_bytes,
                    cast(sum(recorded_log_size_bytes) AS double) AS recorded_partition_log_bytes,
                    sum(CASE WHEN leader_id < 0 AND recorded_size_bytes > 0 THEN 1 ELSE 0 END) AS recorded_open_count
-            FROM {{results}} GROUP BY {_SCENARIO}
+            FROM gold.replay_results GROUP BY {_SCENARIO}
         ) AS sums ON {same_columns("sums", _SCENARIO, "brokers")}
         LEFT JOIN (
             SELECT {_SCENARIO}, leader_id, sum(recorded_size_bytes) AS led_size_bytes,
                    sum(recorded_record_count) AS led_record_count
-            FROM {{results}} GROUP BY {_SCENARIO}, leader_id
+            FROM gold.replay_results GROUP BY {_SCENARIO}, leader_id
         ) AS led ON {same_columns("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
         LEFT JOIN (
             SELECT {_TOPIC}, leader_id, sum(size_bytes) AS leader_log_bytes,
                    max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' AND control_record_count = 0 THEN 0 ELSE 1 END) = 0
                        AS is_exact
-            FROM {{traffic}} GROUP BY {_TOPIC}, leader_id
+            FROM silver.partition_traffic GROUP BY {_TOPIC}, leader_id
         ) AS logged ON {same_columns("logged", _TOPIC, "brokers")} AND logged.leader_id = brokers.broker_id
         """
-    tables = {"brokers": REPLAY_BROKERS, "results": REPLAY_RESULTS, "traffic": PARTITION_TRAFFIC}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True)
+    return Asked(sql, windows, is_few=True)
 
 
-def sum_sessions(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
+def sum_sessions(windows: tuple[TimeWindow, ...]) -> Asked:
     """Data records and batches of each topic and window, as its producer sessions have them and as its traffic does."""
     sql = f"""
         SELECT window_start, topic, topic_id, session_record_count, session_batch_count, record_count, batch_count
         FROM (
             SELECT {_TOPIC}, sum(record_count) AS session_record_count, sum(batch_count) AS session_batch_count
-            FROM {{sessions}} GROUP BY {_TOPIC}
+            FROM silver.producer_sessions GROUP BY {_TOPIC}
         ) AS told
         LEFT JOIN (
             SELECT {_TOPIC}, sum(record_count) AS record_count, sum(batch_count) AS batch_count,
                    max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) AS is_estimated
-            FROM {{traffic}} GROUP BY {_TOPIC}
+            FROM silver.partition_traffic GROUP BY {_TOPIC}
         ) AS counted USING (window_start, topic, topic_id)
         WHERE coalesce(is_estimated, 0) = 0
         """
-    return Asked(sql=sql, windows=tuple(windows), tables={"sessions": PRODUCER_SESSIONS, "traffic": PARTITION_TRAFFIC})
+    return Asked(sql, windows)
 
 
-def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
+def join_traffic(windows: tuple[TimeWindow, ...]) -> Asked:
     """Rows of `gold.hash_verdicts` with the records of their topic, and the extremes of the counts in their maps."""
     sql = f"""
         SELECT verdicts.*, traffic_record_count,
@@ -172,14 +163,12 @@ def join_traffic(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
                    AS least_explained_count,
                array_max(map_values(explained_key_counts)) AS most_explained_key_count,
                array_max(map_values(explained_record_counts)) AS most_explained_record_count
-        FROM {{verdicts}} AS verdicts
+        FROM gold.hash_verdicts AS verdicts
         LEFT JOIN (
-            SELECT {_TOPIC}, sum(record_count) AS traffic_record_count FROM {{traffic}} GROUP BY {_TOPIC}
+            SELECT {_TOPIC}, sum(record_count) AS traffic_record_count FROM silver.partition_traffic GROUP BY {_TOPIC}
         ) AS sums ON {same_columns("sums", _TOPIC, "verdicts")}
         """
-    return Asked(
-        sql=sql, windows=windows, tables={"verdicts": HASH_VERDICTS, "traffic": PARTITION_TRAFFIC}, is_few=True
-    )
+    return Asked(sql, windows, is_few=True)
 
 
 def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
@@ -187,20 +176,19 @@ def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
     sql = f"""
         SELECT tests.window_start, tests.topic, tests.topic_id, replayed_trust, comparison_count, log_share AS replayed_share,
                recorded_log_share AS recorded_share, range_points
-        FROM {{tests}} AS tests
+        FROM gold.back_tests AS tests
         LEFT JOIN (
             SELECT {_TOPIC}, CASE WHEN seed_count IS NOT NULL THEN trust END AS replayed_trust, 1 AS comparison_count
-            FROM {{comparison}} WHERE is_baseline
+            FROM gold.scenario_comparison WHERE is_baseline
         ) AS comparison ON {same_columns("comparison", _TOPIC, "tests")}
-        LEFT JOIN (SELECT {_TOPIC}, broker_id, log_share, recorded_log_share FROM {{brokers}} WHERE is_baseline) AS brokers
+        LEFT JOIN (SELECT {_TOPIC}, broker_id, log_share, recorded_log_share FROM gold.replay_brokers WHERE is_baseline) AS brokers
         ON {same_columns("brokers", _TOPIC, "tests")} AND brokers.broker_id = tests.broker_id
         LEFT JOIN (
-            SELECT {_TOPIC}, 100 * max(log_share_high - log_share_low) AS range_points FROM {{brokers}} WHERE is_baseline
+            SELECT {_TOPIC}, 100 * max(log_share_high - log_share_low) AS range_points FROM gold.replay_brokers WHERE is_baseline
             GROUP BY {_TOPIC}
         ) AS widest ON {same_columns("widest", _TOPIC, "tests")}
         """
-    tables = {"tests": BACK_TESTS, "comparison": SCENARIO_COMPARISON, "brokers": REPLAY_BROKERS}
-    return Asked(sql=sql, windows=tuple(windows), tables=tables, is_few=True, add=partial(_add_tests, run, windows))
+    return Asked(sql, windows, is_few=True, add=partial(_add_tests, run, windows))
 
 
 def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:
