@@ -7,16 +7,7 @@ from enum import StrEnum
 
 from pipeline.advice.following import Ends
 from pipeline.errors import NothingUsableError
-from pipeline.measures.zone_plans import (
-    ZoneBytes,
-    ZoneLoads,
-    diff_placements,
-    even_rack_aware,
-    lead_near_producers,
-    rate_brokers,
-    spread_replicas,
-    sum_between_zones,
-)
+from pipeline.measures import zone_plans
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
@@ -36,7 +27,7 @@ class ZoneState:
     """Placement, bytes between zones, and brokers' share ratios: by the loads, and with ranges where a replay said them."""
 
     partitions: Sequence[PlacedPartition]
-    between: ZoneBytes
+    between: zone_plans.ZoneBytes
     ratios: Mapping[int, float]
     ranges: Mapping[int, Ends] = field(default_factory=dict)
 
@@ -62,7 +53,7 @@ def work_out(
     change: ZoneChange,
     partitions: Sequence[PlacedPartition],
     brokers: Sequence[PlacementBroker],
-    loads: ZoneLoads,
+    loads: zone_plans.ZoneLoads,
     *,
     target_ratio: float,
 ) -> ZoneWhatIf:
@@ -73,26 +64,28 @@ def work_out(
             "no broker has a rack: set broker.rack, or name brokers' zones in the configuration (zones.brokers)"
         )
 
-    def state(placed: Sequence[PlacedPartition], sent: ZoneLoads) -> ZoneState:
+    def state(placed: Sequence[PlacedPartition], sent: zone_plans.ZoneLoads) -> ZoneState:
         loaded = sent.with_loads(placed)
         return ZoneState(
-            partitions=loaded, between=sum_between_zones(loaded, sent, racks), ratios=rate_brokers(loaded, brokers)
+            partitions=loaded,
+            between=zone_plans.sum_between_zones(loaded, sent, racks),
+            ratios=zone_plans.rate_brokers(loaded, brokers),
         )
 
     now = state(partitions, loads)
     if change is ZoneChange.RACK_AWARE:
-        planned = even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
+        planned = zone_plans.even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
         then_loads, planned_loads = (loads.make_rack_aware(placed, racks) for placed in (partitions, planned))
     else:
         near = change is ZoneChange.LEADERS
         planned = (
-            lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
+            zone_plans.lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
             if near
-            else spread_replicas(partitions, brokers)
+            else zone_plans.spread_replicas(partitions, brokers)
         )
         then_loads = planned_loads = loads
     then = state(partitions, then_loads)
-    moves = diff_placements(partitions, planned)
+    moves = zone_plans.diff_placements(partitions, planned)
     return ZoneWhatIf(change=change, now=now, then=then, planned=state(planned, planned_loads), moves=moves)
 
 
@@ -105,7 +98,7 @@ def price(size_bytes: float, price_per_gb: float | None, window_ms: int) -> floa
     return None if price_per_gb is None else size_bytes / _GB * price_per_gb * MONTH_HOURS * 3_600_000 / window_ms
 
 
-def describe_zones(brokers: Sequence[PlacementBroker], loads: ZoneLoads) -> list[str]:
+def describe_zones(brokers: Sequence[PlacementBroker], loads: zone_plans.ZoneLoads) -> list[str]:
     """What stands in the way of the figures, in sentences: brokers without a rack, one zone only, zones without a broker."""
     racks = {one.broker_id: one.rack or "" for one in brokers}
     known = sorted({rack for rack in racks.values() if rack})

@@ -12,21 +12,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from pipeline.config import sections
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
 from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
-from pipeline.config.sections import (
-    AirflowNames,
-    KeySettings,
-    Metrics,
-    Report,
-    Retention,
-    WhatIf,
-    Zones,
-    cluster_slug,
-    report_name,
-)
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
@@ -70,8 +60,8 @@ class Cluster(Section):
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
     disk_bytes: dict[int, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
-    what_ifs: dict[str, WhatIf] = Field(default_factory=dict)
-    zones: Zones = Zones()
+    what_ifs: dict[str, sections.WhatIf] = Field(default_factory=dict)
+    zones: sections.Zones = sections.Zones()
     batch_size_bytes: int = Field(16384, gt=0)
     freshness: Duration = timedelta(hours=2)
 
@@ -185,11 +175,11 @@ class PipelineConfig(Section):
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
-    airflow: AirflowNames = AirflowNames()
-    keys: KeySettings = KeySettings()
-    report: Report = Report()
-    metrics: Metrics = Metrics()
-    retention: Retention = Field(default_factory=dict)
+    airflow: sections.AirflowNames = sections.AirflowNames()
+    keys: sections.KeySettings = sections.KeySettings()
+    report: sections.Report = sections.Report()
+    metrics: sections.Metrics = sections.Metrics()
+    retention: sections.Retention = Field(default_factory=dict)
     sums_only: bool = False
 
     @model_validator(mode="after")
@@ -210,11 +200,11 @@ class PipelineConfig(Section):
     def report_path(self, cluster: str, window_start_ms: int) -> Path:
         """Returns the path of a cluster's report by the start of its newest window."""
         folder = self.report.folder or self.local_folder / "reports"
-        return folder / report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
+        return folder / sections.report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
 
     def data_docs_index(self, cluster: str) -> Path:
         """Returns the path of Great Expectations' pages about a cluster's last run; they are next to the reports."""
-        return self.report_path(cluster, 0).parent / "data-docs" / cluster_slug(cluster) / "index.html"
+        return self.report_path(cluster, 0).parent / "data-docs" / sections.cluster_slug(cluster) / "index.html"
 
     def report_link(self, cluster: str, window_start_ms: int) -> str:
         """The same as people open it: under `report.base_url`, else as a file."""
@@ -250,7 +240,7 @@ class PipelineConfig(Section):
 
     @field_validator("keys")
     @classmethod
-    def _secret_outside_warehouse(cls, keys: KeySettings, validation: ValidationInfo) -> KeySettings:
+    def _secret_outside_warehouse(cls, keys: sections.KeySettings, validation: ValidationInfo) -> sections.KeySettings:
         warehouse = validation.data.get("warehouse")
         if isinstance(warehouse, Path) and keys.secret.resolve().is_relative_to(warehouse.resolve()):
             reason = f"{keys.secret} lies in the warehouse {warehouse}; who reads tables must not read it"

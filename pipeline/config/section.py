@@ -9,18 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-)
+import pydantic
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
@@ -44,18 +33,18 @@ _EXPECTED = {
 """By pydantic's type of error; of others its own words follow."""
 
 
-class Section(BaseModel):
+class Section(pydantic.BaseModel):
     """A part of the configuration: frozen; an unknown key is an error.
 
     Defaults are validated too: relative paths among them are taken from the file's folder like others.
     """
 
-    model_config = ConfigDict(
+    model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", validate_default=True, revalidate_instances="always", allow_inf_nan=False
     )
 
 
-def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
+def _read_by(parse: Callable[[str], object]) -> pydantic.BeforeValidator:
     """Reads texts by our own parser, which takes fewer of them than pydantic's."""
 
     def read(value: object) -> object:
@@ -64,7 +53,7 @@ def _read_by(parse: Callable[[str], object]) -> BeforeValidator:
         except ConfigError as error:
             raise ValueError(str(error)) from error
 
-    return BeforeValidator(read)
+    return pydantic.BeforeValidator(read)
 
 
 def _write_setting(value: object) -> object:
@@ -76,7 +65,7 @@ def write_instant(at: datetime) -> str:
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
 
 
-def _under_folder(path: Path, validation: ValidationInfo) -> Path:
+def _under_folder(path: Path, validation: pydantic.ValidationInfo) -> Path:
     folder: Path | None = (validation.context or {}).get("folder")
     try:
         return path if folder is None else folder / path.expanduser()
@@ -90,22 +79,22 @@ def _check_length(duration: timedelta) -> timedelta:
     return duration
 
 
-ConfigPath = Annotated[Path, AfterValidator(_under_folder)]
+ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]
 """A path; a relative one is taken from the `folder` in the context of the validation: that of the configuration's file."""
 Duration = Annotated[
     timedelta,
     _read_by(parse_duration),
-    AfterValidator(_check_length),
-    PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
+    pydantic.AfterValidator(_check_length),
+    pydantic.PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
 ]
 """A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most."""
-TimeoutSeconds = Annotated[float, Field(gt=0, le=3600)]
+TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]
 """How long to wait for an answer: an hour at most, which is in the reach of every clock."""
-Instant = Annotated[datetime, _read_by(parse_instant), PlainSerializer(write_instant)]
+Instant = Annotated[datetime, _read_by(parse_instant), pydantic.PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
 KafkaSetting = Annotated[
-    str, BeforeValidator(_write_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})
+    str, pydantic.BeforeValidator(_write_setting), pydantic.WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
 """A client's setting, as its properties file has it."""
 
@@ -140,9 +129,9 @@ class Problems:
             raise WrongValuesError(*self.found)
 
 
-def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
+def list_problems(error: pydantic.ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
     """Yields the location of each refused value and what is wrong with it."""
-    schema = TypeAdapter(kind).json_schema(ref_template="{model}")
+    schema = pydantic.TypeAdapter(kind).json_schema(ref_template="{model}")
     for detail in error.errors(include_url=False):
         if detail["type"] == "default_factory_not_called":  # it follows another value, which is refused itself
             continue
@@ -153,7 +142,7 @@ def list_problems(error: ValidationError, kind: Any) -> Iterator[tuple[Location,
             yield _describe(detail, schema)
 
 
-def format_problems(error: ValidationError, kind: Any) -> str:  # noqa: ANN401  (a type)
+def format_problems(error: pydantic.ValidationError, kind: Any) -> str:  # noqa: ANN401  (a type)
     """Every refused value on one line, by its keys.
 
     >>> try:

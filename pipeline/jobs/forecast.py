@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.measures.forecast import (
-    HISTORY_DAYS,
-    LEAST_COVERAGE,
-    LEAST_TESTED_DAYS,
-    MOST_ERROR_RATIO,
-    SEASONS,
-    DayAhead,
-    Hours,
-    forecast_days,
-)
+from pipeline.measures import forecast
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
@@ -50,7 +41,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
     if not ends_ms or DAY_MS % step_ms:
         return JobReport()
-    span = TimeWindow(ends_ms[0] - HISTORY_DAYS * DAY_MS, ends_ms[-1])
+    span = TimeWindow(ends_ms[0] - forecast.HISTORY_DAYS * DAY_MS, ends_ms[-1])
     histories = _load_histories(run, span, step_ms)
     rows = [row for end_ms in ends_ms for history in histories for row in _forecast(run, history, end_ms)]
     return JobReport(table_versions={FORECAST.name: run.replace(FORECAST, rows, windows)})
@@ -62,12 +53,12 @@ class _History:
 
     measure: str
     subjects: Sequence[str]
-    values: Hours
+    values: forecast.Hours
     first_ms: int
     step_ms: int
     grows: bool
     # what is forecast in place of the values, and how values come back from it
-    scales: tuple[Callable[[Hours], Hours], Callable[[Hours], Hours]]
+    scales: tuple[Callable[[forecast.Hours], forecast.Hours], Callable[[forecast.Hours], forecast.Hours]]
 
 
 def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
@@ -123,7 +114,7 @@ def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
     values = history.values[: (end_ms - history.first_ms) // history.step_ms]
     here = np.flatnonzero(~np.isnan(values[-day_steps:]).all(axis=0))
     scale, unscale = history.scales
-    for day in forecast_days(scale(values[:, here]), day_steps, grows=history.grows):
+    for day in forecast.forecast_days(scale(values[:, here]), day_steps, grows=history.grows):
         start_ms = end_ms + (day.day - 1) * DAY_MS
         for index, number in enumerate(here.tolist()):
             yield {
@@ -136,7 +127,7 @@ def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
 
 
 def _describe_day(
-    day: DayAhead, index: int, start_ms: int, step_ms: int, unscale: Callable[[Hours], Hours]
+    day: forecast.DayAhead, index: int, start_ms: int, step_ms: int, unscale: Callable[[forecast.Hours], forecast.Hours]
 ) -> dict[str, Any]:
     value, is_trusted = day.value[:, index], bool(day.is_trusted[index])
     tested = {
@@ -156,21 +147,21 @@ def _describe_day(
         "value_low": _known(low[highest]),
         "value_high": _known(high[highest]),
         "mean_value": float(np.nanmean(value)),
-        "season": SEASONS[day.season[index]][0],
+        "season": forecast.SEASONS[day.season[index]][0],
         "is_trusted": is_trusted,
         "reason": "" if is_trusted else _explain(day, index),
     }
 
 
-def _explain(day: DayAhead, index: int) -> str:
+def _explain(day: forecast.DayAhead, index: int) -> str:
     coverage, error, days = (float(one[index]) for one in (day.coverage_ratio, day.error_ratio, day.tested_days))
     reasons = []
-    if days < LEAST_TESTED_DAYS:
-        reasons.append(f"{days:.1f} days could be tested, {LEAST_TESTED_DAYS} are needed")
-    if coverage < LEAST_COVERAGE:
-        reasons.append(f"its ranges held {coverage:.0%} of the history, {LEAST_COVERAGE:.0%} are needed")
-    if error > MOST_ERROR_RATIO:
-        reasons.append(f"it errs {error:.2f} times as much as a plain mean, {MOST_ERROR_RATIO:g} is allowed")
+    if days < forecast.LEAST_TESTED_DAYS:
+        reasons.append(f"{days:.1f} days could be tested, {forecast.LEAST_TESTED_DAYS} are needed")
+    if coverage < forecast.LEAST_COVERAGE:
+        reasons.append(f"its ranges held {coverage:.0%} of the history, {forecast.LEAST_COVERAGE:.0%} are needed")
+    if error > forecast.MOST_ERROR_RATIO:
+        reasons.append(f"it errs {error:.2f} times as much as a plain mean, {forecast.MOST_ERROR_RATIO:g} is allowed")
     return "; ".join(reasons)
 
 

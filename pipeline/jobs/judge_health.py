@@ -13,17 +13,10 @@ from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.values import tuples_of
+from pipeline.verdicts import sources
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import (
-    SkippedWindow,
-    SourceBeginning,
-    SourceStatus,
-    find_skipped,
-    is_silent,
-    judge_skipped,
-    judge_sources,
-)
+from pipeline.verdicts.sources import SourceStatus
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
@@ -39,7 +32,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     trusted_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
     status = run.values(SourceStatus, WINDOW_STATUS, reach)
     arrivals = [one for one in status if one.window_start_ms in trusted_ms]
-    skipped = find_reassignments(run, reach) | find_skipped(arrivals, max_age_ms=max_age_ms)
+    skipped = find_reassignments(run, reach) | sources.find_skipped(arrivals, max_age_ms=max_age_ms)
     loads = run.values(BrokerLoad, BROKER_SHARE, reach)
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:
@@ -48,11 +41,11 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     judged = [load for load in loads if load.window_start_ms not in skipped]
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
-        *judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
-        *judge_sources(
+        *sources.judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
+        *sources.judge_sources(
             arrivals,
             max_age_ms=max_age_ms,
-            beginnings=_find_beginnings(run) if any(map(is_silent, arrivals)) else {},
+            beginnings=_find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {},
             patience_ms=gate.n * run.window_ms,
         ),
         *judge_further_rules(run, first_ms, skipped),
@@ -61,7 +54,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
 
 
 def judge_further_rules(
-    run: RunContext, first_ms: int, skipped: Mapping[int, SkippedWindow] | None = None
+    run: RunContext, first_ms: int, skipped: Mapping[int, sources.SkippedWindow] | None = None
 ) -> tuple[Verdict, ...]:
     """Judges the rules of `pipeline.rules` from a window on, also for subjects whose incidents began before what is read."""
     rules = run.cluster.rules
@@ -76,13 +69,13 @@ def judge_further_rules(
     )
 
 
-def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
+def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, sources.SkippedWindow]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
     moving: Counter[int] = Counter()
     for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
         moving[start_ms] += count
     return {
-        start_ms: SkippedWindow(
+        start_ms: sources.SkippedWindow(
             "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
         )
         for start_ms, count in moving.items()
@@ -90,7 +83,7 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
     }
 
 
-def _find_beginnings(run: RunContext) -> dict[str, SourceBeginning]:
+def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
     """When each source was first asked, and first brought anything, over all windows there are."""
     sql = (
         "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
@@ -98,7 +91,8 @@ def _find_beginnings(run: RunContext) -> dict[str, SourceBeginning]:
     )
     rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
     return {
-        source: SourceBeginning(*times_ms) for source, *times_ms in tuples_of(rows, "source", "asked_ms", "brought_ms")
+        source: sources.SourceBeginning(*times_ms)
+        for source, *times_ms in tuples_of(rows, "source", "asked_ms", "brought_ms")
     }
 
 

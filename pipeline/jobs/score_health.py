@@ -28,18 +28,10 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.transforms import shares as share_measures
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.shares import (
-    measure_broker_shares,
-    measure_partition_health,
-    rank_hot_keys,
-    sum_loads,
-    sum_topic_keys,
-    weigh_keys,
-    with_keys,
-)
 from pipeline.transforms.topic_health import count_replicas, measure_topic_health
 from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic, sum_rack_aware_bytes
 
@@ -116,11 +108,11 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     state, brokers = run.load(CLUSTER_STATE, (window,)), pl.DataFrame(run.load(BROKERS, (window,)))
     key_traffic = pl.DataFrame(run.load(KEY_TRAFFIC, (window,), _OF_KEYS))
     leaders = pl.DataFrame(state.select(["window_start", "topic", "topic_id", "partition", "leader_id", "is_leader"]))
-    plain = sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
-    weighed = weigh_keys(key_traffic, plain)
-    topic_keys = sum_topic_keys(weighed)
-    loads = with_keys(plain, key_traffic, weighed, topic_keys)
-    partitions = measure_partition_health(loads, start)
+    plain = share_measures.sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
+    weighed = share_measures.weigh_keys(key_traffic, plain)
+    topic_keys = share_measures.sum_topic_keys(weighed)
+    loads = share_measures.with_keys(plain, key_traffic, weighed, topic_keys)
+    partitions = share_measures.measure_partition_health(loads, start)
     broker_ids = brokers["broker_id"].to_list()
     away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
     # what the metadata log says of a broker is not overridden
@@ -133,7 +125,9 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     # all of the window where nobody knows how long a broker was away
     stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
     capacities = run.cluster.capacity
-    shares = measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
+    shares = share_measures.measure_broker_shares(
+        loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood
+    )
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     topics = measure_topic_health(
@@ -151,7 +145,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
-        HOT_KEYS.name: rank_hot_keys(weighed).to_arrow(),
+        HOT_KEYS.name: share_measures.rank_hot_keys(weighed).to_arrow(),
         ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
 

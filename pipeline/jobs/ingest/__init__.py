@@ -52,15 +52,7 @@ from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES,
 from pipeline.tables.bronze import METRIC_SAMPLES, WINDOW_STATUS
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
-from pipeline.transforms.keys import (
-    answer_keys,
-    count_contradictions,
-    describe_contradictions,
-    key_problem_rows,
-    list_key_hashes,
-    sum_key_matrices,
-    sum_keys,
-)
+from pipeline.transforms import keys as key_sums
 from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import join_arrivals, sum_traffic
@@ -163,19 +155,19 @@ def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...
             run.replace(table, (), fresh)
         return {}  # no version is committed for keys that were not counted
     keys, others = (within(given.parts[kind].frame(), fresh) for kind in (Kind.KEYS, Kind.OTHERS))
-    versions = {KEY_TRAFFIC.name: run.replace_frame(spark, KEY_TRAFFIC, sum_keys(keys, others), fresh)}
+    versions = {KEY_TRAFFIC.name: run.replace_frame(spark, KEY_TRAFFIC, key_sums.sum_keys(keys, others), fresh)}
     if run.config.keys.mode == PSEUDONYMOUS:
-        versions[KEY_HASHES.name] = run.insert_missing(spark, KEY_HASHES, list_key_hashes(keys), fresh)
+        versions[KEY_HASHES.name] = run.insert_missing(spark, KEY_HASHES, key_sums.list_key_hashes(keys), fresh)
     questions = [(q.strategy, q.version, q.partition_count) for q in given.settings.questions]
     if not questions:
         return {**versions, KEY_MATRICES.name: run.replace(KEY_MATRICES, (), fresh)}
-    matrices = sum_key_matrices(others, questions)
+    matrices = key_sums.sum_key_matrices(others, questions)
     versions[KEY_MATRICES.name] = run.replace_frame(spark, KEY_MATRICES, matrices, fresh)
-    answers = answer_keys(keys, questions)
+    answers = key_sums.answer_keys(keys, questions)
     agreed = answers.where("chosen_partition = greatest").drop("greatest")
     versions[KEY_ANSWERS.name] = run.insert_missing(spark, KEY_ANSWERS, agreed, fresh)
-    different = count_contradictions(answers).toArrow().to_pylist()
-    wrong = [*key_problem_rows(others), *describe_contradictions(different)]
+    different = key_sums.count_contradictions(answers).toArrow().to_pylist()
+    wrong = [*key_sums.key_problem_rows(others), *key_sums.describe_contradictions(different)]
     given.problems.setdefault(given.reading.record_source, []).extend(problems_of(wrong))
     return versions
 

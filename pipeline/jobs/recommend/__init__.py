@@ -8,14 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pipeline.advice.candidate_effects import (
-    describe_candidate,
-    find_rekeyings,
-    format_config_diff,
-    list_settings,
-    predict_healed,
-    predict_ratios,
-)
+from pipeline.advice import candidate_effects
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
 from pipeline.config.replay import IN_USE
@@ -94,7 +87,7 @@ def _recommend(
     shares, loads = stood, run.rows(PARTITION_HEALTH, (window,))
     partitions, brokers = load_placement(run, window)
     effects = _effects(run, window, shares, loads)
-    effects += find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
+    effects += candidate_effects.find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
     answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
     healed = _healed(run, window, shares, loads)
@@ -233,7 +226,7 @@ def _healed(
     rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None]
     sizes = sum_topics(loads)
     doubts = load_doubts(run, window, {row["topic"] for row in rows}, sizes, name or "")
-    return predict_healed(shares, rows, doubts, topic_bytes=sizes)
+    return candidate_effects.predict_healed(shares, rows, doubts, topic_bytes=sizes)
 
 
 def load_doubts(
@@ -265,10 +258,11 @@ def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: 
     effects = []
     for (name, topic), rows in sorted(placed.items()):
         comparison = compared.get((name, topic), {})
-        described, baseline = describe_candidate(candidates[name], topic, comparison), comparison.get("baseline") or ""
+        baseline = comparison.get("baseline") or ""
+        described = candidate_effects.describe_candidate(candidates[name], topic, comparison)
         if described is not None:
             title, cost, caveat = described
-            ratios = predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
+            ratios = candidate_effects.predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
             effects.append(
                 CandidateEffect(
                     action=f"replay:{name}",
@@ -278,8 +272,8 @@ def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: 
                     basis=f"The replay of the window's own traffic of {format_name(topic)} puts",
                     caveat=caveat,
                     ratios=ratios,
-                    config_diff=format_config_diff(candidates[name], topic, title, baseline),
-                    setting_count=len(list_settings(candidates[name], baseline)),
+                    config_diff=candidate_effects.format_config_diff(candidates[name], topic, title, baseline),
+                    setting_count=len(candidate_effects.list_settings(candidates[name], baseline)),
                 )
             )
     return effects
