@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.measures.window_loads import expected_shares
 from pipeline.model.number_text import format_name
@@ -74,6 +74,20 @@ def move_partitions(
         else replace(one, replicas=new, leader_id=new[0], in_sync=new)
         for one in partitions
     )
+
+
+def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: float) -> dict[str, Any]:
+    """Fields of a recommendation about share ratios by broker: its own and the highest one; none where nothing is predicted."""
+    low, ratio, high = ratios.get(broker_id, (None, None, None))
+    peak = max((median for _, median, _ in ratios.values()), default=None)
+    return {
+        "predicted_ratio": ratio,
+        "predicted_ratio_low": low,
+        "predicted_ratio_high": high,
+        "predicted_peak_ratio": peak,
+        "is_enough": peak is not None and peak <= target_ratio + 1e-9,
+        "broker_ratios": {one: median for one, (_, median, _) in ratios.items()},
+    }
 
 
 def list_new_leaders(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from pipeline.advice.following import Ends, LeaderReplay, move_partitions, predict_following
+from pipeline.advice.following import Ends, LeaderReplay, describe_ratios, move_partitions, predict_following
 from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
@@ -178,31 +178,16 @@ def _of_replayed(
             row,
             text=f"{text} What it brings is not predicted{why}: the load follows the broker, so producers of records without "
             "keys may load whatever it leads next.",
-            predicted_ratio=None,
-            predicted_ratio_low=None,
-            predicted_ratio_high=None,
-            predicted_peak_ratio=None,
-            is_enough=False,
-            broker_ratios={},
+            **describe_ratios({}, hot.broker_id, hot.target_ratio),
         )
     ratios = predict_following(move_partitions(partitions, plan.moves), brokers, hot.replayed.shares)
-    low, ratio, high = ratios[hot.broker_id]
+    found = replace(row, **describe_ratios(ratios, hot.broker_id, hot.target_ratio), is_replayed=True)
     peak = max(median for _, median, _ in ratios.values())
-    found = replace(
-        row,
-        predicted_ratio=ratio,
-        predicted_ratio_low=low,
-        predicted_ratio_high=high,
-        predicted_peak_ratio=peak,
-        is_enough=peak <= hot.target_ratio + 1e-9,
-        is_replayed=True,
-        broker_ratios={broker_id: median for broker_id, (_, median, _) in ratios.items()},
-    )
     why = "the load follows the broker" if hot.load_follows else "producers without keys choose among all partitions"
     said = f"The window was replayed with these leaders, because {why}: the highest broker would be at {format_ratio(peak)}."
     if not _helps(found, hot):
         follows = "the load follows broker" if hot.load_follows else "most of the load comes back to broker"
-        said = f"It does not help: replayed with these leaders {follows} {hot.broker_id}, which stays at {format_ratio(ratio)}."
+        said = f"It does not help: replayed with these leaders {follows} {hot.broker_id}, which stays at {format_ratio(ratios[hot.broker_id][1])}."
     return replace(found, text=f"{text} {said}")
 
 
@@ -241,7 +226,7 @@ def _plans(
 
 
 def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
-    ratio, count = plan.ratios[hot.broker_id], len(plan.moves)
+    count, ratios = len(plan.moves), {broker_id: (ratio, ratio, ratio) for broker_id, ratio in plan.ratios.items()}
     partitions = f"{count} partition{'' if count == 1 else 's'}"
     costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
     said = {
@@ -254,8 +239,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         if all(move.topic in hot.keyed for move in plan.moves)
         else "It holds as far as producers of records without keys spread them as they did in this window."
     )
-    is_election = plan.kind == "elect_preferred"
-    moves = plan.moves
+    is_election, moves = plan.kind == "elect_preferred", plan.moves
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
@@ -264,14 +248,9 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
-        predicted_ratio=ratio,
-        predicted_ratio_low=ratio,
-        predicted_ratio_high=ratio,
-        predicted_peak_ratio=plan.peak_ratio,
+        **describe_ratios(ratios, hot.broker_id, hot.target_ratio),
         moved_bytes=plan.moved_bytes,
         moved_partition_count=count,
-        is_enough=plan.peak_ratio <= hot.target_ratio + 1e-9,
-        broker_ratios=plan.ratios,
         reassignment_json=None
         if is_election
         else format_reassignment((move.topic, move.partition, move.new_replicas) for move in moves),
@@ -283,22 +262,16 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
 
 
 def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
-    low, ratio, high = effect.ratios[hot.broker_id]
-    peak = max(median for _, median, _ in effect.ratios.values())
+    predicted = describe_ratios(effect.ratios, hot.broker_id, hot.target_ratio)
     caveat = f" {effect.caveat}" if effect.caveat else ""
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
         action=effect.action,
         title=effect.title,
-        text=f"{effect.basis} the highest broker at {format_ratio(peak)}.{caveat}",
+        text=f"{effect.basis} the highest broker at {format_ratio(predicted['predicted_peak_ratio'])}.{caveat}",
         topic=effect.topic,
         share_ratio=hot.share_ratio,
-        predicted_ratio=ratio,
-        predicted_ratio_low=low,
-        predicted_ratio_high=high,
-        predicted_peak_ratio=peak,
-        is_enough=peak <= hot.target_ratio + 1e-9,
         config_diff=effect.config_diff,
-        broker_ratios={broker_id: median for broker_id, (_, median, _) in effect.ratios.items()},
+        **predicted,
     )

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from pipeline.measures.slow_brokers import is_slow
+from pipeline.advice.following import Ends, describe_ratios
+from pipeline.measures import slow_brokers
 from pipeline.model.number_text import format_clock, format_ms, format_percent, format_ratio
 from pipeline.model.promise import Recommendation
 
@@ -48,7 +49,7 @@ class BrokerAnswers:
     @property
     def is_slow(self) -> bool:
         """Whether it answers so late that producers would notice."""
-        return is_slow(self.latency_avg_ms, self.ratio_to_peers)
+        return slow_brokers.is_slow(self.latency_avg_ms, self.ratio_to_peers)
 
 
 def check_broker(
@@ -57,22 +58,21 @@ def check_broker(
     share_ratio: float,
     answers: BrokerAnswers | None,
     *,
-    healed: Mapping[int, tuple[float, float, float]] = MappingProxyType({}),
+    healed: Mapping[int, Ends] = MappingProxyType({}),
     target_ratio: float = 1.0,
 ) -> Recommendation:
     """Advises to look at the broker; what that brings is predicted where the replay has it answer like the others.
 
     `healed`: share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows.
     """
-    low, ratio, high = healed.get(broker_id, (None, None, None))
-    peak = max((median for _, median, _ in healed.values()), default=None)
-    if answers is not None and answers.is_slow:
+    is_slow = answers is not None and answers.is_slow
+    predicted = describe_ratios(healed if is_slow else {}, broker_id, target_ratio)
+    if answers is not None and is_slow:
         title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
         text = describe_answers(broker_id, answers)
-        if peak is not None:
+        if (peak := predicted["predicted_peak_ratio"]) is not None:
             text += f" Were it as fast as the others, the replay puts the highest broker at {format_ratio(peak)}."
     else:
-        low = ratio = high = peak = None
         title = f"find out why broker {broker_id} gets more: how fast it answers, and its producers' batching"
         text = "Load follows this broker, and neither keys nor leaders explain it. "
         text += (
@@ -89,12 +89,7 @@ def check_broker(
         text=text,
         topic="",
         share_ratio=share_ratio,
-        predicted_ratio=ratio,
-        predicted_ratio_low=low,
-        predicted_ratio_high=high,
-        predicted_peak_ratio=peak,
-        is_enough=peak is not None and peak <= target_ratio + 1e-9,
-        broker_ratios={} if peak is None else {one: median for one, (_, median, _) in healed.items()},
+        **predicted,
     )
 
 
