@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import jinja2
 
@@ -24,8 +25,8 @@ from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
 from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
-from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, LineChart, TimeStrip, draw_strip
-from pipeline.report.topics import HOT_KEYS, HeatMap, draw_heat_map, partitions_of, topics_of
+from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, TimeStrip, draw_strip
+from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
 from pipeline.runs import RunContext
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -71,8 +72,8 @@ class ReportSection:
     name: str
     title: str
     rows: tuple[DrawnTable, ...]
-    lines: tuple[LineChart, ...] = ()
-    heat: HeatMap | None = None
+    lines: tuple[dict[str, Any], ...] = ()
+    heat: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
     )
 
 
-def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[LineChart, ...]:
+def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
     drawn = chart.draw(asker, shares, strip)
     return () if drawn is None else (drawn,)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
@@ -48,33 +49,6 @@ class TimeStrip:
     bars: tuple[Stretch, ...]
     ticks: tuple[Stretch, ...]
     kinds: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One broker over the windows: `path` in a box of 1000 by 100, its top the largest value of all brokers."""
-
-    name: str
-    kind: str
-    path: str
-    says: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineChart:
-    """Lines over the windows; `levels` are lines across: height in per cent, class, text.
-
-    With a `band`, from the lowest to the highest broker, every line has a strip of its own that shows the band too.
-    """
-
-    answer: Answer
-    title: str
-    says: str
-    lines: tuple[Line, ...]
-    band: str
-    levels: tuple[tuple[float, str, str], ...]
-    spans: tuple[Stretch, ...]
-    ticks: tuple[Stretch, ...]
 
 
 def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms: int) -> TimeStrip:
@@ -150,8 +124,12 @@ class ChartOverWindows:
     has_limit: bool  # the fair share and the limit are lines across, brokers above it stand out
     write: Callable[[float], str]
 
-    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> LineChart | None:
-        """Draws a line per broker, broken where windows are missing; None where nobody is known."""
+    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> dict[str, Any] | None:
+        """A line per broker as the page lays it out, broken where windows are missing; None where nobody is known.
+
+        A path is in a box of 1000 by 100, its top the largest value of all brokers; levels are lines across: height in per
+        cent, class, text. With a band, from the lowest to the highest broker, every line has a strip of its own.
+        """
         brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
         if not brokers:
             return None
@@ -173,24 +151,24 @@ class ChartOverWindows:
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
         reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
-        return LineChart(
-            answer=answer,
-            title=self.title,
-            says=self.says + self._describe_strips(len(brokers)) + reach,
-            lines=tuple(
-                Line(
-                    name=name.replace("_", " "),
-                    kind="hot" if name in hot else kinds[name],
-                    path=_path(zip(starts, values[name], strict=True), strip, upright),
-                    says=_describe_line([value for value in values[name] if value is not None], self.write),
-                )
+        return {
+            "answer": answer,
+            "title": self.title,
+            "says": self.says + self._describe_strips(len(brokers)) + reach,
+            "lines": [
+                {
+                    "name": name.replace("_", " "),
+                    "kind": "hot" if name in hot else kinds[name],
+                    "path": _path(zip(starts, values[name], strict=True), strip, upright),
+                    "says": _describe_line([value for value in values[name] if value is not None], self.write),
+                }
                 for name in names
-            ),
-            band=_band(answer, strip, upright) if has_strips else "",
-            levels=tuple((round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in grid + levels),
-            spans=strip.bars,
-            ticks=strip.ticks,
-        )
+            ],
+            "band": _band(answer, strip, upright) if has_strips else "",
+            "levels": [(round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in grid + levels],
+            "spans": strip.bars,
+            "ticks": strip.ticks,
+        }
 
     def _describe_strips(self, count: int) -> str:
         if count <= LINES_TOGETHER:

@@ -2,8 +2,8 @@
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pipeline.model.number_text import format_bytes, format_name, format_points, format_ratio
 from pipeline.report import queries
@@ -14,39 +14,6 @@ from pipeline.report.table_chart import NAME_LENGTH, UNKNOWN, ChartColumn, Point
 _STEPS = 8
 _SHOWN_TOPICS = 15
 TOPIC = Words("topic", "topic", partial(format_name, limit=NAME_LENGTH))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatCell:
-    """A partition: how dark, what it stands for, whether the broker concerned leads it."""
-
-    step: int
-    leader: str
-    title: str
-    is_own: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatRow:
-    """A topic: its partitions in order."""
-
-    topic: str
-    key: str
-    points: str
-    size: str
-    cells: tuple[HeatCell, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap:
-    """Partitions by topic, those topics first that add most to the excess of a broker."""
-
-    answer: Answer
-    title: str
-    says: str
-    broker: int
-    rows: tuple[HeatRow, ...]
-    steps: tuple[str, ...]
 
 
 def topics_of(broker: int, expected_share: float) -> TableChart:
@@ -107,8 +74,8 @@ def partitions_of(broker: int) -> TableChart:
     )
 
 
-def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> HeatMap:
-    """The map: colour by bytes, in the order in which `topics` adds to the broker's excess."""
+def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> dict[str, Any]:
+    """The map as the page lays it out: colour by bytes, in the order in which `topics` adds to the broker's excess."""
     by_topic: dict[str, list[AnswerRow]] = defaultdict(list)
     for row in answer.rows:
         by_topic[row["topic"]].append(row)
@@ -116,40 +83,40 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> HeatMap:
     excess = {row["topic"]: row["excess_bytes"] for row in topics.rows}
     order = sorted(by_topic, key=lambda topic: (-excess.get(topic, 0.0), topic))
     largest = max((row["size_bytes"] for row in answer.rows), default=0) or 1
-    rows = tuple(
-        HeatRow(
-            topic=format_name(topic, NAME_LENGTH),
-            key=topic,
-            points=format_points(excess.get(topic, 0.0) / total) if total else UNKNOWN,
-            size=format_bytes(sum(row["size_bytes"] for row in by_topic[topic])),
-            cells=tuple(_cell(row, largest, broker) for row in by_topic[topic]),
-        )
+    rows = [
+        {
+            "topic": format_name(topic, NAME_LENGTH),
+            "key": topic,
+            "points": format_points(excess.get(topic, 0.0) / total) if total else UNKNOWN,
+            "size": format_bytes(sum(row["size_bytes"] for row in by_topic[topic])),
+            "cells": [_cell(row, largest, broker) for row in by_topic[topic]],
+        }
         for topic in order
-    )
+    ]
     # a square root: partitions of a hundredth of the largest still differ from empty ones
-    steps = tuple(format_bytes(largest * (step / _STEPS) ** 2) for step in range(1, _STEPS + 1))
+    steps = [format_bytes(largest * (step / _STEPS) ** 2) for step in range(1, _STEPS + 1)]
     led = sum(row["leader_id"] == broker for row in answer.rows)
-    return HeatMap(
-        answer=answer,
-        title="Where the bytes are: topic by partition",
-        says=f"{len(answer.rows):,} partitions of {len(rows):,} topics, the topics first that add most to broker {broker}, "
+    return {
+        "answer": answer,
+        "title": "Where the bytes are: topic by partition",
+        "says": f"{len(answer.rows):,} partitions of {len(rows):,} topics, the topics first that add most to broker {broker}, "
         f"whose {led:,} partitions are framed. The number in a cell is the leader.",
-        broker=broker,
-        rows=rows,
-        steps=steps,
-    )
+        "rows": rows,
+        "steps": steps,
+    }
 
 
-def _cell(row: AnswerRow, largest: int, broker: int) -> HeatCell:
+def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
+    """A partition: how dark, what it stands for, whether the broker concerned leads it."""
     size = row["size_bytes"]
     ratio = "" if row["ratio_to_mean"] is None else f", {format_ratio(row['ratio_to_mean'])} the topic's mean"
     leader = "no leader" if row["leader_id"] < 0 else f"leader {row['leader_id']}"
-    return HeatCell(
-        step=0 if size <= 0 else max(1, math.ceil(_STEPS * math.sqrt(size / largest))),
-        leader="" if row["leader_id"] < 0 else str(row["leader_id"]),
-        title=f"{format_name(row['topic'], NAME_LENGTH)}-{row['partition']}: {format_bytes(size)}, {leader}{ratio}",
-        is_own=row["leader_id"] == broker,
-    )
+    return {
+        "step": 0 if size <= 0 else max(1, math.ceil(_STEPS * math.sqrt(size / largest))),
+        "leader": "" if row["leader_id"] < 0 else str(row["leader_id"]),
+        "title": f"{format_name(row['topic'], NAME_LENGTH)}-{row['partition']}: {format_bytes(size)}, {leader}{ratio}",
+        "is_own": row["leader_id"] == broker,
+    }
 
 
 HOT_KEYS = TableChart(
