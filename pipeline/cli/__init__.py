@@ -11,6 +11,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 from pipeline.cli.text_table import print_error
 from pipeline.environment import collect_seldom, share_memory, variable
@@ -21,49 +22,38 @@ PROGRAM = "partition-health"
 USAGE_EXIT_CODE = 2
 _SIGPIPE_EXIT_CODE = 141
 COMMANDS = {
-    "init": "writes the configuration of a running cluster and runs one window",
-    "run": "the whole pipeline without Airflow: ingest, gates, health, mails",
-    "collect": "reads this broker's disks into a landing folder, for a run elsewhere",
-    "inspect": "what is in these logs: segments, partitions, brokers, problems",
-    "partition": "which partition each client would choose for a key",
-    "simulate": "what another producer version or setting would do: shares, batches, latencies",
-    "replay": "replays recorded traffic through the current setup (the back-test) and each candidate",
-    "what-if": "shares and usable capacity with brokers added, lost or resized, busier topics, or a reassignment done",
-    "report": "the report: one HTML file about a window and the days before it",
-    "mute": "mutes an incident, a broker or a cluster until a date",
-    "outbox": "messages that are not delivered yet, and why",
-    "sql": "Spark SQL on the tables by name; a shell without a statement",
-    "tables": "the data dictionary: every table, every column",
-    "config": "every setting of the configuration: type, default, meaning; a schema for editors",
-    "doctor": "checks Java, jars, versions, configuration, sources, mail; says what to do",
-}
-"""Commands, each in the module of its name, and its line in the list."""
-EXAMPLES = {
-    "init": ("init --bootstrap-servers broker-1:9092 --prometheus http://prometheus:9090",),
-    "run": ("run", "run --window 2026-11-21T09:00:00Z/PT6H --cluster prod --json"),
-    "collect": (
+    "init": ("writes the configuration of a running cluster and runs one window",
+        "init --bootstrap-servers broker-1:9092 --prometheus http://prometheus:9090"),
+    "run": ("the whole pipeline without Airflow: ingest, gates, health, mails", "run",
+        "run --window 2026-11-21T09:00:00Z/PT6H --cluster prod --json"),
+    "collect": ("reads this broker's disks into a landing folder, for a run elsewhere",
         "collect /var/lib/kafka/data --to /mnt/landing",
-        "collect /d1/kafka /d2/kafka --to s3a://landing/prod --cluster prod --rate 20",
-    ),
-    "inspect": ("inspect /mnt/broker-1 --verify", "inspect 00000000000000000000.log --at 2026-11-21T09:00:00Z"),
-    "partition": ("partition order-1 order-2 --partitions 12", "partition order-1 --strategy all --partitions 12"),
-    "simulate": ("simulate --list", "simulate kip-794-1mb --plot kip-794.png"),
-    "replay": ("replay /mnt/broker-1 /mnt/broker-2 --metrics /mnt/scrapes/producers",),
-    "what-if": (
-        "what-if --lose-broker 3 --grow orders=3",
-        "what-if --add-broker 4:rack-b --max-moved 500GiB --plan plan.json",
-        "what-if --reassignment plan.json --json",
-        "what-if --configured",
-    ),
-    "report": ("report --last 7d --open", "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),
-    "mute": ("mute", 'mute --subject "broker 1" --until 2026-12-01 --reason expansion', "mute K-JKT62CWA --lift"),
-    "outbox": ("outbox", "outbox --retry all --send"),
-    "sql": ("sql", 'sql "SELECT * FROM gold.broker_share" --json', "sql < statements.sql"),
-    "tables": ("tables", "tables gold.verdicts", "tables --sources"),
-    "config": ("config", "config --schema > partition-health.schema.json"),
-    "doctor": ("doctor --config partition-health.yaml",),
-}
-"""What people type, as each command's `--help` shows it."""
+        "collect /d1/kafka /d2/kafka --to s3a://landing/prod --cluster prod --rate 20"),
+    "inspect": ("what is in these logs: segments, partitions, brokers, problems", "inspect /mnt/broker-1 --verify",
+        "inspect 00000000000000000000.log --at 2026-11-21T09:00:00Z"),
+    "partition": ("which partition each client would choose for a key", "partition order-1 order-2 --partitions 12",
+        "partition order-1 --strategy all --partitions 12"),
+    "simulate": ("what another producer version or setting would do: shares, batches, latencies", "simulate --list",
+        "simulate kip-794-1mb --plot kip-794.png"),
+    "replay": ("replays recorded traffic through the current setup (the back-test) and each candidate",
+        "replay /mnt/broker-1 /mnt/broker-2 --metrics /mnt/scrapes/producers"),
+    "what-if": ("shares and usable capacity with brokers added, lost or resized, busier topics, or a reassignment done",
+        "what-if --lose-broker 3 --grow orders=3", "what-if --add-broker 4:rack-b --max-moved 500GiB --plan plan.json",
+        "what-if --reassignment plan.json --json", "what-if --configured"),
+    "report": ("the report: one HTML file about a window and the days before it", "report --last 7d --open",
+        "report --window 2026-11-21T09:00:00Z/PT1H --output report.html"),
+    "mute": ("mutes an incident, a broker or a cluster until a date", "mute",
+        'mute --subject "broker 1" --until 2026-12-01 --reason expansion', "mute K-JKT62CWA --lift"),
+    "outbox": ("messages that are not delivered yet, and why", "outbox", "outbox --retry all --send"),
+    "sql": ("Spark SQL on the tables by name; a shell without a statement", "sql",
+        'sql "SELECT * FROM gold.broker_share" --json', "sql < statements.sql"),
+    "tables": ("the data dictionary: every table, every column", "tables", "tables gold.verdicts", "tables --sources"),
+    "config": ("every setting of the configuration: type, default, meaning; a schema for editors", "config",
+        "config --schema > partition-health.schema.json"),
+    "doctor": ("checks Java, jars, versions, configuration, sources, mail; says what to do",
+        "doctor --config partition-health.yaml"),
+}  # fmt: skip  # a table: a command's words and examples together
+"""Commands, each in the module of its name: its line in the list, and what people type, as its `--help` shows it."""
 _COMPLETION = """\
 tab completion, in bash or zsh (fish: --shell fish):
   eval "$(register-python-argcomplete partition-health)"
@@ -78,8 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     share_memory()
     collect_seldom()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if variable("_ARGCOMPLETE"):
-        _complete()
+    if variable("_ARGCOMPLETE"):  # the shell asks for completions of the line it hands over; ends the process
+        import argcomplete
+
+        words = shlex.split((variable("COMP_LINE") or "").partition(" ")[2].replace("'", "").replace('"', ""))
+        argcomplete.autocomplete(build_parser(next(iter(words), None)))
     parser = build_parser(arguments[0] if arguments else None)
     args = parser.parse_args(arguments)
     if args.run is None:
@@ -103,6 +96,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The argument parser; only the command that is called has its options. Its result has `run`, that command's function."""
     parser = argparse.ArgumentParser(
@@ -110,8 +111,8 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     )
     parser.set_defaults(run=None)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, line in COMMANDS.items():
-        examples = "".join(f"\n  {PROGRAM} {example}" for example in EXAMPLES[name])
+    for name, (line, *typed) in COMMANDS.items():
+        examples = "".join(f"\n  {PROGRAM} {example}" for example in typed)
         command_parser = subparsers.add_parser(name, help=line, epilog=f"examples:{examples}", formatter_class=_Help)
         if name == command:
             module = importlib.import_module(f"pipeline.cli.{name.replace('-', '_')}")
@@ -125,11 +126,3 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n  " in text else textwrap.fill(" ".join(text.split()), width, initial_indent=indent)
-
-
-def _complete() -> None:
-    """Answers the shell that asks for completions of the line it hands over, and ends the process."""
-    import argcomplete
-
-    words = shlex.split((variable("COMP_LINE") or "").partition(" ")[2].replace("'", "").replace('"', ""))
-    argcomplete.autocomplete(build_parser(words[0] if words else None))

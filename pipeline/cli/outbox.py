@@ -5,7 +5,7 @@ import json
 import sys
 import time
 
-from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli import add_config_option, add_json_option
 from pipeline.cli.text_table import print_error, show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError

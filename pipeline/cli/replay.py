@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.options import add_json_option
+from pipeline.cli import add_json_option
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli import add_config_option, add_json_option
 from pipeline.cli.side_by_side import Ended, take_steps_apart
 from pipeline.cli.text_table import paint, print_error
 from pipeline.config.pipeline_config import PipelineConfig

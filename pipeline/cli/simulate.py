@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from pipeline.cli.options import add_json_option
+from pipeline.cli import add_json_option
 from pipeline.errors import ConfigError
 from pipeline.progress import Progress
 

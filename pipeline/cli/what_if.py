@@ -13,8 +13,7 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
-from pipeline.cli import what_if_zones
-from pipeline.cli.options import add_config_option, add_json_option
+from pipeline.cli import add_config_option, add_json_option, what_if_zones
 from pipeline.cli.text_table import print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
