@@ -15,8 +15,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from dags.report_address import URL_PREFIX
-from dags.reports_page import reports_app
+from dags.reports_page import URL_PREFIX, reports_app
 
 WRITERS = "writer"
 """The pool's name, without the configuration's prefix."""

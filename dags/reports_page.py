@@ -12,10 +12,11 @@ from typing import Any
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 
+URL_PREFIX = "/partition-health"  # where reports are below Airflow's own address
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
 DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
 DAGS_OF_WINDOWS = ("ingest", "replay", "health")
-"""Without the configuration's prefix."""
+"""Without the configuration's prefix, health last."""
 MOST_LISTED = 500
 EVER = TimeWindow(0, 2**53)
 _TITLE = re.compile(r"<title>([A-Z]+) ")
@@ -43,10 +44,11 @@ def make_app() -> Any:
     from fastapi.responses import HTMLResponse, RedirectResponse
     from sqlalchemy import select
 
+    from pipeline.config_file import load_config
     from pipeline.report.page import render_list
 
-    *_, health = of_windows = list_dags_of_windows()
-    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, health))
+    of_windows = [load_config().airflow.name(one) for one in DAGS_OF_WINDOWS]
+    may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, of_windows[-1]))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/", dependencies=[may_look])
@@ -81,14 +83,6 @@ def make_app() -> Any:
         return HTMLResponse(path.read_bytes(), headers=_HEADERS | {"Content-Security-Policy": policy})
 
     return app
-
-
-def list_dags_of_windows() -> list[str]:
-    """Returns the ids of DAGs about windows, that of health last."""
-    from pipeline.config_file import load_config
-
-    names = load_config().airflow
-    return [names.name(one) for one in DAGS_OF_WINDOWS]
 
 
 def is_inside(path: Path, folder: Path) -> bool:
