@@ -1,19 +1,16 @@
 """Reports failed and late runs to the platform's people: by mail where SMTP is configured, else as a file in the outbox."""
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.sdk.definitions.context import Context
 
-if TYPE_CHECKING:
-    from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow
 
 TRACEBACK_LINES = 15
 LOG_LINES = 20

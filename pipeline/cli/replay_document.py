@@ -1,21 +1,17 @@
 """The JSON document of `replay`, from the replay's gold tables, and its text: a table per topic with the back-test and the candidates."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli.text_table import show_table, text_width
 from pipeline.model.trust import Trust
 from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.runs import RunContext
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
-
-if TYPE_CHECKING:
-    from pipeline.runs import RunContext
 
 Row = dict[str, Any]
 

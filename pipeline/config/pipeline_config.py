@@ -1,13 +1,11 @@
 """One validated, frozen configuration: unknown keys and impossible values fail here, before Spark starts."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
@@ -183,7 +181,7 @@ class PipelineConfig(Section):
     sums_only: bool = False
 
     @model_validator(mode="after")
-    def _keep_file(self, validation: ValidationInfo) -> PipelineConfig:
+    def _keep_file(self, validation: ValidationInfo) -> Self:
         self._file = (validation.context or {}).get("file")
         return self
 
@@ -248,7 +246,7 @@ class PipelineConfig(Section):
         return keys
 
     @model_validator(mode="after")
-    def _known_clusters(self) -> PipelineConfig:
+    def _known_clusters(self) -> Self:
         unknown = [name for name in self.keys.clear_topics if name not in self.clusters]
         if unknown:
             raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")

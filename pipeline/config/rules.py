@@ -1,11 +1,9 @@
 """The configuration's sections `gate` and `rules`: limits on measures, by cluster and topic, and their owners."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -73,14 +71,14 @@ class Gate(Section):
     topics: dict[str, GateOverride] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _k_within_n(self) -> Gate:
+    def _k_within_n(self) -> Self:
         if self.k > self.n:
             raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
         if self.resolve_ratio is not None and self.resolve_ratio > self.limit_ratio:
             raise ValueError(f"resolve_ratio {self.resolve_ratio} is above limit_ratio {self.limit_ratio}")
         return self
 
-    def of_topic(self, topic: str | None) -> Gate:
+    def of_topic(self, topic: str | None) -> Self:
         """The gate as it is for brokers whose excess comes most from a topic, or from none.
 
         Under a limit of its own a broker recovers halfway between 1 and that limit.
@@ -132,12 +130,12 @@ class RuleSettings(Section):
     topics: dict[str, RuleOverride] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _k_within_n(self) -> RuleSettings:
+    def _k_within_n(self) -> Self:
         if self.k > self.n:
             raise ValueError(f"k of n windows: k={self.k} is larger than n={self.n}")
         return self
 
-    def of_topic(self, topic: str) -> RuleSettings:
+    def of_topic(self, topic: str) -> Self:
         """The settings for a topic ("" for what is about no topic)."""
         override = find_pattern(self.topics, topic) if self.topics else None  # asked for every subject of every window
         return self if override is None else self.model_copy(update=override.model_dump(exclude_none=True))

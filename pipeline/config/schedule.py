@@ -1,15 +1,10 @@
 """From the configured window and grace time to a cron schedule whose partition keys are window starts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import PipelineConfig
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 

@@ -1,11 +1,8 @@
 """Queues the mail of the day about all clusters, where `mail.daily` asks for it. No Spark."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline.alerting.digest import ClusterDay, describe_day
 from pipeline.alerting.message import render_message
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.incident import ENDED
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
@@ -16,9 +13,6 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.values import tuples_of
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import PipelineConfig
 
 _JUDGED = """
 SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start

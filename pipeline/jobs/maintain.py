@@ -1,9 +1,6 @@
 """Keeps the tables small and fast: drops expired rows, compacts closed dates, removes unused files. No Spark."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.errors import PipelineError, StorageConflictError, StorageError
 from pipeline.model.window import milliseconds_of
@@ -11,9 +8,6 @@ from pipeline.runs import JobReport
 from pipeline.storage.maintenance import drop_expired, maintain_tables
 from pipeline.tables import TABLES
 from pipeline.tables.keys import EXPIRING
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import PipelineConfig
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:

@@ -9,15 +9,12 @@ found well in n windows: those in which an incident ends. One that is still open
 read: its subject is judged until it was well in k windows. What every subject measured is in `gold.rule_measures`.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
-from pipeline.config.rules import Gate
+from pipeline.config.rules import Gate, RuleSettings
 from pipeline.measures.chance import significant
 from pipeline.model.number_text import format_name, say_more
 from pipeline.model.verdict import BLIND, Verdict, VerdictKind
@@ -25,10 +22,7 @@ from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.rules.brokers import EVENT_RULES
 from pipeline.rules.rule import RuleMeasure
-
-if TYPE_CHECKING:
-    from pipeline.config.rules import RuleSettings
-    from pipeline.verdicts.sources import SkippedWindow
+from pipeline.verdicts.sources import SkippedWindow
 
 MOST_LINES, _MOST_CHARACTERS, _MOST_EVENTS = 50, 1_000, 12
 
