@@ -6,7 +6,7 @@ The SQL is what Spark and Polars have in common: Spark looks for suspects with i
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import pandas as pd
 import polars as pl
@@ -20,6 +20,7 @@ from great_expectations.render.renderer.renderer import renderer
 from pipeline.model.window import format_instant, milliseconds_of
 
 MAX_ROWS = 20  # rows of evidence kept per check
+Untyped: TypeAlias = Any  # what Great Expectations hands over
 ROW = "_row"  # column with the number of a row
 
 
@@ -44,10 +45,7 @@ class SqlExpectation(BatchExpectation, ABC):
     @classmethod
     @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
     def _prescriptive_renderer(
-        cls,
-        configuration: Any = None,  # noqa: ANN401
-        result: Any = None,  # noqa: ANN401
-        runtime_configuration: dict[str, Any] | None = None,
+        cls, configuration: Untyped = None, result: Untyped = None, **_: object
     ) -> list[RenderedStringTemplateContent]:
         template, sql = cls.describe((configuration or result.expectation_config).kwargs)
         styles = {"params": {name: {"tag": "code"} for name in sql}}
@@ -56,21 +54,13 @@ class SqlExpectation(BatchExpectation, ABC):
 
     @classmethod
     @renderer(renderer_type=LegacyDiagnosticRendererType.OBSERVED_VALUE)
-    def _diagnostic_observed_value_renderer(
-        cls,
-        configuration: Any = None,  # noqa: ANN401
-        result: Any = None,  # noqa: ANN401
-        runtime_configuration: dict[str, Any] | None = None,
-    ) -> str:
+    def _diagnostic_observed_value_renderer(cls, result: Untyped = None, **_: object) -> str:
         return f"{result.result['observed_value']:,} {cls.counted}"
 
     @classmethod
     @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_STATEMENT)
     def _diagnostic_unexpected_statement_renderer(
-        cls,
-        configuration: Any = None,  # noqa: ANN401
-        result: Any = None,  # noqa: ANN401
-        runtime_configuration: dict[str, Any] | None = None,
+        cls, result: Untyped = None, **_: object
     ) -> list[RenderedStringTemplateContent]:
         """Adds the SQL to a failed check, whose description in the suite stands before it."""
         return [] if result.success else cls._prescriptive_renderer(result=result)
@@ -79,12 +69,7 @@ class SqlExpectation(BatchExpectation, ABC):
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
         """How much is wrong, and rows that show the first of it; `given` has the values of `success_keys`."""
 
-    def _validate(
-        self,
-        metrics: dict[str, Any],
-        runtime_configuration: dict[str, Any] | None = None,
-        execution_engine: Any = None,  # noqa: ANN401
-    ) -> dict[str, Any]:
+    def _validate(self, metrics: object, execution_engine: Untyped = None, **_: object) -> dict[str, Any]:
         frame, _, _ = execution_engine.get_compute_domain(self._get_domain_kwargs(), MetricDomainTypes.TABLE)
         count, rows = self.find(frame, self._get_success_kwargs())
         details = {"unexpected_rows": rows}

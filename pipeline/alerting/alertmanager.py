@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pipeline.alerting.content import Content
 from pipeline.alerting.http_request import exchange_once
-from pipeline.alerting.message import message_of, subject_line_of
+from pipeline.alerting.message import format_subject, message_of
 from pipeline.config.mail import Alertmanager
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from pipeline.model.incident import SILENCED, AlertMessage, IncidentChange
@@ -110,7 +110,7 @@ def render_alert(
     alert: dict[str, Any] = {
         "labels": {**alert_labels(content.cluster, change.rule, change.subject), **alertmanager.labels},
         "annotations": {
-            "summary": subject_line_of(content),
+            "summary": format_subject(content.subject_line),
             "description": content.headline,
             "incident_id": change.incident_id,
             "state": change.state,

@@ -36,11 +36,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 
-def subject_line_of(content: Content) -> str:
-    """The subject on one harmless line of bounded length."""
-    return format_subject(content.subject_line)
-
-
 def format_subject(text: str) -> str:
     r"""A text as the header `Subject` holds it: on one line of bounded length, and nothing in it is an encoded word.
 
@@ -78,7 +73,7 @@ def message_of(
         window_start_ms=content.window_start_ms,
         channel=channel,
         tells=",".join(content.tells),
-        subject_line=subject_line_of(content),
+        subject_line=format_subject(content.subject_line),
         recipients=",".join(recipients),
         payload=payload,
         queued_at_ms=now_ms,
@@ -96,7 +91,7 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     message["To"] = ", ".join(recipients)
-    message["Subject"] = subject_line_of(content)
+    message["Subject"] = format_subject(content.subject_line)
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ms // 1000, UTC))
     message["Message-ID"] = f"<{message_id}>"
     if content.state not in {"new", DIGEST}:

@@ -4,16 +4,14 @@ References:
     Slack: incoming webhooks, Block Kit (header 150, section 3,000 characters, 50 blocks), escaping of `& < >`.
 """
 
-import contextlib
 import json
 import logging
-from collections.abc import Iterator
 
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
 from pipeline.alerting.http_request import exchange_once
-from pipeline.alerting.message import message_id_of, message_of, render_text, subject_line_of
+from pipeline.alerting.message import format_subject, message_id_of, message_of, render_text
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.incident import AlertMessage
@@ -44,29 +42,22 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the environment lacks the address.
     """
     headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
+    # at INFO httpx logs the address of each request, which is a secret here
+    logger, silence = logging.getLogger("httpx"), lambda _record: False
+    logger.addFilter(silence)
     try:
-        with _unlogged():
-            client = httpx.AsyncClient(timeout=webhook.timeout_s)
-            request = client.build_request("POST", webhook.url, content=payload, headers=headers)
-            answer, body = exchange_once(client, request, most_bytes=4 * _REASON_LIMIT)
+        client = httpx.AsyncClient(timeout=webhook.timeout_s)
+        request = client.build_request("POST", webhook.url, content=payload, headers=headers)
+        answer, body = exchange_once(client, request, most_bytes=4 * _REASON_LIMIT)
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
         raise UnusableServerError(reason) from error
+    finally:
+        logger.removeFilter(silence)
     if not answer.is_success:
         reason = format_name(body.decode("utf-8", "replace"), _REASON_LIMIT)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keeps httpx from logging requests: at INFO it writes the address of each, which is a secret here."""
-    logger, silence = logging.getLogger("httpx"), lambda _record: False
-    logger.addFilter(silence)
-    try:
-        yield
-    finally:
-        logger.removeFilter(silence)
 
 
 def _generic(content: Content, message_id: str) -> dict[str, object]:
@@ -97,7 +88,7 @@ def _for_slack(content: Content) -> dict[str, object]:
     if content.footer:
         small = [_marked(_escape(line)) for line in (*content.footer, content.report) if line]
         blocks.append({"type": "context", "elements": small})
-    return {"text": _escape(subject_line_of(content)), "blocks": blocks}
+    return {"text": _escape(format_subject(content.subject_line)), "blocks": blocks}
 
 
 def _describe_section(section: MailSection) -> str:

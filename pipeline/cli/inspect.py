@@ -104,7 +104,10 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
             lines += [f"{section} ({len(rows)})", *show_rows(rows, shown, indent=2).splitlines(), ""]
     frequent = [
         escape_hidden(f"  {_name(row)}: ")
-        + ", ".join(f"{_format_key(top)} {top['record_count']}" for top in row["top_keys"][:_SHOWN_KEYS])
+        + ", ".join(
+            f"{repr(top['key']) if top['key'] is not None else '0x' + top['key_hex']} {top['record_count']}"
+            for top in row["top_keys"][:_SHOWN_KEYS]
+        )
         for row in report["partitions"]
         if row.get("top_keys")
     ]
@@ -123,8 +126,3 @@ def format_report(report: Mapping[str, Sequence[Row]]) -> str:
 
 def _name(row: Row) -> str:
     return f"{row['topic'] or row['path']} {row['partition']} (broker {format_field('broker_id', row['broker_id'])})"
-
-
-def _format_key(top: Row) -> str:
-    key = top["key"]
-    return repr(key) if key is not None else f"0x{top['key_hex']}"

@@ -28,7 +28,17 @@ def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Prob
     by_path: dict[str, list[Problem]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
-    partitions = [_with_file_problems(partition, by_path) for partition in partitions]
+    # what discovery found wrong with a segment's file is taken over into the segment
+    partitions = [
+        dataclasses.replace(
+            partition,
+            segments=tuple(
+                dataclasses.replace(segment, problems=(*by_path.pop(segment.segment.path, ()), *segment.problems))
+                for segment in partition.segments
+            ),
+        )
+        for partition in partitions
+    ]
     brokers: dict[tuple[str | None, int | None], list[PartitionSummary]] = {}
     for partition in partitions:
         brokers.setdefault((partition.directory.cluster_id, partition.directory.broker_id), []).append(partition)
@@ -42,15 +52,6 @@ def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Prob
         "brokers": [_broker_row(found) for found in brokers.values()],
         "problems": [describe_problem(problem) for problem in (*others, *of_segments)],
     }
-
-
-def _with_file_problems(partition: PartitionSummary, by_path: dict[str, list[Problem]]) -> PartitionSummary:
-    """Takes what discovery found wrong with a segment's file over into the segment."""
-    segments = (
-        dataclasses.replace(segment, problems=(*by_path.pop(segment.segment.path, ()), *segment.problems))
-        for segment in partition.segments
-    )
-    return dataclasses.replace(partition, segments=tuple(segments))
 
 
 def describe_problem(problem: Problem) -> Row:
@@ -203,27 +204,20 @@ def _describe(way: SegmentLookup, target: Row) -> list[str]:
     if way.problem is not None:
         return [*steps, f"stopped: {way.problem.reason}"]
     if isinstance(way.found, TimestampLookup):
-        steps.append(_describe_time_index(way, way.found.time_index))
-    lookup = _index_lookup(way)
+        times, looked = way.time_index, way.found.time_index
+        head, at = f".timeindex, {len(times.offset)} entries, looked at {_numbers(looked)}", looked.slot
+        says = "none at or before it"
+        if at is not None:
+            says = f"entry {at} says {format_timestamp(int(times.timestamp_ms[at]))} at offset {times.offset[at]}"
+        steps.append(f"{head}: {says}")
+    lookup, index = _index_lookup(way), way.index
     if lookup is not None:
-        steps.append(_describe_index(way, lookup))
+        head, at = f".index, {len(index.offset)} entries, looked at {_numbers(lookup)}", lookup.slot
+        says = "none at or below it, so from position 0"
+        if at is not None:
+            says = f"entry {at} says offset {index.offset[at]} at position {index.position[at]}"
+        steps.append(f"{head}: {says}")
     return [*steps, *_describe_end(way)]
-
-
-def _describe_time_index(way: SegmentLookup, lookup: IndexLookup) -> str:
-    head = f".timeindex, {len(way.time_index.offset)} entries, looked at {_numbers(lookup)}"
-    if lookup.slot is None:
-        return f"{head}: none at or before it"
-    stamp = format_timestamp(int(way.time_index.timestamp_ms[lookup.slot]))
-    return f"{head}: entry {lookup.slot} says {stamp} at offset {way.time_index.offset[lookup.slot]}"
-
-
-def _describe_index(way: SegmentLookup, lookup: IndexLookup) -> str:
-    head = f".index, {len(way.index.offset)} entries, looked at {_numbers(lookup)}"
-    if lookup.slot is None:
-        return f"{head}: none at or below it, so from position 0"
-    slot = lookup.slot
-    return f"{head}: entry {slot} says offset {way.index.offset[slot]} at position {way.index.position[slot]}"
 
 
 def _numbers(lookup: IndexLookup) -> str:

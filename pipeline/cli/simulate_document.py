@@ -1,17 +1,13 @@
 """A simulation's figures as JSON, and as text: the perf test's last line, then ranges and brokers."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli.text_table import show_table, text_width
+from pipeline.simulator.scenario.scenario_file import ScenarioFile
 from pipeline.simulator.scenario.scenario_section import Evidence
 from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT, RUN_FIGURES, Range, VariantSummary
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario_file import ScenarioFile
 
 
 def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:
@@ -26,6 +22,7 @@ def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary
 
 def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
     scenario = summary.variant.scenario
+    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
     return {
         "name": summary.variant.name,
         "clients": list(summary.variant.clients),
@@ -36,27 +33,21 @@ def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
                 scenario.brokers, summary.brokers, summary.variant.fair_shares, strict=True
             )
         ],
-        "partitions": _describe_partitions(summary),
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "broker_id": scenario.brokers[leader].broker_id if leader >= 0 else None,
+                **_describe_figures(figures),
+            }
+            for (topic, partition), leader, figures in zip(names, scenario.leaders, summary.partitions, strict=True)
+        ],
         "producers": [
             {"client_id": producer.name, **_describe_figures(figures)}
             for producer, figures in zip(scenario.producers, summary.producers, strict=True)
         ],
         "notes": list(summary.variant.notes),
     }
-
-
-def _describe_partitions(summary: VariantSummary) -> list[dict[str, Any]]:
-    scenario = summary.variant.scenario
-    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
-    return [
-        {
-            "topic": topic,
-            "partition": partition,
-            "broker_id": scenario.brokers[leader].broker_id if leader >= 0 else None,
-            **_describe_figures(figures),
-        }
-        for (topic, partition), leader, figures in zip(names, scenario.leaders, summary.partitions, strict=True)
-    ]
 
 
 def _describe_figures(figures: Mapping[str, Range]) -> dict[str, Any]:

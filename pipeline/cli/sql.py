@@ -1,7 +1,5 @@
 """`sql`: Spark SQL with every table by its name; a shell where no statement is given."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json
@@ -11,8 +9,8 @@ from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,6 +20,7 @@ from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.sql_shell import read_statements, show_answer
 from pipeline.cli.tables import unknown_table
 from pipeline.cli.text_table import print_error, show_table
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
@@ -32,11 +31,6 @@ from pipeline.storage.session import running_session
 from pipeline.storage.tables_on_disk import count_rows
 from pipeline.tables import TABLES
 from pipeline.tables.keys import EXPIRING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from pipeline.config.pipeline_config import PipelineConfig
 
 _SHOWN_ROWS = 1000
 _COPIED_ROWS = 100_000
@@ -107,19 +101,14 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
 
 def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextManager[SparkSession]:
     """A session with settings of our own, over which those of the configuration win."""
-    _load_pyspark()
+    # what pyspark's first call to the JVM imports, but no pandas, for which its tools for tests look: 0.3 CPU-s
+    if "pandas" not in sys.modules:
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system
+        try:
+            importlib.import_module("pyspark.testing.utils")
+        finally:
+            del sys.modules["pandas"]
     return running_session(config.spark.model_copy(update={"conf": conf | config.spark.conf}), app_name="sql")
-
-
-def _load_pyspark() -> None:
-    """Loads what pyspark's first call to the JVM imports, but no pandas, for which its tools for tests look: 0.3 CPU-s."""
-    if "pandas" in sys.modules:
-        return
-    sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system
-    try:
-        importlib.import_module("pyspark.testing.utils")
-    finally:
-        del sys.modules["pandas"]
 
 
 def asks_for_rows(statement: str) -> bool:

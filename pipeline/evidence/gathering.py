@@ -67,6 +67,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     own = next(one for one in brokers if one.broker_id == broker_id)
     gate = run.cluster.gate.of_topic(own.excess_topic)
     is_split = f"broker_id = {broker_id} AND leaders_term IS NOT NULL"
+    is_own = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
     causes = run.values(ShareCauses, BROKER_SHARE, windows, where=is_split)
     loads: Counter[tuple[str, int]] = Counter()
     for topic, leader_id, size in run.tuples(PARTITION_TRAFFIC, windows, "topic", "leader_id", "size_bytes"):
@@ -92,13 +93,8 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         causes=next(iter(causes), None),
         above_count=verdict.above_count,
         gate=gate,
-        latency=_latency(run, windows, broker_id),
+        latency=next(iter(run.values(ProduceLatency, LATENCY, windows, where=is_own)), None),
         partitioners={topic: name for topic, name, is_baseline, source in compared if is_baseline and source != "none"},
         recommendations=tuple(sorted(advice, key=lambda one: one.rank)),
         promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
     )
-
-
-def _latency(run: RunContext, windows: Sequence[TimeWindow], broker_id: int) -> ProduceLatency | None:
-    wanted = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
-    return next(iter(run.values(ProduceLatency, LATENCY, windows, where=wanted)), None)

@@ -189,12 +189,15 @@ def queue_messages(
 
     def describe(group: tuple[IncidentChange, ...]) -> Content:
         keys = tuple(change.key for change in group)
-        if keys not in described:
-            described[keys] = (
-                describe_change(run, group[0], verdicts)
-                if len(group) == 1
-                else describe_digest(run.cluster_name, group, owner=run.cluster.owner)
-            )
+        if keys not in described and len(group) > 1:
+            described[keys] = describe_digest(run.cluster_name, group, owner=run.cluster.owner)
+        elif keys not in described:
+            evidence = gather_evidence(run, group[0], verdicts)
+            if isinstance(evidence, BrokerShareEvidence):
+                described[keys] = describe_broker_share(evidence)
+            else:
+                describe_other = describe_source if evidence.change.rule == SOURCE_ARRIVAL else describe_rule
+                described[keys] = describe_other(evidence)
         return described[keys]
 
     mail = run.config.mail
@@ -209,14 +212,6 @@ def queue_messages(
             messages.append(alert)
     rows = run.table_of(ALERT_OUTBOX, messages)
     return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
-
-
-def describe_change(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> Content:
-    """Describes a change for its message; the verdicts of its window are among `verdicts`."""
-    evidence = gather_evidence(run, change, verdicts)
-    if isinstance(evidence, BrokerShareEvidence):
-        return describe_broker_share(evidence)
-    return describe_source(evidence) if change.rule == SOURCE_ARRIVAL else describe_rule(evidence)
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:

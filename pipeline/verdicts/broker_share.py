@@ -98,7 +98,13 @@ def _look_at(
 ) -> Iterator[tuple[BrokerLoad, float, str | None, bool]]:
     """Brokers of one window, each with its limit, why it cannot be judged (None if it can), and whether it is above."""
     total_bytes = sum(load.size_bytes for load in brokers)
-    real = significant([_p_value(load) for load in brokers], gate.chance_level)
+    chances = [
+        chance_p_value(load.share_ratio, load.expected_share, load.effective_unit_count)
+        if load.share_ratio is not None and load.effective_unit_count
+        else 1.0
+        for load in brokers
+    ]
+    real = significant(chances, gate.chance_level)
     for load, is_real in zip(brokers, real.tolist(), strict=True):
         limit = gate.of_topic(load.excess_topic).limit_ratio
         too_little = _too_little(
@@ -111,12 +117,6 @@ def _look_at(
             too_little,
             too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate),
         )
-
-
-def _p_value(load: BrokerLoad) -> float:
-    if load.share_ratio is None or not load.effective_unit_count:
-        return 1.0
-    return chance_p_value(load.share_ratio, load.expected_share, load.effective_unit_count)
 
 
 def _too_little(

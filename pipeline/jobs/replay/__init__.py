@@ -8,12 +8,12 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.engine import count_task_slots, describe_work
 from pipeline.jobs.replay.load import load_recording, load_traffic, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
@@ -27,7 +27,7 @@ from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
 from pipeline.replay.topics import TopicInput, list_topics, replay_topic
 from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.questions import name_some
-from pipeline.stages import Parts, Staging, map_groups, pack_value, unpack_value
+from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -36,8 +36,6 @@ from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from pipeline.config.pipeline_config import PipelineConfig
 
 Row = dict[str, Any]
 
@@ -91,7 +89,12 @@ def run(
     with open_staging_folder(run.warehouse) as folder:
         staging = Staging(spark, folder, run.subject)
         runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
-        versions = compare_candidates(run, runs.with_rows("topics", pack_topics(topics)), windows)
+        # a row of `RUN_SCHEMA` for each topic, beside those of its runs
+        packed = make_run_rows([(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics])
+        kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
+        rows = runs.with_rows("topics", packed).frame()
+        compared = map_groups(rows, TOPIC, count_task_slots(spark), kernel, WRITTEN)
+        versions = run.replace_by_files("compare candidates", compared, TABLES, windows)
     nothing = (
         "nothing to replay: these windows hold no records, or neither keys nor arrivals of them are stored (keys.mode is "
         f"{run.config.keys.mode}, replay.arrivals is {str(run.config.replay.arrivals).lower()})"
@@ -103,18 +106,6 @@ def run(
         *_describe_back_tests(run.rows(BACK_TESTS, windows)),
     )
     return JobReport(table_versions=versions, notes=notes or (nothing,))
-
-
-def pack_topics(topics: Iterable[TopicInput]) -> pa.Table:
-    """A row of `RUN_SCHEMA` for each topic, beside those of its runs."""
-    return make_run_rows([(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics])
-
-
-def compare_candidates(run: RunContext, parts: Parts, windows: Sequence[TimeWindow]) -> dict[str, int]:
-    """Replaces the windows' rows in the replay's tables; `parts`: topics and runs, rows of `RUN_SCHEMA`. Returns versions."""
-    kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
-    compared = map_groups(parts.frame(), TOPIC, count_task_slots(parts.spark), kernel, WRITTEN)
-    return run.replace_by_files("compare candidates", compared, TABLES, windows)
 
 
 def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
