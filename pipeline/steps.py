@@ -32,7 +32,7 @@ from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
-from pipeline.report.writing import list_missing, write_reports
+from pipeline.report.page import list_missing, write_reports
 from pipeline.runs import JobReport, RunContext
 from pipeline.stages import count_tasks
 from pipeline.storage.engines import running_engine

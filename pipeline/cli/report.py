@@ -12,8 +12,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_duration
-from pipeline.report.page import gather_report, render_report
-from pipeline.report.writing import write_report
+from pipeline.report.page import gather_report, render_report, write_report
 from pipeline.runs import plan_runs
 
 _DESCRIPTION = """\

@@ -4,8 +4,6 @@ A process takes one cluster after another: its first costs 10 CPU-s (imports, ke
 time is replaced.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,19 +12,17 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from pyspark.sql import SparkSession
 
 from pipeline.environment import count_steps_at_once
 from pipeline.errors import PipelineError
 from pipeline.progress import Progress
+from pipeline.runs import RunContext
+from pipeline.steps import Step, StepReport, take_steps
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.runs import RunContext
-    from pipeline.steps import Step, StepReport
-
-Ended = tuple["RunContext", list["StepReport"] | None, list[tuple["Step", PipelineError]]]
+Ended = tuple[RunContext, list[StepReport] | None, list[tuple[Step, PipelineError]]]
 """A run, its reports where it came to the last step, and its errors with the step of each."""
 
 
@@ -121,7 +117,6 @@ def _error_of(text: str, exit_code: int) -> PipelineError:
 
 def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
     """In a process of its own: takes steps for each run that comes; answers with reports, and errors as plain values."""
-    from pipeline.steps import take_steps
     from pipeline.storage.engines import running_engine
 
     spark: SparkSession | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
 from pipeline.rules import RULES
-from pipeline.rules.forecasts import FORECAST_RULE
+from pipeline.rules.shares import FORECAST_RULE
 
 _T = TypeVar("_T")
 Severity = Literal["critical", "warning", "off"]

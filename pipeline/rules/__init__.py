@@ -7,16 +7,12 @@ from collections.abc import Iterable
 
 from pipeline.model.number_text import format_percent, format_ratio
 from pipeline.rules.brokers import BROKER_RULES
-from pipeline.rules.forecasts import FORECAST_RULES
-from pipeline.rules.late_load import LATE_LOAD, UNREAD_RECORDS
+from pipeline.rules.shares import SHARE_RULES
 from pipeline.rules.topics import TOPIC_RULES
-from pipeline.rules.zones import ZONE_RULES
 
 BROKER_SHARE = "broker_share"
 SOURCE_ARRIVAL = "source_arrival"
-RULES = {
-    rule.name: rule for rule in (*TOPIC_RULES, *BROKER_RULES, LATE_LOAD, UNREAD_RECORDS, *FORECAST_RULES, *ZONE_RULES)
-}
+RULES = {rule.name: rule for rule in (*TOPIC_RULES, *BROKER_RULES, *SHARE_RULES)}
 _FORMATS = {BROKER_SHARE: format_ratio, SOURCE_ARRIVAL: format_percent} | {
     name: rule.format for name, rule in RULES.items()
 }

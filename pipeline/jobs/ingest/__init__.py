@@ -6,14 +6,12 @@ source now covers less than what is stored (retention took segments, scrapes wer
 rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import GROUP
@@ -56,9 +54,6 @@ from pipeline.transforms import keys as key_sums
 from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import join_arrivals, sum_traffic
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 Expired = dict[str, set[TimeWindow]]
 GROUP_RECORDS = 1_000_000

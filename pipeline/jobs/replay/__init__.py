@@ -5,13 +5,12 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 `gold.scenario_comparison`, `gold.back_tests` and `gold.hash_verdicts`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.engine import count_task_slots, describe_work
@@ -33,9 +32,6 @@ from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 

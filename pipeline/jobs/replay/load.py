@@ -1,16 +1,15 @@
 """Loads the input of a replay: few rows on the driver, and files that its tasks read themselves."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
@@ -34,9 +33,6 @@ from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.request_latency import measure_requests
 from pipeline.transforms.samples import with_labels
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 

@@ -1,12 +1,12 @@
 """Replays a judged window with other leaders: what topics would bring to each broker whose load follows the broker."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
 
 from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.replay import Candidate
@@ -26,9 +26,6 @@ from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
 from pipeline.tables.replay import HASH_VERDICTS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 

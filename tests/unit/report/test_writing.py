@@ -9,7 +9,7 @@ from pipeline.cli import main
 from pipeline.config_file import load_config
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
-from pipeline.report.writing import write_reports
+from pipeline.report.page import write_reports
 from pipeline.runs import plan_runs
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
