@@ -61,8 +61,7 @@ FAMILIES = (
         metrics={"window_start_timestamp_seconds": ("date_part('epoch', max(window_start))", "Start of the window that all these metrics describe.")},
     ),
     GaugeFamily(
-        source=f"gold.verdicts WHERE {_WINDOW}",
-        labels={"rule": "rule", "verdict": "verdict"},
+        source=f"gold.verdicts WHERE {_WINDOW}", labels={"rule": "rule", "verdict": "verdict"},
         metrics={"verdicts": ("count(*)", "Subjects with this verdict under this rule; no series where there are none.")},
     ),
     GaugeFamily(
@@ -70,12 +69,10 @@ FAMILIES = (
         " WHERE cluster = {cluster} AND state IN ('resolved', 'withdrawn'))",
         labels={"rule": "rule", "subject": "subject"},
         metrics={"incident_start_timestamp_seconds": ("date_part('epoch', max(since))", "Start of the first window above the limit, of each open incident.")},
-        first="max(since)",
-        limit="200",
+        first="max(since)", limit="200",
     ),
     GaugeFamily(
-        source=f"gold.broker_share WHERE {_WINDOW}",
-        labels={"broker": "broker_id"},
+        source=f"gold.broker_share WHERE {_WINDOW}", labels={"broker": "broker_id"},
         metrics={
             "broker_share_ratio": ("max(share_ratio)", "Part of the bytes divided by the part of the capacity; 1 is fair."),
             "broker_chance_ratio": ("max(chance_ratio)", "Share ratio that chance alone exceeds once in a thousand windows."),
@@ -100,8 +97,7 @@ FAMILIES = (
         },
     ),
     GaugeFamily(
-        source=f"gold.latency WHERE {_WINDOW} AND client_id = '*'",
-        labels={"broker": "broker_id"},
+        source=f"gold.latency WHERE {_WINDOW} AND client_id = '*'", labels={"broker": "broker_id"},
         metrics={
             "broker_request_latency_avg_seconds": ("max(request_latency_avg_ms) / 1000", "Mean produce request latency as all producers saw it."),
             "broker_request_latency_max_seconds": ("max(request_latency_max_ms) / 1000", "Largest produce request latency."),
@@ -114,8 +110,7 @@ FAMILIES = (
         metrics={"broker_disk_full_seconds": ("min(value) * 3600", "Time until its first volume is full.")},
     ),
     GaugeFamily(
-        source=f"gold.topic_health WHERE {_WINDOW}",
-        labels={"topic": "topic"},
+        source=f"gold.topic_health WHERE {_WINDOW}", labels={"topic": "topic"},
         metrics={
             "topic_appended_bytes": ("sum(size_bytes)", "Bytes appended in the window."),
             "topic_appended_records": ("sum(record_count)", "Records appended in the window."),
@@ -127,8 +122,7 @@ FAMILIES = (
             "topic_below_min_isr_partitions": ("sum(below_min_isr_count)", "Partitions below min.insync.replicas."),
             "topic_leaderless_partitions": ("sum(leaderless_count)", "Partitions without a leader."),
         },
-        first="sum(size_bytes)",
-        limit="{topics}",
+        first="sum(size_bytes)", limit="{topics}",
     ),
     GaugeFamily(
         source=f"gold.partition_health WHERE {_WINDOW} AND excess_bytes > 0",
@@ -137,26 +131,21 @@ FAMILIES = (
             "partition_excess_bytes": ("max(excess_bytes)", "Bytes above the mean of its topic's partitions."),
             "partition_mean_ratio": ("max(ratio_to_mean)", "Bytes divided by the mean of its topic's partitions."),
         },
-        first="max(excess_bytes)",
-        limit="{partitions}",
+        first="max(excess_bytes)", limit="{partitions}",
     ),
     GaugeFamily(
         source=f"gold.scenario_comparison WHERE {_WINDOW} AND NOT is_baseline AND trust = 'trusted'",
         labels={"topic": "topic", "candidate": "candidate"},
         metrics={"topic_candidate_broker_peak_ratio": ("max(broker_peak_to_mean)", "Bytes of the topic's busiest broker divided by the mean broker's, under a candidate; only trusted predictions.")},
-        first="sum(size_bytes)",
-        limit="{topics}",
+        first="sum(size_bytes)", limit="{topics}",
     ),
     GaugeFamily(
-        source=f"gold.back_tests WHERE {_WINDOW}",
-        labels={"topic": "topic"},
+        source=f"gold.back_tests WHERE {_WINDOW}", labels={"topic": "topic"},
         metrics={"topic_back_test_share_error_ratio": ("max(share_error_points) / 100", "Largest difference between a broker's predicted and observed share.")},
-        first="max(share_error_points)",
-        limit="{topics}",
+        first="max(share_error_points)", limit="{topics}",
     ),
     GaugeFamily(
-        source=f"bronze.window_status WHERE {_DAY}",
-        labels={"source": "source"},
+        source=f"bronze.window_status WHERE {_DAY}", labels={"source": "source"},
         metrics={
             "source_newest_timestamp_seconds": ("date_part('epoch', max(newest_at))", "Newest instant of which a source had data when it was read."),
             "source_expected_items": ("max(expected_count)", "Partitions, brokers or clients that a source should bring."),
