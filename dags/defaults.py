@@ -105,11 +105,7 @@ def link_reports(dag: DAG) -> None:
 
 
 def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict[str, Any]:
-    """Returns a DAG's id, page and shared settings; one about windows takes a range of them and reports when it is late.
-
-    `name`: without the configuration's prefix.
-    `doc`: Markdown, which names DAGs with the prefix that is the default.
-    """
+    """A DAG's id (`name` and prefix), page, shared settings; one about windows takes a range of them, tells if it is late."""
     config = load_config()
     owners = ", ".join(dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner))
     owner = owners if len(owners) <= _LONGEST_OWNER else f"{owners[: _LONGEST_OWNER - 1]}…"

@@ -49,11 +49,7 @@ def describe_failure(context: Any) -> tuple[str, str]:
 
 
 def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[str, str], *, of: int) -> None:
-    """One mail about all clusters of a run for which a mapped task failed.
-
-    `failed`: the reason by cluster.
-    `of`: how many clusters the run is about.
-    """
+    """One mail about all clusters of a run, `of` in number, for which a mapped task failed, with the reason of each."""
     from dags.mail import deliver_text  # keeps DAG files light
 
     windows = _windows_of(dag_run.partition_key, dag_run.conf)

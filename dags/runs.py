@@ -83,10 +83,7 @@ def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, 
 
 
 def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:
-    """Takes a step for a cluster's windows of the last day that are not trusted: Airflow was down, or their own runs failed.
-
-    Mails which of them no later run takes up.
-    """
+    """Takes a step for a cluster's windows of the last day that are not trusted; mails those that no later run takes up."""
     ti.task.operator_extra_links = (ReportLink(),)  # also where it is skipped
     # at first try alone: one that kills its process would be tried, and be told, with each
     if not dag_run.partition_key or ti.try_number > 1:

@@ -75,11 +75,7 @@ class WriteDataDocs(ValidationAction):  # type: ignore[misc] # untyped
 
 
 class QueueIncidents(ValidationAction):  # type: ignore[misc] # untyped
-    """Turns the health gate's verdicts into incidents and queues the messages about them in the outbox.
-
-    The outbox keeps one message per change and channel, however often the Checkpoint runs, and delivery tries it until it
-    has left.
-    """
+    """Turns the health gate's verdicts into incidents and queues messages, once per change and channel, however often run."""
 
     type: Literal["queue_incidents"] = "queue_incidents"
     name: str = "queue incidents"

@@ -106,14 +106,10 @@ def run_checkpoint(
     actions: Sequence[ValidationAction] = (),
     configured: Sequence[Settings] = (),
 ) -> CheckpointResult:
-    """Runs a gate's Checkpoint: a ValidationDefinition for each suite, then the actions.
+    """Runs a gate's Checkpoint: a ValidationDefinition for each suite's rows, our actions, then `configured` documents' own.
 
-    `rows`: by suite.
-    `parameters`: values of the suites' `$PARAMETER`s.
-    `actions`: ours.
-    `configured`: further ones as Great Expectations' documents have them: `type`, `name` and what that type takes.
-    Raises `GateBrokenError` if a `$PARAMETER` of a suite has no value; `ConfigError` if no action has that type or those
-    settings.
+    Raises `GateBrokenError` if a `$PARAMETER` has no value in `parameters`; `ConfigError` if no action has that type or
+    those settings.
     """
     if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
         raise ConfigError(

@@ -64,12 +64,7 @@ def run_gate(
     parameters: Mapping[str, Any] = NOTHING,
     actions: Sequence[ValidationAction] = (),
 ) -> tuple[SuiteReport, ...]:
-    """Runs a gate's Checkpoint: its suites, then its actions, Data Docs, and those of the configuration.
-
-    `spark`: None for a gate without queries.
-    Raises `GateBrokenError` if a check raised: nothing is known about the data then; `ConfigError` if an action of the
-    configuration has no known type or other settings than that has.
-    """
+    """Runs a gate's Checkpoint: suites, actions, Data Docs, the configuration's; `GateBrokenError` if a check raised."""
     load_statistics_later()
     from expectations.actions import WriteDataDocs  # takes two seconds
     from expectations.checkpoints import run_checkpoint

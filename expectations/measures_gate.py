@@ -35,10 +35,7 @@ _RATIOS = (
 def check_health(
     run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
 ) -> SuiteReport:
-    """The health gate over verdicts: every value with its limit, k and severity. Its failure is what is mailed.
-
-    `queue`: queues incidents and their messages in the outbox, as the Checkpoint's action `queue_incidents`.
-    """
+    """The health gate over verdicts with limit, k, severity: its failure is mailed; `queue`, its action, queues incidents."""
     from expectations.actions import QueueIncidents  # takes three seconds
 
     actions = [] if queue is None else [QueueIncidents.by(queue)]
@@ -69,11 +66,7 @@ def check_measured(
     verdicts: Sequence[Verdict],
     versions: Versions = NOTHING,
 ) -> tuple[SuiteReport, ...]:
-    """The data gate of `health`, over the windows that were judged: do measures, verdicts and incidents follow from the traffic?
-
-    Incidents are queued before, so that measures that do not add up silence none of them; the step fails after that. Raises
-    `DataGateError` if a critical check failed; all suites had their turn before; `GateBrokenError` if a check raised.
-    """
+    """The data gate of `health`, after incidents were queued, so that none is silenced; raises as `check_ingested`."""
     reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
     raise_for_data_gate(reports)
     return reports

@@ -17,10 +17,7 @@ TRUSTED = "trusted"
 
 
 def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
-    """Title, cost and caveat of a candidate; None where it is not advice, such as another family's client.
-
-    `comparison`: its row of `gold.scenario_comparison`, or nothing.
-    """
+    """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client."""
     name = format_name(topic)
     moved = comparison.get("keys_moved_ratio") or 0.0
     caveat = f"{moved:.0%} of its keys would go to other partitions: their order is at risk once." if moved else ""
@@ -123,12 +120,9 @@ def name_share(placed: Mapping[str, Any]) -> str:
 def predict_ratios(
     shares: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
 ) -> dict[int, tuple[float, float, float]]:
-    """Share ratios of all brokers if one topic were spread as a candidate does; everything else stays.
+    """Low, median, high share ratio of all brokers if one topic of so many bytes were spread as a candidate does, no other.
 
-    `shares`: rows of `gold.broker_share` of the window.
-    `placed`: rows of `gold.replay_brokers` of the candidate and topic.
-    `topic_bytes`: bytes of the topic in the window, as on disk.
-    Returns low, median and high by broker.
+    `shares`, `placed`: the window's rows of `gold.broker_share`, and of `gold.replay_brokers` for candidate and topic.
     """
     total = sum(row["size_bytes"] for row in shares)
     by_broker = {row["broker_id"]: row for row in placed}
@@ -154,13 +148,10 @@ def predict_healed(
     *,
     topic_bytes: Mapping[str, int],
 ) -> dict[int, tuple[float, float, float]]:
-    """Share ratios of all brokers if no broker were slow, over all topics; empty where too much of the replay is doubted.
+    """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
 
-    `shares`: rows of `gold.broker_share` of the window.
-    `placed`: rows of `gold.replay_brokers` of a candidate whose brokers are alike.
-    `doubts`: about the replays of these topics.
-    `topic_bytes`: bytes of each topic in the window, as on disk.
-    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
+    `shares`, `placed`: the window's rows of `gold.broker_share`, and of `gold.replay_brokers` for a candidate with brokers
+    alike. Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
     """
     of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in placed:
@@ -196,12 +187,9 @@ _WORTH = 0.01
 def find_rekeyings(
     shares: Sequence[Mapping[str, Any]], loads: Sequence[Mapping[str, Any]], topics: Sequence[Mapping[str, Any]]
 ) -> list[CandidateEffect]:
-    """Computes brokers' loads if a topic's heavy keys were split so that their bytes fall evenly.
+    """Brokers' loads if topics' heavy keys were split so that their bytes fall evenly, where it moves 1 % of some share.
 
-    `shares`: rows of `gold.broker_share` of one window.
-    `loads`: rows of `gold.partition_health` of the window.
-    `topics`: rows of `gold.topic_health` of the window.
-    Returns one per topic whose heavy keys move a hundredth of some broker's share, by topic.
+    `shares`, `loads`, `topics`: the window's rows of `gold.broker_share`, `gold.partition_health` and `gold.topic_health`.
     """
     total = sum(row["size_bytes"] for row in shares)
     # bytes above an even spread that heavy keys give each broker, by topic and id

@@ -105,11 +105,7 @@ def list_new_leaders(
 def predict_following(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], shares: Mapping[str, Mapping[int, Ends]]
 ) -> dict[int, Ends]:
-    """Share ratios of the brokers that live: topics that were replayed lie as the replay says, all others on their partitions.
-
-    `partitions`: with their new leaders; `shares`: of a topic on each broker, as `LeaderReplay` has them.
-    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
-    """
+    """Low, median, high share ratio of live brokers: replayed topics by `shares`, the others by their partitions' leaders."""
     live = [broker for broker in brokers if not broker.is_fenced]
     fair = expected_shares([broker.capacity for broker in live])
     loads: dict[int, list[float]] = {broker.broker_id: [0.0, 0.0, 0.0] for broker in live}

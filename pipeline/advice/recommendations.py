@@ -87,11 +87,7 @@ def recommend(
     effects: Sequence[CandidateEffect],
     scores: Mapping[str, PromiseScore] = MappingProxyType({}),
 ) -> tuple[Recommendation, ...]:
-    """Ranks actions for one broker, best first; kinds with broken promises come last and say so.
-
-    `scores`: how promises came out, by action.
-    Returns at most eight; none that is predicted not to bring the broker down.
-    """
+    """At most eight actions for a broker, best first, broken kinds (`scores`) last; none predicted not to bring it down."""
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
     plans, followed = _plans(hot, partitions, brokers), []

@@ -61,10 +61,7 @@ def check_broker(
     healed: Mapping[int, Ends] = MappingProxyType({}),
     target_ratio: float = 1.0,
 ) -> Recommendation:
-    """Advises to look at the broker; what that brings is predicted where the replay has it answer like the others.
-
-    `healed`: share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows.
-    """
+    """Advises to look at a broker; `healed`: share ratios of all, were it as fast as the others, empty where nobody knows."""
     is_slow = answers is not None and answers.is_slow
     predicted = describe_ratios(healed if is_slow else {}, broker_id, target_ratio)
     if answers is not None and is_slow:

@@ -152,11 +152,7 @@ def foresee(
 
 
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:
-    """Applies a change: reassignment first, then brokers added, resized and lost, then traffic.
-
-    Raises `ConfigError` if the change names a broker, rack, topic or partition that is not there, adds a broker that is, or
-    leaves none.
-    """
+    """Applies a change: reassignment, brokers added, resized, lost, then traffic; `ConfigError` names what is not there."""
     _check(cluster, change)
     racks = {broker.broker_id: broker.rack for broker in cluster.brokers}
     lost = change.lost | {broker_id for broker_id, rack in racks.items() if rack in change.lost_racks}

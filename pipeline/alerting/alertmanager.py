@@ -127,11 +127,7 @@ def render_alert(
 
 
 def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> str:
-    """Posts a rendered alert and returns where it went; the alert of an open incident fires for `keep` from now on.
-
-    Raises `UnusableServerError` if there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the
-    environment lacks a secret.
-    """
+    """Posts an alert, which fires for `keep` from now on if it is open; where it went. Raises as `webhook.post`."""
     alerts = [{"endsAt": format_instant(now_ms + milliseconds_of(alertmanager.keep)), **a} for a in json.loads(payload)]
     _ask(alertmanager, "POST", "alerts", alerts)
     return f"Alertmanager {alertmanager.name}"

@@ -18,11 +18,7 @@ _VERBS = {
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
-    """Words, picture and files of a mail about a broker's share.
-
-    Returns the content; names from the outside are harmless on one line, no list grows without bound. Raises `ValueError`
-    if the broker is not among the window's brokers or has no share there.
-    """
+    """Words, picture and files of a mail about a broker's share; `ValueError` if the window has no share of it."""
     change, fair, limit = evidence.change, evidence.broker.expected_share, format_ratio(evidence.change.limit_value)
     share, ratio = evidence.share
     actions = evidence.recommendations if change.is_open else ()

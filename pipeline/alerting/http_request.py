@@ -8,13 +8,10 @@ import httpx
 def exchange_once(
     client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int
 ) -> tuple[httpx.Response, bytes]:
-    """Sends a request; returns the answer and its body, which is read as it comes: nothing is decompressed.
+    """Sends a request by a client made for it, whose time-out to read is for all; returns the answer and its raw body.
 
-    A POST that was accepted is done: its answer's body is not read.
-    `client`: made for this request: it is closed. Its time-out to read is the time for everything.
-    `request`: built by the client.
-    `most_bytes`: of the body; of a longer one so many and one more are returned.
-    Raises `httpx.HTTPError` if there was no whole answer in time, or one that is no HTTP, such as a redirect to no address.
+    Of a body longer than `most_bytes` one byte more; none of a POST that was accepted. Raises `httpx.HTTPError` if there was
+    no whole answer in time, or one that is no HTTP, such as a redirect to no address.
     """
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"

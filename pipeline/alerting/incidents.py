@@ -65,10 +65,7 @@ def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenI
 
 
 def open_before(changes: Iterable[IncidentChange], window_start_ms: int) -> tuple[OpenIncident, ...]:
-    """Incidents open before a window, from the stored rows of `gold.incidents`.
-
-    Changes at or after the window are left out: a run that folds these windows again replaces them.
-    """
+    """Incidents open before a window, by stored rows of `gold.incidents`; later changes, which a run replaces, left out."""
     opened: dict[str, OpenIncident] = {}
     for change in sorted(changes, key=lambda change: change.window_start_ms):
         if change.window_start_ms >= window_start_ms:

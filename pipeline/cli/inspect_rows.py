@@ -19,12 +19,7 @@ _EXTREMES = "first_offset last_offset min_timestamp_ms max_timestamp_ms"
 
 
 def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Problem]) -> dict[str, list[Row]]:
-    """All rows of a report.
-
-    `partitions`: what was read, in the order of the rows.
-    `problems`: what discovery found wrong; with a segment's file it is listed there.
-    Returns `segments`, `partitions`, `brokers`, and `problems` (those of the segments included).
-    """
+    """`segments`, `partitions`, `brokers`, `problems` of what was read; what discovery found in a segment is listed there."""
     by_path: dict[str, list[Problem]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)

@@ -29,11 +29,7 @@ Ended = tuple[RunContext, list[StepReport] | None, list[tuple[Step, PipelineErro
 def take_steps_apart(
     runs: Sequence[RunContext], steps: tuple[Step, ...], *, at_once: int | None = None
 ) -> Iterator[Ended]:
-    """Takes steps for several clusters; begins in the order given.
-
-    `at_once`: how many at a time, see `count_at_once`.
-    Yields each run as it ends.
-    """
+    """Takes steps for several clusters, begun in the order given, `at_once` at a time; yields each run as it ends."""
     with _Workers(steps, count_at_once(runs, at_once)) as workers:
         waiting, ended = deque(runs), 0
         with Progress().step("clusters", lambda: (ended, len(runs)), unit="clusters"):

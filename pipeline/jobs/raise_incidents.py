@@ -46,11 +46,7 @@ _SOURCE_WORSENS_BY = 3.0
 
 
 def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:
-    """Stores verdicts, from the first window judged to the newest known, and queues a message for each change of state.
-
-    Verdicts are stored last: a window that has them is done.
-    `inputs`: what windows are judged from now (`score_health.digest_inputs`); others keep what is stored.
-    """
+    """Stores verdicts, last: a window with them is done; queues changes' messages. `inputs`: digests of what is judged."""
     if not verdicts:
         return JobReport(notes=("nothing was judged",))
     windows = [run.window_at(start_ms) for start_ms in sorted({verdict.window_start_ms for verdict in verdicts})]

@@ -60,12 +60,7 @@ class Asker:
     window: TimeWindow
 
     def ask(self, name: str, template: str, values: Mapping[str, str] | None = None) -> Answer:
-        """The answer to a statement of `queries`.
-
-        `name`: the chart's, unique on the page.
-        `template`: the statement, with `{cluster}` and the like in it.
-        `values`: numbers and column lists for further braces, written alike in both languages.
-        """
+        """The answer to a statement of `queries`, named as its chart; `values`: for braces both languages write alike."""
         spark = template.format(**self._literals(sql_text, sql_instant), **(values or {}))
         tables = {one.replace(".", "_"): _BY_NAME[one] for one in _TABLE.findall(template)}
         ours = _TABLE.sub(lambda one: one[0].replace(".", "_"), template).format(

@@ -93,11 +93,7 @@ class ClusterReport:
 
 
 def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterReport:
-    """Reads the tables and draws a cluster's report about its newest judged window that started before an instant.
-
-    `length_ms`: how far back the charts over windows reach from the end of that window.
-    Raises `NothingUsableError` if no window was judged until then.
-    """
+    """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
     asker = Asker(
         warehouse=run.warehouse, cluster=run.cluster_name, period=TimeWindow(0, until_ms), window=TimeWindow(0, 1)
     )

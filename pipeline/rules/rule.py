@@ -86,9 +86,8 @@ def measure_column(
 ) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
-    `words`: what it says: a format string over the row's columns.
-    `unknown`: columns that count what is not known: with such a 0 is no measure.
-    Raises `KeyError` if the table lacks the column, or one of those in `words`.
+    `words`: a format string over the row's columns. `unknown`: columns that count what is not known: with such a 0 is no
+    measure. Raises `KeyError` if the table lacks one of these columns.
     """
     wanted = [column, *unknown, *(name for _, name, _, _ in Formatter().parse(words) if name)]
     for name in wanted:

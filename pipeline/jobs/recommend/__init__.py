@@ -40,11 +40,7 @@ _OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked aga
 def run(
     run: RunContext, windows: Sequence[TimeWindow], replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None
 ) -> JobReport:
-    """Replaces the windows' recommendations; windows in which no broker is above its limit get none.
-
-    `replay_of`: how a window is replayed with the leaders of a plan; without it nothing is predicted of a plan where load
-    follows the broker.
-    """
+    """Replaces the windows' recommendations, if brokers are above; `replay_of` replays a window with a plan's leaders."""
     if not windows:
         return JobReport()
     # an older warehouse lacks columns of them
