@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.key_rows import DIGEST_OF_KEY, list_key_batches, sum_key_records
@@ -47,10 +47,26 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 def list_ingested(run: RunContext) -> Batches:
     """The rows of each suite of the gate."""
+    from pipeline.config.source import is_record_source  # brings pydantic
     from pipeline.storage.predicates import format_datafusion_text
+    from pipeline.storage.window_status import windows_in_doubt
 
     own = f"run_id = {format_datafusion_text(run.run_id)}"  # of tables without windows
-    windows_with = partial(_windows_with, run, _load_status(run))
+    # not of windows in doubt: one table may lack what another has
+    doubted = {window.start_ms for window in windows_in_doubt(run.warehouse, run.cluster_name, run.windows)}
+    columns = ("window_start_ms", "source", "source_expired", "table_versions")
+    status = [told for told in run.tuples(WINDOW_STATUS, run.windows, *columns) if told[0] not in doubted]
+
+    def windows_with(table: Table, source: str = "") -> list[TimeWindow]:
+        """The run's windows whose rows of a table, read from a source or any, this run vouches for."""
+        starts_ms = {
+            start_ms
+            for start_ms, name, is_expired, versions in status
+            if (name == source if source else is_record_source(name)) and not is_expired
+            if dict(versions).get(table.name) is not None
+        }
+        return [window for window in run.windows if window.start_ms in starts_ms]
+
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
@@ -257,28 +273,3 @@ def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
         HAVING min(is_exact) = 1
         """
     return Asked(sql, read)
-
-
-def _load_status(run: RunContext) -> list[dict[str, Any]]:
-    """What became of each source in the run's windows, but for those in doubt: one table may lack what another has."""
-    from pipeline.storage.window_status import windows_in_doubt
-
-    doubted = {window.start_ms for window in windows_in_doubt(run.warehouse, run.cluster_name, run.windows)}
-    rows = run.rows(WINDOW_STATUS, run.windows)
-    return [row for row in rows if milliseconds_of(row["window_start"]) not in doubted]
-
-
-def _windows_with(
-    run: RunContext, status: Sequence[Mapping[str, Any]], table: Table, source: str = ""
-) -> list[TimeWindow]:
-    """The run's windows whose rows of a table, read from a source or any, this run vouches for."""
-    from pipeline.config.source import is_record_source  # brings pydantic
-
-    starts_ms = {
-        milliseconds_of(row["window_start"])
-        for row in status
-        if (row["source"] == source if source else is_record_source(row["source"]))
-        and not row["source_expired"]
-        and dict(row["table_versions"]).get(table.name) is not None
-    }
-    return [window for window in run.windows if window.start_ms in starts_ms]

@@ -36,20 +36,15 @@ def check_health(
     run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
 ) -> SuiteReport:
     """The health gate over verdicts with limit, k, severity: its failure is mailed; `queue`, its action, queues incidents."""
+    import pyarrow as pa
+
     from expectations.actions import QueueIncidents  # takes three seconds
 
     actions = [] if queue is None else [QueueIncidents.by(queue)]
-    (report,) = run_gate(None, "health", run, {"health_gate": lambda: add_rules(run, verdicts)}, actions=actions)
+    rows = run.table_of(VERDICTS, verdicts).append_column("k", pa.array([one.k for one in verdicts], pa.int64()))
+    rows = rows.append_column("severity", pa.array([one.severity for one in verdicts], pa.string()))
+    (report,) = run_gate(None, "health", run, {"health_gate": lambda: rows}, actions=actions)
     return report
-
-
-def add_rules(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
-    """Verdicts with k and the severity of their rules."""
-    import pyarrow as pa
-
-    rows = run.table_of(VERDICTS, verdicts)
-    rows = rows.append_column("k", pa.array([verdict.k for verdict in verdicts], pa.int64()))
-    return rows.append_column("severity", pa.array([verdict.severity for verdict in verdicts], pa.string()))
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:

@@ -58,29 +58,27 @@ class SuiteReport:
         """Checks below critical that failed: worth a line, no reason to stop."""
         return tuple(check for check in self.checks if not check.success and check.severity != "critical")
 
-    def describe_failures(self) -> str:
-        """Every failed critical check with its first rows."""
-        found = "\n".join(f"  {check.describe()}" for check in self.failures)
-        return f"{self.suite}: {len(self.failures)} of {len(self.checks)} checks failed\n{found}"
-
 
 def raise_for_data_gate(reports: Iterable[SuiteReport]) -> None:
     """`DataGateError` names every failed critical check of all suites with its first rows: a table is not to be trusted."""
-    failed = [report.describe_failures() for report in reports if not report.success]
+    failed = []
+    for one in (report for report in reports if not report.success):
+        failed.append(f"{one.suite}: {len(one.failures)} of {len(one.checks)} checks failed")
+        failed += [f"  {check.describe()}" for check in one.failures]
     if failed:
         raise DataGateError("\n".join(failed))
 
 
 def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[SuiteReport, ...]:
     """A report for each suite of a Checkpoint; `GateBrokenError` if a check raised."""
-    return tuple(_make_report(one.suite_name, one, rows[one.suite_name]) for one in result.run_results.values())
-
-
-def _make_report(suite: str, validated: Any, rows: pa.Table) -> SuiteReport:  # noqa: ANN401
-    by_name = {one.expectation_config.meta["check"]: one for one in validated.results}
-    entries = read_suite(suite)["expectations"]
-    checks = tuple(_check_result(suite, entry, by_name[entry["meta"]["check"]], rows) for entry in entries)
-    return SuiteReport(suite=suite, checks=checks, result=validated)
+    reports = []
+    for validated in result.run_results.values():
+        suite: str = validated.suite_name
+        by_name = {one.expectation_config.meta["check"]: one for one in validated.results}
+        entries = read_suite(suite)["expectations"]
+        checks = (_check_result(suite, entry, by_name[entry["meta"]["check"]], rows[suite]) for entry in entries)
+        reports.append(SuiteReport(suite=suite, checks=tuple(checks), result=validated))
+    return tuple(reports)
 
 
 def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Table) -> CheckResult:  # noqa: ANN401

@@ -134,7 +134,11 @@ def settle_ids(
     settled: list[IncidentChange] = []
     merged_into: dict[str, str] = {}
     for episode, overlapping in fresh:
-        opened_ms = _find_opening(episode, overlapping, first_ms, seen)
+        # it opens for people in the first failing window that lies in nothing they were told of
+        from_ms = max(first_ms, episode.opened_ms)
+        failing = (v.window_start_ms for v in seen if from_ms <= v.window_start_ms <= episode.end_ms and fails(v))
+        told_of = [(one.since_ms, one.until_ms) for one in overlapping]
+        opened_ms = next((at for at in failing if not any(since <= at <= until for since, until in told_of)), None)
         if opened_ms is not None:
             own_id = new_id(episode.since_ms)
             merged_into |= dict.fromkeys((one.incident_id for one in overlapping), own_id)
@@ -156,7 +160,11 @@ def settle_ids(
         settled += _keep(one, merged_into.get(one.incident_id), first_ms, seen, make_change)
     past = {one.incident_id for one in known if not one.is_open and one.until_ms < first_ms}
     found_again = [one for one in settled if one.window_start_ms >= first_ms and one.incident_id not in past]
-    return _remember_starts(_end_last(found_again), known)
+    newest: dict[str, int] = {}  # an end that lies before a message which left moves to the window of that message
+    for found in found_again:
+        newest[found.incident_id] = max(found.window_start_ms, newest.get(found.incident_id, 0))
+    ended = [one if one.is_open else replace(one, window_start_ms=newest[one.incident_id]) for one in found_again]
+    return _remember_starts(ended, known)
 
 
 def _place(
@@ -180,23 +188,6 @@ def _place(
             fresh.remove(moved)
             placed.append((moved[0], one, []))
     return placed, fresh, free
-
-
-def _end_last(changes: Sequence[IncidentChange]) -> list[IncidentChange]:
-    """Moves an end that lies before a message which left to the window of that message."""
-    newest: dict[str, int] = {}
-    for one in changes:
-        newest[one.incident_id] = max(one.window_start_ms, newest.get(one.incident_id, 0))
-    return [one if one.is_open else replace(one, window_start_ms=newest[one.incident_id]) for one in changes]
-
-
-def _find_opening(
-    episode: Episode, overlapping: Sequence[KnownIncident], first_ms: int, seen: Sequence[Verdict]
-) -> int | None:
-    """The window in which an episode opens for people: the first failing one that lies in nothing they were told of."""
-    from_ms = max(first_ms, episode.opened_ms)
-    failing = (one.window_start_ms for one in seen if from_ms <= one.window_start_ms <= episode.end_ms and fails(one))
-    return next((at for at in failing if not any(one.since_ms <= at <= one.until_ms for one in overlapping)), None)
 
 
 def fails(verdict: Verdict) -> bool:

@@ -150,15 +150,20 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("pipeline.alerting"),
+def load_templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
+    """The templates of a package; what is not known is an error, and HTML is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package),
         autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",), default=False),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=keep_trailing_newline,
     )
+
+
+def _templates() -> jinja2.Environment:
+    environment = load_templates("pipeline.alerting", keep_trailing_newline=True)
     environment.filters.update(
         name=format_name, wrap=_wrap, fact=_fact, text_table=render_table, dated=_dated, rich=_rich
     )

@@ -21,7 +21,7 @@ def as_table(documents: list[dict[str, Any]]) -> str:
     rows = [
         (
             format_name(one["name"]),
-            _known(_highest(one), format_ratio),
+            _known(max(highest, default=None), format_ratio),
             format_percent(one["head_room_ratio"]),
             _known(one["changed_head_room_ratio"], format_percent),
             format_bytes(one["moved_bytes"]),
@@ -30,17 +30,12 @@ def as_table(documents: list[dict[str, Any]]) -> str:
             _known(one["plan"]["peak_ratio"], format_ratio),
         )
         for one in documents
+        for highest in [
+            [row["changed_share_ratio"] for row in one["brokers"] if row["changed_share_ratio"] is not None]
+        ]
     ]
     head = ("what if", "highest", "usable now", "then", "copied", "leaderless", "the plan copies", "highest")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
-
-
-def _highest(document: dict[str, Any]) -> float | None:
-    """The highest share ratio after the change; None where it is not predicted."""
-    return max(
-        (row["changed_share_ratio"] for row in document["brokers"] if row["changed_share_ratio"] is not None),
-        default=None,
-    )
 
 
 def _known(value: float | None, write: Callable[[Any], str]) -> str:

@@ -185,8 +185,33 @@ def _leave_out_gone(
 def _leave_out_silenced(
     config: PipelineConfig, due: Sequence[AlertMessage], alerts: Container[str], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    """Gives up the messages that are silenced but for Alertmanager's own; the others, and notes."""
-    silenced, notes = _find_silenced(config, due)
+    """Gives up messages of which every incident is silenced, but Alertmanager's own; the others, and notes.
+
+    A message has the silence that ends first of those it needs. A note tells of each Alertmanager without readable silences.
+    """
+    labels: dict[tuple[str, str], dict[str, str]] = {}
+    for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
+        columns = ("incident_id", "rule", "subject")
+        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
+            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+    told = [
+        key for key in {(message.cluster, name) for message in due for name in message.incident_ids} if key in labels
+    ]
+    covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
+    notes = []
+    for alertmanager in config.mail.alertmanagers if due else ():
+        try:
+            found = find_covering(read_silences(alertmanager), [labels[key] for key in told])
+        except (DeliveryError, ConfigError) as error:
+            notes.append(f"its silences hold nothing back: {error}")
+            continue
+        for key, silences in zip(told, found, strict=True):
+            covering[key] += silences
+    silenced, end_of = {}, attrgetter("until_ms")
+    for message in due:
+        own = [covering[message.cluster, name] for name in message.incident_ids]
+        if all(own):
+            silenced[message.message_id] = min((max(one, key=end_of) for one in own), key=end_of)
     quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
     for message in (one for one in due if one.message_id in quiet):
         reason = silenced[message.message_id].describe()
@@ -223,37 +248,6 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
 def _join(lot: Sequence[AlertMessage]) -> AlertMessage:
     """One message, or the list of several alerts: each of theirs is a list of one."""
     return replace(lot[0], payload=b"[%s]" % b",".join(one.payload[1:-1] for one in lot)) if len(lot) > 1 else lot[0]
-
-
-def _find_silenced(config: PipelineConfig, due: Sequence[AlertMessage]) -> tuple[dict[str, Silence], list[str]]:
-    """Finds messages of which every incident is silenced, each with the silence that ends first of those it needs.
-
-    Returns them by message id, and a note for each Alertmanager whose silences cannot be read.
-    """
-    labels: dict[tuple[str, str], dict[str, str]] = {}
-    for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
-        columns = ("incident_id", "rule", "subject")
-        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
-            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
-    told = [
-        key for key in {(message.cluster, name) for message in due for name in message.incident_ids} if key in labels
-    ]
-    covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
-    notes = []
-    for alertmanager in config.mail.alertmanagers if due else ():
-        try:
-            found = find_covering(read_silences(alertmanager), [labels[key] for key in told])
-        except (DeliveryError, ConfigError) as error:
-            notes.append(f"its silences hold nothing back: {error}")
-            continue
-        for key, silences in zip(told, found, strict=True):
-            covering[key] += silences
-    silenced, end_of = {}, attrgetter("until_ms")
-    for message in due:
-        own = [covering[message.cluster, name] for name in message.incident_ids]
-        if all(own):
-            silenced[message.message_id] = min((max(one, key=end_of) for one in own), key=end_of)
-    return silenced, notes
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:

@@ -9,13 +9,11 @@ import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
+from pipeline.alerting.message import load_templates
 from pipeline.charts import palette
 from pipeline.config.sections import report_name
 from pipeline.durable_files import replace_file
@@ -181,7 +179,7 @@ def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: Ti
 
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:
     """The page of one cluster or several; the same arguments give the same text."""
-    environment = _templates()
+    environment = load_templates("pipeline.report")
     style = environment.get_template("report.css.j2").render(palette=palette)
     script = files("pipeline.report").joinpath("templates/report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html.j2").render(
@@ -200,7 +198,7 @@ def render_list(
     reports: Sequence[tuple[str, str, str, str]], root: str = "", data_docs: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Renders a page that links files at `root`: name, cluster, window and badge of reports; name and cluster of Data Docs."""
-    environment = _templates()
+    environment = load_templates("pipeline.report")
     style = environment.get_template("report.css.j2").render(palette=palette)
     return environment.get_template("list.html.j2").render(reports=reports, root=root, data_docs=data_docs, style=style)
 
@@ -212,17 +210,6 @@ def _source_hash(text: str) -> str:
     'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='
     """
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("pipeline.report"),
-        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",), default=False),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 _MOST_REPORTS = 24

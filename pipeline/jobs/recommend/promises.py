@@ -32,7 +32,13 @@ class PromiseLedger:
         own = {window.start_ms for window in windows}
         first_ms, last_ms = min(own), max(own)
         self._mailed = load_mailed(run, first_ms, last_ms)
-        self._kept = self._load_kept(own)
+        # the advice of the run's own windows that left in a message stays what people were sent
+        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.window_start_ms in own}
+        sent = [run.window_at(start_ms) for start_ms in sorted({start_ms for start_ms, _ in told})]
+        self._kept: dict[int, list[Recommendation]] = defaultdict(list)
+        for one in run.values(Recommendation, RECOMMENDATIONS, sent):
+            if (one.window_start_ms, one.subject) in told:
+                self._kept[one.window_start_ms].append(replace(one, broker_ratios=dict(one.broker_ratios or {})))
         reach_ms = max(0, first_ms - WATCHED_WINDOWS * run.window_ms)
         older = {one.window_start_ms for one in self._mailed if one.window_start_ms < reach_ms}
         reach = [*map(run.window_at, sorted(older)), *([TimeWindow(reach_ms, last_ms)] if reach_ms < last_ms else [])]
@@ -84,16 +90,6 @@ class PromiseLedger:
         judged = [replace(one, **scores.get(one.action, PromiseScore())._asdict()) for one in judged]
         self._promises += judged
         return judged, scores
-
-    def _load_kept(self, own: set[int]) -> dict[int, list[Recommendation]]:
-        """The advice of the run's own windows that left in a message: it stays what people were sent."""
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.window_start_ms in own}
-        windows = [self._run.window_at(start_ms) for start_ms in sorted({start_ms for start_ms, _ in told})]
-        kept: dict[int, list[Recommendation]] = defaultdict(list)
-        for one in self._run.values(Recommendation, RECOMMENDATIONS, windows):
-            if (one.window_start_ms, one.subject) in told:
-                kept[one.window_start_ms].append(replace(one, broker_ratios=dict(one.broker_ratios or {})))
-        return kept
 
     def keep_sent(self, window: TimeWindow, advice: Sequence[Recommendation]) -> list[Recommendation]:
         """A window's advice, with what left in a message about a broker in place of what would be advised anew."""

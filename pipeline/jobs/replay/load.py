@@ -53,7 +53,15 @@ _TRAFFIC_COLUMNS = (
 def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
     """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
-    leaders, log_starts = _load_leaders(run, windows)
+    leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
+    log_starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
+    columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
+    for start_ms, topic, topic_id, partition, leader_id, offset in run.tuples(CLUSTER_STATE, windows, *columns):
+        where = start_ms, topic, topic_id
+        if topic not in INTERNAL_TOPICS:
+            leaders[where][partition] = leader_id
+        if offset is not None:
+            log_starts[where][partition] = min(offset, log_starts[where].get(partition, offset))
     racks: dict[int, dict[int, str]] = defaultdict(dict)
     told = run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")
     for broker_id, start_ms, rack in sorted(told, key=itemgetter(0, 1)):
@@ -96,21 +104,6 @@ def _sum_up(
 def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
     """Sorts rows: sums of floats depend on the order, and files have any."""
     return sorted(rows, key=itemgetter(*names))
-
-
-def _load_leaders(
-    run: RunContext, windows: Sequence[TimeWindow]
-) -> tuple[dict[TopicWindow, dict[int, int]], dict[TopicWindow, dict[int, int]]]:
-    leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
-    starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
-    columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
-    for start_ms, topic, topic_id, partition, leader_id, offset in run.tuples(CLUSTER_STATE, windows, *columns):
-        where = start_ms, topic, topic_id
-        if topic not in INTERNAL_TOPICS:
-            leaders[where][partition] = leader_id
-        if offset is not None:
-            starts[where][partition] = min(offset, starts[where].get(partition, offset))
-    return leaders, starts
 
 
 def _list_arrivals(
