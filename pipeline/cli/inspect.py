@@ -28,17 +28,12 @@ Exits with 0 where anything was usable (problems are listed), with 3 where nothi
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="segment file, partition directory, log directory, tree"
-    )
-    parser.add_argument("--deep", action="store_true", help="decode records: keys, values, headers, most frequent keys")
-    parser.add_argument("--verify", action="store_true", help="compare the indexes with the logs")
-    parser.add_argument(
-        "--offset", type=int, metavar="N", help="look up the batch that holds this offset, step by step"
-    )
-    parser.add_argument(
-        "--at", metavar="TIME", help="look up the first record at or after: epoch ms, or ISO 8601 (UTC by default)"
-    )
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATH", help="segment file, partition directory, log directory, tree")
+    add("--deep", action="store_true", help="decode records: keys, values, headers, most frequent keys")
+    add("--verify", action="store_true", help="compare the indexes with the logs")
+    add("--offset", type=int, metavar="N", help="look up the batch that holds this offset, step by step")
+    add("--at", metavar="TIME", help="look up the first record at or after: epoch ms, or ISO 8601 (UTC by default)")
     add_json_option(parser)
 
 

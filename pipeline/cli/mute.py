@@ -32,17 +32,14 @@ _ANYTHING = "*"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
-    parser.add_argument(
-        "incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed"
-    )
-    parser.add_argument("--until", metavar="INSTANT", help="a date or an instant, UTC where it has no offset")
-    parser.add_argument("--reason", default="", help="why, for those who ask later")
-    parser.add_argument("--cluster", default=_ANYTHING, metavar="PATTERN", help="only clusters like this one")
-    parser.add_argument(
-        "--subject", default=_ANYTHING, metavar="PATTERN", help="only subjects like this one: 'broker 4'"
-    )
-    parser.add_argument("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")
-    parser.add_argument("--lift", action="store_true", help="remove the mute of the incident or patterns")
+    add = parser.add_argument
+    add("incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed")
+    add("--until", metavar="INSTANT", help="a date or an instant, UTC where it has no offset")
+    add("--reason", default="", help="why, for those who ask later")
+    add("--cluster", default=_ANYTHING, metavar="PATTERN", help="only clusters like this one")
+    add("--subject", default=_ANYTHING, metavar="PATTERN", help="only subjects like this one: 'broker 4'")
+    add("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")
+    add("--lift", action="store_true", help="remove the mute of the incident or patterns")
     add_config_option(parser)
     add_json_option(parser)
 

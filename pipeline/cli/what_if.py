@@ -38,32 +38,25 @@ from pipeline.verdicts.rules import find_doubt
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = f"{__doc__} Based on the newest judged window; nothing is changed."
+    add = parser.add_argument
     add_config_option(parser)
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="which cluster of the configuration; needed where there are several"
-    )
+    add("--cluster", metavar="NAME", help="which cluster of the configuration; needed where there are several")
     several: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument("--add-broker", metavar="ID[:RACK]", type=_new_broker, help="one more broker", **several)
-    parser.add_argument("--lose-broker", metavar="ID", type=int, help="a broker that is gone", **several)
-    parser.add_argument("--lose-rack", metavar="RACK", help="a rack whose brokers are gone", **several)
-    parser.add_argument(
-        "--resize-broker", metavar="ID=FACTOR", type=_factor(int), help="a broker of another size", **several
-    )
-    parser.add_argument(
-        "--grow", metavar="TOPIC=FACTOR", type=_factor(str), help="a topic with more traffic, or less", **several
-    )
-    parser.add_argument("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
-    parser.add_argument(
-        "--plan", metavar="FILE", type=Path, help="write the reassignment that evens the load out to FILE"
-    )
-    parser.add_argument(
+    add("--add-broker", metavar="ID[:RACK]", type=_new_broker, help="one more broker", **several)
+    add("--lose-broker", metavar="ID", type=int, help="a broker that is gone", **several)
+    add("--lose-rack", metavar="RACK", help="a rack whose brokers are gone", **several)
+    add("--resize-broker", metavar="ID=FACTOR", type=_factor(int), help="a broker of another size", **several)
+    add("--grow", metavar="TOPIC=FACTOR", type=_factor(str), help="a topic with more traffic, or less", **several)
+    add("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
+    add("--plan", metavar="FILE", type=Path, help="write the reassignment that evens the load out to FILE")
+    add(
         "--max-moved",
         metavar="SIZE",
         type=TypeAdapter(ByteSize).validate_python,
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     what_if_zones.add_options(parser)
-    parser.add_argument("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
+    add("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
     add_json_option(parser)
 
 
