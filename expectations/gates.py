@@ -199,12 +199,10 @@ def join_directories(run: RunContext, own: str) -> Asked:
 
 def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
     """Traffic of each topic-partition and window, with how many offsets from its first to its last the segments read hold."""
-    held = (
-        "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
-    )
+    cut = "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
     grain = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
     sql = f"""
-        SELECT {grain}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {held} END) AS held_offset_count
+        SELECT {grain}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {cut} END) AS held_offset_count
         FROM (
             SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
                    sum(covered_offset_count) AS covered_offset_count

@@ -47,9 +47,7 @@ def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[st
 def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
     """SQL for rows that may break a check, a critical one first; `GateBrokenError` for a check that is not of single rows."""
     keys = [one["kwargs"]["column_list"] for one in suite["expectations"] if one["type"] == _UNIQUE]
-    breaks = [
-        (severity == "critical", f"coalesce({condition}, false)") for severity, condition in _list_conditions(suite)
-    ]
+    breaks = [(level == "critical", f"coalesce({condition}, false)") for level, condition in _list_conditions(suite)]
     copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
     source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
     is_double = f"{_COPIES} > 1"

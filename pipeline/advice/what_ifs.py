@@ -164,12 +164,10 @@ def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedClust
     if not brokers:
         raise ConfigError("no broker would be left")
     partitions, moved_bytes = [], 0
-    for partition in cluster.partitions:
-        wanted = change.replicas.get((partition.topic, partition.partition))
-        placed = (
-            partition if wanted is None else replace(partition, replicas=wanted, leader_id=wanted[0], in_sync=wanted)
-        )
-        moved_bytes += partition.size_bytes * len({*placed.replicas} - {*partition.replicas})
+    for one in cluster.partitions:
+        wanted = change.replicas.get((one.topic, one.partition))
+        placed = one if wanted is None else replace(one, replicas=wanted, leader_id=wanted[0], in_sync=wanted)
+        moved_bytes += one.size_bytes * len({*placed.replicas} - {*one.replicas})
         in_sync = tuple(replica for replica in placed.replicas if replica in placed.in_sync and replica not in lost)
         leader_id = next(iter(in_sync), -1) if placed.leader_id in lost else placed.leader_id
         load_bytes = round(placed.load_bytes * change.growth.get(placed.topic, 1.0))

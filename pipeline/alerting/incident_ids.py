@@ -214,9 +214,7 @@ def _keep(
 ) -> list[IncidentChange]:
     """The changes of an id that no episode took: as stored, with its end."""
     if not known.is_open:
-        return [
-            one if one.is_open else replace(one, merged_into=merged_into or one.merged_into) for one in known.changes
-        ]
+        return [it if it.is_open else replace(it, merged_into=merged_into or it.merged_into) for it in known.changes]
     judged = [one.window_start_ms for one in seen if one.window_start_ms >= known.opened_ms and one.value is not None]
     if not judged:
         end_ms = max(first_ms, known.last.window_start_ms)

@@ -140,11 +140,9 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         related.set_boundary(f"related-{digest}")
-    for attachment in content.attachments:
-        maintype = "application" if attachment.subtype == "json" else "text"
-        message.add_attachment(
-            attachment.text.encode(), maintype, attachment.subtype, filename=attachment.name, cte="base64"
-        )
+    for one in content.attachments:
+        maintype = "application" if one.subtype == "json" else "text"
+        message.add_attachment(one.text.encode(), maintype, one.subtype, filename=one.name, cte="base64")
     if content.attachments:
         message.set_boundary(f"mixed-{digest}")
 

@@ -57,9 +57,7 @@ def read_mutes(path: Path) -> tuple[Mute, ...]:
 
 def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
     """Replaces the file as a whole; what is in it stays readable all the time."""
-    text = yaml.safe_dump(
-        [mute.model_dump(exclude_defaults=True) for mute in mutes], sort_keys=False, allow_unicode=True
-    )
+    text = yaml.safe_dump([one.model_dump(exclude_defaults=True) for one in mutes], sort_keys=False, allow_unicode=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode() if mutes else b"")
 

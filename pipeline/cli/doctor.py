@@ -214,9 +214,8 @@ def _airflow() -> Finding:
         found = f"not installed; the DAGs need it: pip install '{DISTRIBUTION}[airflow]'"
         return Finding(name="Airflow", is_ok=True, found=found)
     if not home:
-        return Finding(
-            name="Airflow", is_ok=True, found=f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
-        )
+        found = f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
+        return Finding(name="Airflow", is_ok=True, found=found)
     folder = _folder("Airflow", Path(home))
     return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
 

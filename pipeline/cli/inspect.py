@@ -48,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
             {"at_ms": int(args.at) if _EPOCH_MS.fullmatch(args.at) else milliseconds_of(parse_instant(args.at))}
         )
     tree = discover_logs(args.paths)
-    partitions = [
-        summarise_partition(*located, deep=args.deep, verify=args.verify) for located in tree.iter_partitions()
-    ]
+    partitions = [summarise_partition(*at, deep=args.deep, verify=args.verify) for at in tree.iter_partitions()]
     report = build_report(partitions, tree.problems)
     if targets:
         report["lookups"] = []

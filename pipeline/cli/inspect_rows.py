@@ -107,9 +107,7 @@ def _place(directory: LogDirectory, partition: PartitionDirectory) -> Row:
 
 
 def _totals(segments: Sequence[SegmentSummary]) -> Row:
-    row: Row = {
-        name: sum(getattr(segment, name) for segment in segments) for name in f"{_SUMS} crc_error_count".split()
-    }
+    row: Row = {name: sum(getattr(one, name) for one in segments) for name in f"{_SUMS} crc_error_count".split()}
     for name in _EXTREMES.split():
         known = [value for segment in segments if (value := getattr(segment, name)) is not None]
         row[name] = (min if name.startswith(("min", "first")) else max)(known, default=None)
@@ -125,9 +123,7 @@ def _record_columns(records: RecordSummary | None) -> Row:
     if records is None:
         return {}
     names = "null_key_count distinct_key_count tombstone_count key_bytes value_bytes header_count"
-    keys = [
-        {"key": _text(top.key), "key_hex": top.key.hex(), "record_count": top.record_count} for top in records.top_keys
-    ]
+    keys = [{"key": _text(k.key), "key_hex": k.key.hex(), "record_count": k.record_count} for k in records.top_keys]
     return fields_of(records, names) | {"top_keys": keys}
 
 

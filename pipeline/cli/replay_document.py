@@ -180,9 +180,7 @@ def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
     lines = [", ".join(figures)]
     for name, subject in TRUSTS.items():
         lines += [f"{subject}: {in_use[name]}"] if in_use[name] else []
-        lines += [
-            f"{result['candidate']}, {subject}: {result[name]}" for result in results if result[name] != in_use[name]
-        ]
+        lines += [f"{one['candidate']}, {subject}: {one[name]}" for one in results if one[name] != in_use[name]]
     lines += [f"assumed: {text}" for text in in_use["assumptions"]]
     return [
         textwrap.fill(line, text_width(_WIDTH), initial_indent="  ", subsequent_indent="    ") + "\n"

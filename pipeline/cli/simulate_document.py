@@ -78,11 +78,9 @@ def format_scenarios(scenarios: Sequence[ScenarioFile]) -> str:
 
 
 def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> str:
-    count = len(summaries[0].seeds)
+    n = len(summaries[0].seeds)
     title = f"{scenario.name}: {scenario.summary}" if scenario.summary else scenario.name
-    seeds = (
-        f"{count} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if count > 1 else "one seed"
-    )
+    seeds = f"{n} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if n > 1 else "one seed"
     parts = [f"{title}\n{seeds}\n{format_evidence(scenario.evidence)}"]
     parts += [_format_variant(summary) for summary in summaries]
     return "\n".join(parts)

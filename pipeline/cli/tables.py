@@ -63,10 +63,8 @@ def _format_sources(*, as_json: bool) -> str:
     from pipeline.sources.capabilities import CAPABILITIES, COLUMNS  # pydantic, which no table needs
 
     if as_json:
-        entries = [
-            {"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES
-        ]
-        return json.dumps({"sources": entries}, indent=1) + "\n"
+        rows = [{"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES]
+        return json.dumps({"sources": rows}, indent=1) + "\n"
     return show_table(["number", *COLUMNS, "note"], [[c.numbers, *c.how, c.note] for c in CAPABILITIES])
 
 

@@ -221,10 +221,8 @@ class PipelineConfig(Section):
     def _names_that_tables_hold(cls, clusters: dict[str, Cluster]) -> dict[str, Cluster]:
         wrong = [name for name in clusters if not name.strip() or len(name) > _LONGEST_NAME or _UNSTORABLE.search(name)]
         if wrong:
-            reason = (
-                f"a cluster's name is 1 to {_LONGEST_NAME} characters, none of them NUL or half of a surrogate pair"
-            )
-            raise WrongValuesError(*(((name,), reason) for name in wrong))
+            why = f"a cluster's name is 1 to {_LONGEST_NAME} characters, none of them NUL or half of a surrogate pair"
+            raise WrongValuesError(*(((name,), why) for name in wrong))
         return clusters
 
     @field_validator("candidates")

@@ -34,18 +34,16 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
     """
     if not window % _MINUTE and not _HOUR % window and window < _HOUR:
         minutes = window // _MINUTE
-        late_windows = -(-grace // window)
-        return Schedule(
-            "* * * * *" if minutes == 1 else f"*/{minutes} * * * *", -1 - late_windows, "%Y-%m-%dT%H:%M:00Z"
-        )
+        late = -(-grace // window)
+        return Schedule("* * * * *" if minutes == 1 else f"*/{minutes} * * * *", -1 - late, "%Y-%m-%dT%H:%M:00Z")
     if not window % _HOUR and not _DAY % window:
         hours = window // _HOUR
-        late_windows, rest = divmod(grace, window)
+        late, rest = divmod(grace, window)
         minute = -(-rest // _MINUTE)
         if minute >= 60:
-            late_windows, minute = late_windows + 1, 0
+            late, minute = late + 1, 0
         hour = {1: "*", 24: "0"}.get(hours, f"*/{hours}")
-        return Schedule(f"{minute} {hour} * * *", -1 - late_windows, "%Y-%m-%dT%H:00:00Z")
+        return Schedule(f"{minute} {hour} * * *", -1 - late, "%Y-%m-%dT%H:00:00Z")
     raise ConfigError(
         f"window: Airflow cannot schedule windows of {window.total_seconds():g} s: "
         "they have to be whole minutes that divide an hour, or whole hours that divide a day"

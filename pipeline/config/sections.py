@@ -198,6 +198,4 @@ class Zones(Section):
         ['a', 'b', '']
         """
         tried = {part for name in names if name for part in (name, name.rpartition(":")[0])}
-        return next(
-            (zone for pattern, zone in self.clients.items() if any(fnmatchcase(name, pattern) for name in tried)), ""
-        )
+        return next((zone for glob, zone in self.clients.items() if any(fnmatchcase(name, glob) for name in tried)), "")

@@ -194,9 +194,7 @@ def _leave_out_silenced(
         columns = ("incident_id", "rule", "subject")
         for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
             labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
-    told = [
-        key for key in {(message.cluster, name) for message in due for name in message.incident_ids} if key in labels
-    ]
+    told = [key for key in {(one.cluster, name) for one in due for name in one.incident_ids} if key in labels]
     covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
     notes = []
     for alertmanager in config.mail.alertmanagers if due else ():

@@ -28,7 +28,7 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
-from pipeline.transforms import shares as share_measures
+from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
@@ -70,9 +70,7 @@ def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWi
         ingests[milliseconds_of(row.pop("window_start"))].append(sorted(row.items()))
     replayed_ms, config = run.starts_in((HASH_VERDICTS, BACK_TESTS), windows), run.config.model_dump_json()
     digested = {w: (sorted(ingests[w.start_ms], key=repr), w.start_ms in replayed_ms, config) for w in windows}
-    return {
-        window: hashlib.blake2b(repr(inputs).encode(), digest_size=8).hexdigest() for window, inputs in digested.items()
-    }
+    return {w: hashlib.blake2b(repr(inputs).encode(), digest_size=8).hexdigest() for w, inputs in digested.items()}
 
 
 def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[TimeWindow]:
@@ -108,11 +106,11 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     state, brokers = run.load(CLUSTER_STATE, (window,)), pl.DataFrame(run.load(BROKERS, (window,)))
     key_traffic = pl.DataFrame(run.load(KEY_TRAFFIC, (window,), _OF_KEYS))
     leaders = pl.DataFrame(state.select(["window_start", "topic", "topic_id", "partition", "leader_id", "is_leader"]))
-    plain = share_measures.sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
-    weighed = share_measures.weigh_keys(key_traffic, plain)
-    topic_keys = share_measures.sum_topic_keys(weighed)
-    loads = share_measures.with_keys(plain, key_traffic, weighed, topic_keys)
-    partitions = share_measures.measure_partition_health(loads, start)
+    plain = share_sums.sum_loads(pl.DataFrame(run.load(PARTITION_TRAFFIC, (window,))), leaders)
+    weighed = share_sums.weigh_keys(key_traffic, plain)
+    topic_keys = share_sums.sum_topic_keys(weighed)
+    loads = share_sums.with_keys(plain, key_traffic, weighed, topic_keys)
+    partitions = share_sums.measure_partition_health(loads, start)
     broker_ids = brokers["broker_id"].to_list()
     away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
     # what the metadata log says of a broker is not overridden
@@ -125,9 +123,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     # all of the window where nobody knows how long a broker was away
     stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
     capacities = run.cluster.capacity
-    shares = share_measures.measure_broker_shares(
-        loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood
-    )
+    shares = share_sums.measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
     topics = measure_topic_health(
@@ -145,7 +141,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
         GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
-        HOT_KEYS.name: share_measures.rank_hot_keys(weighed).to_arrow(),
+        HOT_KEYS.name: share_sums.rank_hot_keys(weighed).to_arrow(),
         ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
 

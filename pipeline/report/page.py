@@ -230,12 +230,10 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
     """
     starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]
-    path = None
+    path, length_ms = None, milliseconds_of(run.config.report.period)
     try:
         for start_ms in sorted({*newest, *list_missing(run)}):
-            report = gather_report(
-                run, until_ms=start_ms + run.window_ms, length_ms=milliseconds_of(run.config.report.period)
-            )
+            report = gather_report(run, until_ms=start_ms + run.window_ms, length_ms=length_ms)
             path = run.config.report_path(run.cluster_name, report.window_start_ms)
             write_report(render_report([report], now_ms=run.now_ms, command=run.config.command("sql")), path)
         expired_ms = max(0, max(windows).end_ms - milliseconds_of(run.config.report.keep))

@@ -69,9 +69,7 @@ JUDGED = TableChart(
 
 QUARANTINE = TableChart(
     name="quarantine", sql=queries.QUARANTINE, title="Quarantine",
-    says=partial(
-        _say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."
-    ),
+    says=partial(_say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."),
     is_shown_empty=True,
     columns=(
         Words("reason", "reason", _reason),

@@ -21,9 +21,7 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
 
     def select(rows: Rows) -> Rows:
         total = sum(row["size_bytes"] for row in rows)
-        drawn = [
-            row | {"points": row["excess_bytes"] / total, "place": index} for index, row in enumerate(rows) if total
-        ]
+        drawn = [row | {"points": row["excess_bytes"] / total, "place": at} for at, row in enumerate(rows) if total]
         return drawn if len(drawn) <= _SHOWN_TOPICS else (*drawn[: _SHOWN_TOPICS - 5], *drawn[-5:])
 
     def say(rows: Rows) -> str:

@@ -40,9 +40,7 @@ def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
 
 def _if_trusted(trust: str, column: ChartColumn) -> ChartColumn:
     """The column with what is not trusted as unknown."""
-    return ChartColumn(
-        column.title, lambda row: column.text(row) if row[trust] in {None, Trust.TRUSTED} else "unknown", str
-    )
+    return ChartColumn(column.title, lambda r: column.text(r) if r[trust] in {None, Trust.TRUSTED} else "unknown", str)
 
 
 def _prediction(name: str, observed: str, write: Callable[[float], str]) -> tuple[Point, ...]:
@@ -122,9 +120,7 @@ REPLAY = TableChart(
     name="replay", sql=queries.REPLAY, title="Observed, back-test, candidates", says=_say_replay,
     scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
     columns=(
-        Words(
-            "candidate", lambda row: "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH)
-        ),
+        Words("candidate", lambda row: "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH)),
         ranged("highest broker", "peak", format_ratio),
         ChartColumn("keys moved", "keys_moved_ratio", format_percent),
         _if_trusted("latency_trust", ranged("half within", "latency_p50_ms", format_ms)),
@@ -132,9 +128,7 @@ REPLAY = TableChart(
         Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
     ),
     marks=(*_prediction("peak", "observed_peak", format_ratio),), is_marked="is_baseline", key="topic",
-    group=lambda row: (
-        f"{format_name(row['topic'], NAME_LENGTH)}: observed {format_known(row['observed_peak'], format_ratio)}"
-    ),
+    group=lambda row: (f"{format_name(row['topic'], NAME_LENGTH)}: observed {format_known(row['observed_peak'], format_ratio)}"),
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
 )  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = TableChart(
@@ -143,9 +137,7 @@ BACK_TESTS = TableChart(
         f"Back-tests of {sum(bool(row['is_trusted']) for row in rows)} of {len(rows)} topics hold: the share of the broker "
         "predicted worst is within its bar."
     ),
-    select=lambda rows: [
-        row for row in rows if row["observed_share"] is not None and row["predicted_share"] is not None
-    ],
+    select=lambda rows: [row for row in rows if row["observed_share"] is not None and row["predicted_share"] is not None],
     columns=(
         TOPIC,
         ranged("predicted", "predicted_share", format_share),

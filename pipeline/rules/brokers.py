@@ -51,9 +51,7 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             topics = {topic for parts in owned.values() for topic, _ in parts}
             of_topics = loads[start_ms]
             known = {part: size for topic in topics for part, size in of_topics.get(topic, {}).items()}
-            numbers = {
-                topic: sorted(number for _, number in of_topics[topic]) for topic in topics if topic in of_topics
-            }
+            numbers = {topic: sorted(at for _, at in of_topics[topic]) for topic in topics if topic in of_topics}
             dealt[start_ms] += len(known)
             balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
             yield _balance(rule, start_ms, group_id, topics, balance)

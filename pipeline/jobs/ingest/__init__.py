@@ -206,10 +206,8 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
-        causes = [f"{p.path}: {p.reason}" for problems in wrong for p in problems]
-        raise NothingUsableError(
-            f"cluster {run.cluster_name}: no source holds anything: {'; '.join(causes) or 'all empty'}"
-        )
+        causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"
+        raise NothingUsableError(f"cluster {run.cluster_name}: no source holds anything: {causes}")
     ensure_tables(run.warehouse)
     with open_staging_folder(run.warehouse) as folder:
         given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)

@@ -66,9 +66,7 @@ class PromiseLedger:
             for one in self._advice
             if one.window_start_ms < start_ms and (one.window_start_ms, one.subject) in told
         }
-        advice = [
-            one for one in self._advice if from_ms <= one.window_start_ms < start_ms or name_promise(one) in mailed
-        ]
+        advice = [it for it in self._advice if from_ms <= it.window_start_ms < start_ms or name_promise(it) in mailed]
         candidates = {candidate.name: candidate for candidate in run.config.candidates}
         first = {one.key: one.carried_out_ms for one in before if one.carried_out_ms is not None}
         watched = []

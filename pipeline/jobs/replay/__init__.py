@@ -70,9 +70,7 @@ def run(
     recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
     describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)
-    families = {
-        where: topic.verdict.verdict for where, topic in keyed.items() if topic.verdict.verdict in _FAMILY_NAMES
-    }
+    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in _FAMILY_NAMES}
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
     sessions, metrics = calibrate_sessions(
@@ -108,9 +106,7 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
     """Kernel: rows of some topics and their runs to rows of tables."""
     topics: list[TopicInput] = []
     packed: dict[TopicWindow, list[tuple[int, int, int, bytes]]] = defaultdict(list)
-    for start_ms, topic, topic_id, group, candidate, seed, value in zip(
-        *(c.to_pylist() for c in rows.columns), strict=True
-    ):
+    for start_ms, topic, topic_id, group, candidate, seed, value in zip(*(c.to_pylist() for c in rows), strict=True):
         if group == _NO_GROUP:
             topics.append(unpack_value(value))
         else:
