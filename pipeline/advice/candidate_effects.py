@@ -134,10 +134,8 @@ def predict_ratios(
             kind = name_share(to)
             ends = (to[f"{kind}{end}"] for end in ("_low", "", "_high"))
             of_topic = _ends(0.0 if end is None else end - (to[f"recorded_{kind}"] or 0.0) for end in ends)
-        low, median, high = (
-            (row["size_bytes"] + change * topic_bytes) / total / row["expected_share"] for change in of_topic
-        )
-        ratios[row["broker_id"]] = (low, median, high)
+        fair, size = row["expected_share"], row["size_bytes"]
+        ratios[row["broker_id"]] = _ends((size + change * topic_bytes) / total / fair for change in of_topic)
     return ratios
 
 

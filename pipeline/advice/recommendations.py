@@ -201,9 +201,8 @@ def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
     if not score.is_bad or row.predicted_ratio is None:
         return row
     judged = score.kept_count + score.broken_count
-    return replace(
-        row, text=f"{row.text} It comes last: {score.broken_count} of {judged} promises of this kind were broken here."
-    )
+    broken = f"{score.broken_count} of {judged} promises of this kind were broken here"
+    return replace(row, text=f"{row.text} It comes last: {broken}.")
 
 
 def _plans(
@@ -230,12 +229,12 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
         "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
     }[plan.kind]
-    stays = (
-        "Keys keep the load of these partitions on them, as it was in this window."
-        if all(move.topic in hot.keyed for move in plan.moves)
-        else "It holds as far as producers of records without keys spread them as they did in this window."
-    )
+    stays = "It holds as far as producers of records without keys spread them as they did in this window."
+    if all(move.topic in hot.keyed for move in plan.moves):
+        stays = "Keys keep the load of these partitions on them, as it was in this window."
     is_election, moves = plan.kind == "elect_preferred", plan.moves
+    after = ((move.topic, move.partition, move.new_replicas) for move in moves)
+    before = ((move.topic, move.partition, move.replicas) for move in moves)
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
@@ -247,13 +246,9 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         **describe_ratios(ratios, hot.broker_id, hot.target_ratio),
         moved_bytes=plan.moved_bytes,
         moved_partition_count=count,
-        reassignment_json=None
-        if is_election
-        else format_reassignment((move.topic, move.partition, move.new_replicas) for move in moves),
+        reassignment_json=None if is_election else format_reassignment(after),
         election_json=format_election((move.topic, move.partition) for move in moves),
-        rollback_json=None
-        if is_election
-        else format_reassignment((move.topic, move.partition, move.replicas) for move in moves),
+        rollback_json=None if is_election else format_reassignment(before),
     )
 
 

@@ -77,12 +77,10 @@ def work_out(
         planned = zone_plans.even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
         then_loads, planned_loads = (loads.make_rack_aware(placed, racks) for placed in (partitions, planned))
     else:
-        near = change is ZoneChange.LEADERS
-        planned = (
-            zone_plans.lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
-            if near
-            else zone_plans.spread_replicas(partitions, brokers)
-        )
+        if change is ZoneChange.LEADERS:
+            planned = zone_plans.lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
+        else:
+            planned = zone_plans.spread_replicas(partitions, brokers)
         then_loads = planned_loads = loads
     then = state(partitions, then_loads)
     moves = zone_plans.diff_placements(partitions, planned)

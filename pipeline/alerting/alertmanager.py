@@ -174,9 +174,8 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
         client = alertmanager.async_client()
         answer, content = exchange_once(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
     except httpx.HTTPError as error:
-        raise UnusableServerError(
-            f"{name}: {type(error).__name__}: {format_name(str(error), _REASON_LIMIT)}"
-        ) from error
+        reason = format_name(str(error), _REASON_LIMIT)
+        raise UnusableServerError(f"{name}: {type(error).__name__}: {reason}") from error
     if not answer.is_success:
         reason = format_name(content[: 4 * _REASON_LIMIT].decode("utf-8", "replace"), _REASON_LIMIT)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")

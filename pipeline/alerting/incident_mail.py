@@ -103,11 +103,9 @@ def describe_source(evidence: IncidentEvidence) -> Content:
     change, badge = evidence.change, _SOURCE_BADGES[evidence.change.state]
     since = format_clock(change.since_ms)
     missing = change.value if change.is_open else change.peak_value
-    lacks = (
-        f"has been incomplete or late since {since}"
-        if change.is_open
-        else f"is complete again; data was missing since {since}"
-    )
+    lacks = f"is complete again; data was missing since {since}"
+    if change.is_open:
+        lacks = f"has been incomplete or late since {since}"
     label = "of what was expected is missing"
     query = MailSection(title="The rows behind this", code=source_status_query(evidence))
     return describe_incident(

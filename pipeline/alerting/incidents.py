@@ -149,21 +149,18 @@ def _find_episodes(
     for verdict in rows:
         seen.append(verdict)
         change = _step(seen, incident, policy)
-        if change is None or (not change.is_open and _goes_on(change.window_start_ms, known, failing)):
+        if change is None:
+            continue
+        at_ms, spans = change.window_start_ms, [(one.opened_ms, one.until_ms) for one in known]
+        # people know an incident that was open in this window and in a failing one after it
+        goes_on = any(opens <= at_ms and any(at_ms < at <= until for at in failing) for opens, until in spans)
+        if goes_on and not change.is_open:
             continue
         if incident is None:
             episodes.append(Episode(opened_ms=change.window_start_ms, since_ms=change.since_ms))
         episodes[-1].changes.append(change)
         incident = as_open(change, incident) if change.is_open else None
     return episodes
-
-
-def _goes_on(window_start_ms: int, known: Sequence[KnownIncident], failing: Sequence[int]) -> bool:
-    """Whether people know an incident that was open in this window and in a failing one after it."""
-    return any(
-        one.opened_ms <= window_start_ms and any(window_start_ms < at <= one.until_ms for at in failing)
-        for one in known
-    )
 
 
 def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:

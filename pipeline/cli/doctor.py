@@ -107,21 +107,16 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="alerts", is_ok=not given_up, found=held, advice=advice)
     smtp = config.mail.smtp
     if smtp is None:
-        yield Finding(
-            name="mail", is_ok=True, found="no SMTP server configured: mails become files in the outbox folder"
-        )
+        found = "no SMTP server configured: mails become files in the outbox folder"
+        yield Finding(name="mail", is_ok=True, found=found)
     else:
         quick = smtp.model_copy(update={"timeout_s": min(smtp.timeout_s, _SMTP_TIMEOUT_S)})
-        yield _asked(
-            "mail", "correct mail.smtp in the configuration, or see why the server is away", lambda: probe(quick)
-        )
+        advice = "correct mail.smtp in the configuration, or see why the server is away"
+        yield _asked("mail", advice, lambda: probe(quick))
     for one in config.mail.alertmanagers:
         quick_one = one.model_copy(update={"timeout_s": min(one.timeout_s, _SMTP_TIMEOUT_S)})
-        yield _asked(
-            f"Alertmanager {one.name}",
-            "correct mail.alertmanagers in the configuration, or see why the server is away",
-            partial(_silences, quick_one),
-        )
+        advice = "correct mail.alertmanagers in the configuration, or see why the server is away"
+        yield _asked(f"Alertmanager {one.name}", advice, partial(_silences, quick_one))
 
 
 def _silences(alertmanager: Alertmanager) -> str:

@@ -20,8 +20,7 @@ _LEAST_WIDTH = 8  # of a column; where a terminal has less, a row becomes a list
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
     """Writes rows in aligned columns under their names.
 
-    `rows`: cells as text, without line breaks.
-    `right`: columns (by position) to align on the right: numbers.
+    `rows`: cells as text, without line breaks. `right`: columns (by position) to align on the right: numbers.
 
     >>> print(format_table(["name", "rows"], [["a", "12"], ["bcdef", "3"]], right=frozenset({1})), end="")
     name   rows

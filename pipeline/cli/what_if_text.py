@@ -6,12 +6,11 @@ from typing import Any
 from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
 from pipeline.cli.text_table import format_table
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
-from pipeline.model.window import TimeWindow
 
 _MOST_NAMED = 5
 
 
-def says_window(window: TimeWindow) -> str:
+def says_window(window: object) -> str:
     """Names the window that all of it is about."""
     return f"Traffic and state of window {window}, the newest that was judged.\n\n"
 
@@ -30,9 +29,7 @@ def as_table(documents: list[dict[str, Any]]) -> str:
             _known(one["plan"]["peak_ratio"], format_ratio),
         )
         for one in documents
-        for highest in [
-            [row["changed_share_ratio"] for row in one["brokers"] if row["changed_share_ratio"] is not None]
-        ]
+        for highest in [[b["changed_share_ratio"] for b in one["brokers"] if b["changed_share_ratio"] is not None]]
     ]
     head = ("what if", "highest", "usable now", "then", "copied", "leaderless", "the plan copies", "highest")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"

@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.advice.following import LeaderReplay, predict_following
 from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
 from pipeline.cli.text_table import format_table
+from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.jobs.recommend import load_doubts, load_placement
@@ -143,11 +144,7 @@ def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: 
     table = format_table(("", *(one for one in head if one)), rows, right=frozenset({1, 2, 3}))
     lines = [_say_change(document, worked, limit, plan), *document["notes"]]
     lines += [f"Shares are spread evenly, not replayed: {format_name(one, 300)}." for one in document["not_replayed"]]
-    return (
-        f"Traffic and state of window {document['window']}, the newest that was judged.\n\n{table}\n"
-        + "\n".join(lines)
-        + "\n"
-    )
+    return says_window(document["window"]) + table + "\n" + "\n".join(lines) + "\n"
 
 
 def _format_share(row: Mapping[str, Any]) -> str:
@@ -184,9 +181,7 @@ def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, p
 def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None) -> str:
     if not worked.moves:
         return (
-            "No plan of leaders or replicas helps."
-            if worked.change is not ZoneChange.RACK_AWARE
-            else "Leaders may stay."
+            "Leaders may stay." if worked.change is ZoneChange.RACK_AWARE else "No plan of leaders or replicas helps."
         )
     where = f" in {plan}" if plan is not None else " (--plan FILE writes it)"
     copied = format_bytes(document["moved_bytes"]) if document["moved_bytes"] else "nothing"

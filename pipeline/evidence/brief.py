@@ -149,11 +149,9 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
         *over, _ = _over(evidence)
         do = ("Do", f"judge the windows in between: {evidence.command('run')} --window {evidence.span}")
         return Brief(headline=f"Source {source} is complete again", facts=(*over, do))
-    effect = (
-        "brokers' shares of these windows are not judged"
-        if is_record_source(evidence.change.subject)
-        else "shares are judged without it; what it alone reports is unknown"
-    )
+    effect = "shares are judged without it; what it alone reports is unknown"
+    if is_record_source(evidence.change.subject):
+        effect = "brokers' shares of these windows are not judged"
     return Brief(
         headline=f"Source {source} is incomplete or late",
         facts=(
@@ -185,16 +183,10 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
 
 def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
     """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
-    ratio, low, high = (
-        recommendation.predicted_ratio,
-        recommendation.predicted_ratio_low,
-        recommendation.predicted_ratio_high,
-    )
+    ratio, low = recommendation.predicted_ratio, recommendation.predicted_ratio_low
+    high = recommendation.predicted_ratio_high
     if ratio is None or low is None or high is None:
         return NOT_PREDICTED
     share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
-    return (
-        f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]"
-        if with_range and high - low > _EVEN
-        else share
-    )
+    is_wide = with_range and high - low > _EVEN
+    return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if is_wide else share

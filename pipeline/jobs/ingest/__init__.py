@@ -228,6 +228,5 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         for source, windows in expired.items()
         if windows
     ]
-    return JobReport(
-        table_versions=versions, notes=(*notes, *filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late), other_lengths]))
-    )
+    notes += filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late), other_lengths])
+    return JobReport(table_versions=versions, notes=tuple(notes))

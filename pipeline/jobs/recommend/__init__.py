@@ -86,7 +86,13 @@ def _recommend(
     effects += candidate_effects.find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
     answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
-    healed = _healed(run, window, shares, loads)
+    # what the replay says of brokers' shares if none were slow, under the first candidate that asks it
+    name, sizes = next((one.name for one in run.config.candidates if one.brokers_alike), None), sum_topics(loads)
+    alike = [
+        row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None
+    ]
+    doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
+    healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)
     brokers_above = [
         HotBroker(
             broker_id=one.broker_id,
@@ -104,7 +110,6 @@ def _recommend(
         for one in hot
     ]
     if replay_of is not None:
-        sizes = sum_topics(loads)
 
         def replay(leaders: Mapping[tuple[str, int], int]) -> LeaderReplay:
             doubts = load_doubts(run, window, {topic for topic, _ in leaders}, sizes)
@@ -212,17 +217,6 @@ def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedP
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]
     ]
-
-
-def _healed(
-    run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]
-) -> dict[int, tuple[float, float, float]]:
-    """What the replay says of brokers' shares if none were slow, under the first candidate that asks it."""
-    name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
-    rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None]
-    sizes = sum_topics(loads)
-    doubts = load_doubts(run, window, {row["topic"] for row in rows}, sizes, name or "")
-    return candidate_effects.predict_healed(shares, rows, doubts, topic_bytes=sizes)
 
 
 def load_doubts(

@@ -42,9 +42,8 @@ class PromiseLedger:
         reach_ms = max(0, first_ms - WATCHED_WINDOWS * run.window_ms)
         older = {one.window_start_ms for one in self._mailed if one.window_start_ms < reach_ms}
         reach = [*map(run.window_at, sorted(older)), *([TimeWindow(reach_ms, last_ms)] if reach_ms < last_ms else [])]
-        self._advice = [
-            one for one in run.values(Recommendation, RECOMMENDATIONS, reach) if one.window_start_ms not in own
-        ]
+        advised = run.values(Recommendation, RECOMMENDATIONS, reach)
+        self._advice = [one for one in advised if one.window_start_ms not in own]
         is_decided = "outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL"
         decided = run.values(Promise, PROMISES, where=is_decided)
         self._promises = [one for one in decided if one.window_start_ms not in own]
@@ -153,20 +152,6 @@ def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
     return frozenset(topic for topic, placement in placements if placement == "keys")
 
 
-def _read_versions(run: RunContext, windows: Sequence[TimeWindow]) -> dict[tuple[int, int], str]:
-    """The version of each producer session's client, where metrics name it and all that bear its `client.id` agree."""
-    told: dict[str, set[str]] = defaultdict(set)
-    for client_id, version in run.tuples(PRODUCER_NODES, windows, "client_id", "client_version"):
-        if version:
-            told[client_id].add(version)
-    sessions = run.tuples(SERVICE_MODELS, windows, "producer_id", "producer_epoch", "client_id")
-    return {
-        (producer_id, epoch): next(iter(versions))
-        for producer_id, epoch, client_id in sessions
-        if len(versions := told.get(client_id or "", set())) == 1
-    }
-
-
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     """Reads the tables that promises are judged by."""
     windows = (window,)
@@ -181,6 +166,15 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     for topic, key, is_heavy in run.tuples(HOT_KEYS, windows, "topic", "key", "is_heavy"):
         if is_heavy:
             heavy[topic].add(key)
+    # of each producer session's client, where metrics name one and all that bear its `client.id` agree
+    told: dict[str, set[str]] = defaultdict(set)
+    for client_id, version in run.tuples(PRODUCER_NODES, windows, "client_id", "client_version"):
+        if version:
+            told[client_id].add(version)
+    clients = run.tuples(SERVICE_MODELS, windows, "producer_id", "producer_epoch", "client_id")
+    versions = {
+        tuple(key): next(iter(told[name or ""])) for *key, name in clients if len(told.get(name or "", ())) == 1
+    }
     return PromiseWindow(
         start_ms=window.start_ms,
         shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows) if row["expected_share"]},
@@ -189,7 +183,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
         keyed=find_keyed(run, window),
         sessions=sessions,
-        client_versions=_read_versions(run, windows),
+        client_versions=versions,
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={

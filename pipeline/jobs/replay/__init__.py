@@ -106,7 +106,8 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
     """Kernel: rows of some topics and their runs to rows of tables."""
     topics: list[TopicInput] = []
     packed: dict[TopicWindow, list[tuple[int, int, int, bytes]]] = defaultdict(list)
-    for start_ms, topic, topic_id, group, candidate, seed, value in zip(*(c.to_pylist() for c in rows), strict=True):
+    columns = [column.to_pylist() for column in rows.columns]
+    for start_ms, topic, topic_id, group, candidate, seed, value in zip(*columns, strict=True):
         if group == _NO_GROUP:
             topics.append(unpack_value(value))
         else:

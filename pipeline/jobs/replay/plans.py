@@ -86,9 +86,8 @@ class WindowReplay:
                 staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes
             ).load()
         results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
-        for start_ms, topic, topic_id, group, number, seed, value in zip(
-            *(column.to_pylist() for column in rows.columns), strict=True
-        ):
+        columns = [column.to_pylist() for column in rows.columns]
+        for start_ms, topic, topic_id, group, number, seed, value in zip(*columns, strict=True):
             results[start_ms, topic, topic_id].append((group, number, seed, unpack_value(value)))
         return self._sum_up(inputs, results, errors, len(candidates))
 
