@@ -58,26 +58,20 @@ _DEFAULT_ARGS: dict[str, Any] = {
 }
 _PARAMS = {
     "window": Param(
-        None,
-        type=["null", "string"],
+        None, type=["null", "string"],
         maxLength=200,  # it stands in logs and in the mail about a failure
         title="Windows",
         description="START/DURATION or START/END, such as 2026-11-21T09:00:00Z/PT6H; for runs without partition key.",
     ),
     "cluster": Param(
-        None,
-        type=["null", "string"],
-        maxLength=200,
-        title="Cluster",
+        None, type=["null", "string"], maxLength=200, title="Cluster",
         description="One cluster of the configuration; else all.",
     ),
     "notify": Param(
-        None,
-        type=["null", "boolean"],
-        title="Notify",
+        None, type=["null", "boolean"], title="Notify",
         description="Notify for all incidents or none; by default for those of recent windows (mail.tell_within).",
     ),
-}
+}  # fmt: skip  # a table: short fields share a line
 
 
 def turns(config: PipelineConfig) -> list[int]:

@@ -47,17 +47,6 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
     )
 
 
-def _plan(config: PipelineConfig, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> tuple[RunContext, ...]:
-    return plan_runs(
-        config,
-        requested_span(config, dag_run.partition_key, params),
-        run_id=dag_run.run_id,
-        now_ms=milliseconds_of(ti.start_date),
-        cluster=params.get("cluster"),
-        notify=params.get("notify"),
-    )
-
-
 def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> StepReport:
     """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
 
@@ -103,7 +92,9 @@ def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> Ru
     ti.task.operator_extra_links = (ReportLink(),)  # Airflow makes the task of a mapped one without its links
     config = load_config()
     lend_secrets(config)
-    runs = _plan(config, dag_run, ti, params)[turn : turn + 1]
+    span, now_ms = requested_span(config, dag_run.partition_key, params), milliseconds_of(ti.start_date)
+    asked: dict[str, Any] = {name: params.get(name) for name in ("cluster", "notify")}
+    runs = plan_runs(config, span, run_id=dag_run.run_id, now_ms=now_ms, **asked)[turn : turn + 1]
     if not runs:
         raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
     get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task

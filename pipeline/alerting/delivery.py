@@ -100,11 +100,19 @@ def deliver(
     got it (refused, cut off, timed out before the server's answer) or an address of the message cannot be sent;
     `ConfigError` if the environment lacks the password.
     """
-    if smtp is None:
-        return Delivery(delivered_to=str(_write_file(payload, outbox_folder, message_id)))
+    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
+    if smtp is None:  # a file named by the window, then the id: `2026-11-21T09-06-00Z_K-1-new_demo.eml`
+        window = str(message.get(WINDOW_HEADER, ""))
+        name = "_".join(format_slug(part, 80) for part in message_id.partition("@")[0].split("."))
+        target = outbox_folder / (f"{format_slug(window)}_{name}.eml" if window else f"{name}.eml")
+        try:
+            outbox_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(target, payload)
+        except OSError as error:
+            raise DeliveryError(f"{target}: the message could not be written: {error}") from error
+        return Delivery(delivered_to=str(target))
     if not recipients:
         raise DeliveryError(f"message {message_id} has no recipients")
-    message: EmailMessage = message_from_bytes(payload, policy=SMTP)
     with _session(smtp) as server:
         refused = server.sendmail(str(message["From"].addresses[0].addr_spec), recipients, payload)
     said = {address: _describe_replies({address: reply}) for address, reply in sorted(refused.items())}
@@ -126,19 +134,6 @@ def probe(smtp: Smtp) -> str:
 def address_of(smtp: Smtp) -> str:
     """Returns the mail target as shown to people."""
     return f"smtp://{smtp.host}:{smtp.port}"
-
-
-def _write_file(payload: bytes, folder: Path, message_id: str) -> Path:
-    """Writes a file named by the message's window, then its id, such as `2026-11-21T09-06-00Z_K-1-new_demo.eml`."""
-    window = str(message_from_bytes(payload, policy=SMTP).get(WINDOW_HEADER, ""))
-    name = "_".join(format_slug(part, 80) for part in message_id.partition("@")[0].split("."))
-    target = folder / (f"{format_slug(window)}_{name}.eml" if window else f"{name}.eml")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(target, payload)
-    except OSError as error:
-        raise DeliveryError(f"{target}: the message could not be written: {error}") from error
-    return target
 
 
 @contextlib.contextmanager

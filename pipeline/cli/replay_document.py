@@ -9,11 +9,9 @@ from typing import Any
 from pipeline.cli.text_table import show_table, text_width
 from pipeline.model.trust import Trust
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.runs import RunContext
+from pipeline.runs import Row, RunContext
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
-
-Row = dict[str, Any]
 
 _RANGES = "records_per_batch throughput_records_per_s latency_p50_ms peak_to_mean broker_peak_to_mean lost_record_count"
 _COPIED = (

@@ -16,20 +16,16 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import ConfigError
 
-_QUERIES = frozenset(
-    (
-        *("Aggregate", "Distinct", "Except", "Filter", "GlobalLimit", "Intersect", "LimitAll", "LocalLimit"),
-        *("LocalRelation", "Offset", "OneRowRelation", "Project", "RepartitionByExpression", "Sort", "SubqueryAlias"),
-        *("Union", "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation"),
-        *("UnresolvedWith", "WithWindowDefinition"),
-    )
-)
-_LISTINGS = frozenset(
-    (
-        *("DescribeFunction", "DescribeNamespace", "DescribeRelation", "DescribeRelationCommand", "ShowColumns"),
-        *("ShowFunctions", "ShowNamespaces", "ShowNamespacesCommand", "ShowTables", "ShowTablesCommand", "ShowViews"),
-    )
-)
+_QUERIES = frozenset({
+    "Aggregate", "Distinct", "Except", "Filter", "GlobalLimit", "Intersect", "LimitAll", "LocalLimit", "LocalRelation",
+    "Offset", "OneRowRelation", "Project", "RepartitionByExpression", "Sort", "SubqueryAlias", "Union",
+    "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation", "UnresolvedWith",
+    "WithWindowDefinition",
+})  # fmt: skip  # as many a line as fit
+_LISTINGS = frozenset({
+    "DescribeFunction", "DescribeNamespace", "DescribeRelation", "DescribeRelationCommand", "ShowColumns",
+    "ShowFunctions", "ShowNamespaces", "ShowNamespacesCommand", "ShowTables", "ShowTablesCommand", "ShowViews",
+})  # fmt: skip  # as many a line as fit
 _ABOUT = {"DescribeQueryCommand": "plan", "ExplainCommand": "logicalPlan"}
 """Statements about another one, by where they keep it: that is planned, and has to be a query as well."""
 _INSIDE = re.compile(

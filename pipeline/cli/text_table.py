@@ -84,7 +84,7 @@ def show_table(
     """Formats a table for people: cells fold to a terminal's width, rows become lists where that does not suffice."""
     if not sys.stdout.isatty():
         return textwrap.indent(format_table(header, rows, right=right), " " * indent)
-    if len(header) > 2 and len(header) * (_LEAST_WIDTH + 2) > _terminal_width() - indent:
+    if len(header) > 2 and len(header) * (_LEAST_WIDTH + 2) > shutil.get_terminal_size().columns - indent:
         pairs = [(name, cell) for row in rows for name, cell in zip((*header, ""), (*row, ""), strict=True)]
         return _draw(("", ""), pairs, frozenset(), indent)
     return _draw(header, rows, right, indent)
@@ -102,11 +102,7 @@ def paint(text: str, verdict: str) -> str:
 
 def text_width(most: int) -> int:
     """Returns the width for a text: `most` characters, on a terminal at most its own."""
-    return min(most, _terminal_width()) if sys.stdout.isatty() else most
-
-
-def _terminal_width() -> int:
-    return shutil.get_terminal_size().columns
+    return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
 
 
 def _draw(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int], indent: int) -> str:
@@ -131,7 +127,7 @@ def _render(drawn: Any, *, soft_wrap: bool = False) -> str:  # noqa: ANN401
     """Renders with rich for this terminal; without colour where `NO_COLOR` is set or the terminal has none."""
     from rich.console import Console
 
-    console = Console(width=_terminal_width(), highlight=False)
+    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
     with console.capture() as captured:
         console.print(drawn, soft_wrap=soft_wrap, end="")
     return captured.get()

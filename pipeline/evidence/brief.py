@@ -85,7 +85,8 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
     if cause := name_cause(evidence):
         facts.append(("Why", cause))
     if (latency := evidence.latency) is not None:
-        own_ms, peers_ms = latency.request_latency_avg_ms, latency.peers_avg_ms
+        own_ms = latency.request_latency_avg_ms
+        peers_ms = own_ms / latency.ratio_to_peers
         waits = f"{format_ms(own_ms)} for it, {format_ms(peers_ms)} for the others"
         facts.append(("Effect", f"{'' if own_ms > peers_ms else 'none yet: '}producers wait {waits}"))
     if evidence.recommendations:

@@ -85,11 +85,6 @@ class ProduceLatency:
     ratio_to_peers: float
     request_latency_max_ms: float | None = None
 
-    @property
-    def peers_avg_ms(self) -> float:
-        """Median of the other brokers' means."""
-        return self.request_latency_avg_ms / self.ratio_to_peers
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerShareEvidence(IncidentEvidence):

@@ -160,9 +160,10 @@ class ChartOverWindows:
                     "name": name.replace("_", " "),
                     "kind": "hot" if name in hot else kinds[name],
                     "path": _path(zip(starts, values[name], strict=True), strip, upright),
-                    "says": _describe_line([value for value in values[name] if value is not None], self.write),
+                    "says": f"{self.write(told[-1])}, at most {self.write(max(told))}" if told else "not known",
                 }
                 for name in names
+                for told in [[value for value in values[name] if value is not None]]
             ],
             "band": _band(answer, strip, upright) if has_strips else "",
             "levels": [(round(_HEIGHT - upright.at(value), 2), kind, text) for value, kind, text in grid + levels],
@@ -190,10 +191,6 @@ LATENCY_LINES = ChartOverWindows(
     title="Mean request latency over the windows", says="Tinted: incidents.", order="slowest", has_limit=False,
     write=format_ms,
 )  # fmt: skip  # a table: short fields share a line
-
-
-def _describe_line(values: list[float], format_value: Callable[[float], str]) -> str:
-    return f"{format_value(values[-1])}, at most {format_value(max(values))}" if values else "not known"
 
 
 def round_values(top: float) -> list[float]:

@@ -7,11 +7,12 @@ rows and is marked `source_expired`. Windows that are replaced are not trusted u
 """
 
 import time
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import GROUP
@@ -58,26 +59,18 @@ from pipeline.transforms.traffic import join_arrivals, sum_traffic
 Expired = dict[str, set[TimeWindow]]
 GROUP_RECORDS = 1_000_000
 """Arrivals of a group that one task puts in order, some 200 MB."""
-_NODE_COLUMNS = pa.schema(
-    [
-        (c.name, ARROW_TYPES[c.type])
-        for c in PRODUCER_NODES.columns
-        if c.name not in {"cluster", "window_date", "run_id"}
-    ]
-)
+_FILLED_IN = {"cluster", "window_date", "run_id"}
+_NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES.columns if c.name not in _FILLED_IN])
 
 
 def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
     """The rows of some windows, at least one, by `window_start` or `window_start_ms`."""
     is_ms = "window_start_ms" in rows.columns
-    wanted: Column | None = None
+    at, wanted = F.col("window_start_ms" if is_ms else "window_start"), []
     for span in stretches_of(windows):
         start, end = (ms if is_ms else instant_of(ms) for ms in (span.start_ms, span.end_ms))
-        at = F.col("window_start_ms" if is_ms else "window_start")
-        one = (at >= F.lit(start)) & (at < F.lit(end))
-        wanted = one if wanted is None else wanted | one
-    assert wanted is not None  # noqa: S101 - narrows the type
-    return rows.where(wanted)
+        wanted.append((at >= F.lit(start)) & (at < F.lit(end)))
+    return rows.where(reduce(or_, wanted))
 
 
 def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:

@@ -7,7 +7,6 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 
 from collections import Counter, defaultdict
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -24,7 +23,7 @@ from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
 from pipeline.replay.topics import TopicInput, list_topics, replay_topic
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, Row, RunContext, TableRows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.file_writer import WRITTEN
@@ -32,8 +31,6 @@ from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
-
-Row = dict[str, Any]
 
 _NO_GROUP = -1  # in the row that holds the topic itself
 _FAMILY_NAMES = frozenset(family.name for family in FAMILIES)

@@ -20,7 +20,7 @@ from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
-from pipeline.runs import RunContext
+from pipeline.runs import Row, RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.stages import run_values
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
@@ -33,8 +33,6 @@ from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.request_latency import measure_requests
 from pipeline.transforms.samples import with_labels
-
-Row = dict[str, Any]
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""
