@@ -17,6 +17,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from dags.reports_page import URL_PREFIX, reports_app
 
+_OF_RUN = f"{URL_PREFIX}/run/{{DAG_ID}}/{{RUN_ID}}"
 WRITERS = "writer"
 """The pool's name, without the configuration's prefix."""
 
@@ -84,10 +85,5 @@ class PartitionHealthPlugin(AirflowPlugin):
     fastapi_apps = [{"app": reports_app, "url_prefix": URL_PREFIX, "name": "partition_health"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {"name": "Partition health", "href": f"{URL_PREFIX}/", "destination": "nav", "url_route": "partition-health"},
-        {
-            "name": "Report",
-            "href": f"{URL_PREFIX}/run/{{DAG_ID}}/{{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "partition-health-run",
-        },
+        {"name": "Report", "href": _OF_RUN, "destination": "dag_run", "url_route": "partition-health-run"},
     ]

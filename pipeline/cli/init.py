@@ -46,19 +46,18 @@ _VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    parser.add_argument("--config", type=Path, metavar="FILE", help="file to write (default: partition-health.yaml)")
-    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
-    parser.add_argument("--prometheus", metavar="URL", help='Prometheus server that scrapes the cluster; "" for none')
-    parser.add_argument("--name", default="kafka", help="the cluster's name in tables and mails (default: %(default)s)")
-    parser.add_argument("--warehouse", metavar="FOLDER", help="folder of the tables (default: next to FILE)")
-    parser.add_argument(
-        "--window", metavar="DURATION", default="PT1H", help="length of a window (default: %(default)s)"
-    )
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="file to write (default: partition-health.yaml)")
+    add("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
+    add("--prometheus", metavar="URL", help='Prometheus server that scrapes the cluster; "" for none')
+    add("--name", default="kafka", help="the cluster's name in tables and mails (default: %(default)s)")
+    add("--warehouse", metavar="FOLDER", help="folder of the tables (default: next to FILE)")
+    add("--window", metavar="DURATION", default="PT1H", help="length of a window (default: %(default)s)")
     client = parser.add_argument_group("how to connect", "Kafka's settings; certificates and keys are PEM files")
     for name, meaning in _CLIENT_OPTIONS.items():
         option = "--" + name.replace(".", "-").replace("_", "-")
         client.add_argument(option, dest=name, metavar="VALUE", help=meaning)
-    parser.add_argument("--no-run", action="store_true", help="only write the file")
+    add("--no-run", action="store_true", help="only write the file")
 
 
 def run(args: argparse.Namespace) -> int:

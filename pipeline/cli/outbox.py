@@ -19,11 +19,10 @@ _ALL = "all"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
-    parser.add_argument(
-        "--retry", metavar="MESSAGE_ID", help="retry it with the next delivery, even if given up; `all`"
-    )
-    parser.add_argument("--daily", action="store_true", help="queue today's mail about all clusters, once (mail.daily)")
-    parser.add_argument("--send", action="store_true", help="deliver now what is due; with --retry all: everything")
+    add = parser.add_argument
+    add("--retry", metavar="MESSAGE_ID", help="retry it with the next delivery, even if given up; `all`")
+    add("--daily", action="store_true", help="queue today's mail about all clusters, once (mail.daily)")
+    add("--send", action="store_true", help="deliver now what is due; with --retry all: everything")
     add_config_option(parser)
     add_json_option(parser)
 

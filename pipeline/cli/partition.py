@@ -35,19 +35,18 @@ class Choice(NamedTuple):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    parser.add_argument("keys", nargs="*", metavar="KEY", help="text, or hex:…")
-    parser.add_argument("--null", action="store_true", help="also a record without a key")
-    parser.add_argument(
-        "--keys-file", type=Path, metavar="F", help="a key in hex per line; an empty line is the empty key"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("keys", nargs="*", metavar="KEY", help="text, or hex:…")
+    add("--null", action="store_true", help="also a record without a key")
+    add("--keys-file", type=Path, metavar="F", help="a key in hex per line; an empty line is the empty key")
+    add(
         "--strategy",
         action="append",
         metavar="S",
         help="name of a strategy, or your own function as module:name; may be repeated; `all` compares",
     )
-    parser.add_argument("--partitions", type=int, metavar="N", help="partitions of the topic")
-    parser.add_argument("--strategies", action="store_true", help="list the strategies and stop")
+    add("--partitions", type=int, metavar="N", help="partitions of the topic")
+    add("--strategies", action="store_true", help="list the strategies and stop")
     add_json_option(parser)
 
 

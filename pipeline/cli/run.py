@@ -25,22 +25,21 @@ from pipeline.storage.tables_on_disk import count_rows
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
+    add = parser.add_argument
     add_config_option(parser)
-    parser.add_argument(
+    add(
         "--window",
         metavar="START/DURATION",
         help="the windows to run, such as 2026-11-21T09:00:00Z/PT6H; else the last one that is over",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster of the configuration")
-    parser.add_argument(
-        "--force", action="store_true", help="replace stored windows even where the source now holds less"
-    )
-    parser.add_argument(
+    add("--cluster", metavar="NAME", help="only this cluster of the configuration")
+    add("--force", action="store_true", help="replace stored windows even where the source now holds less")
+    add(
         "--notify",
         action=argparse.BooleanOptionalAction,
         help="notify for all incidents or none (default: those of recent windows, mail.tell_within)",
     )
-    parser.add_argument("--verbose", action="store_true", help="also how many rows each table has")
+    add("--verbose", action="store_true", help="also how many rows each table has")
     add_json_option(parser)
 
 

@@ -11,10 +11,7 @@ is never a `fail`, however bad the ones before: the verdict is about its window;
 the incident, which resolves only after k windows below the lower limit.
 
 The last n windows are the last n that are known, in time order: a window that was never ingested is passed over, one
-without enough traffic counts as not above.
-
-References:
-    docs/MEASURES.md.
+without enough traffic counts as not above. The formulas are in docs/MEASURES.md.
 """
 
 from collections import defaultdict, deque
