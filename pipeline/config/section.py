@@ -147,7 +147,7 @@ def format_problems(error: pydantic.ValidationError, kind: Any) -> str:  # noqa:
 
     >>> try:
     ...     Section(colour="red")
-    ... except ValidationError as error:
+    ... except pydantic.ValidationError as error:
     ...     format_problems(error, Section)
     'colour: unknown key; expected no key'
     """
