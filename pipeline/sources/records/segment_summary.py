@@ -130,6 +130,6 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
             yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
     for path in partition.snapshot_paths:
         try:
-            check_producer_snapshot(read_small(path), path=path)
+            check_producer_snapshot(read_small(path))
         except (OSError, InputError) as error:
             yield Problem.of_error(path, error)
