@@ -186,11 +186,11 @@ class TextSource(StateSource):
     def describe(self, described: Described) -> None:
         """Adds what the text says, and what is wrong with it."""
 
-    def parse(self, path: Path, parse: Callable[..., _T], described: Described) -> _T | None:
+    def parse(self, path: Path, parse: Callable[[str], _T], described: Described) -> _T | None:
         """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
             text = read_small(path, MOST_TEXT_BYTES).decode()
-            return parse(text.replace("\r\n", "\n").replace("\r", "\n"), path=path)
+            return parse(text.replace("\r\n", "\n").replace("\r", "\n"))
         except (OSError, UnicodeDecodeError, InputError) as error:
             described.problems[self.kind].append(Problem.of_error(path, error))
             return None

@@ -120,7 +120,7 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
         InputError: A line of a batch does not parse.
         OSError: The text cannot be read.
     """
-    file = parse_dumped_segment(_read_part(part), path=part.path)
+    file = parse_dumped_segment(_read_part(part))
     rows = np.zeros(len(file.batches), HEADER_ROW)
     for name in _HEADER_FIELDS:
         rows[name] = [getattr(batch, name) for batch in file.batches]
