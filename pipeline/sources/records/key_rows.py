@@ -224,14 +224,8 @@ def _unnamed(keys: WindowKeys) -> WindowKeys:
     counts = keys.counts
     record_count = int(counts.record_count.sum()) + counts.other_record_count
     size_bytes = int(counts.size_bytes.sum()) + counts.other_size_bytes
-    summed = replace(
-        counts,
-        other_record_count=record_count,
-        other_size_bytes=size_bytes,
-        max_count_error=record_count,
-        max_size_error_bytes=size_bytes,
-    )
-    return replace(keys, counts=summed)
+    counts = counts._replace(other_record_count=record_count, other_size_bytes=size_bytes)
+    return replace(keys, counts=counts._replace(max_count_error=record_count, max_size_error_bytes=size_bytes))
 
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
