@@ -116,17 +116,14 @@ def _samples(document: Mapping[str, Any], at_ms: int) -> Iterator[TimedSample]:
             yield _sample(at_ms, f"topic_{window}_avg_{unit}", labels, _window(topic, window, "avg"))
             yield _sample(at_ms, f"topic_{window}_cnt", labels, float(topic.get(window, {}).get("cnt", math.nan)))
         for partition in topic["partitions"].values():
-            yield from _fields(
-                at_ms, "partition_", labels | {"partition": str(int(partition["partition"]))}, partition, _PARTITION
-            )
+            of_partition = labels | {"partition": str(int(partition["partition"]))}
+            yield from _fields(at_ms, "partition_", of_partition, partition, _PARTITION)
 
 
 def _fields(
     at_ms: int, prefix: str, labels: Mapping[str, str], held: Mapping[str, Any], names: Mapping[str, str]
 ) -> Iterator[TimedSample]:
-    for field, name in names.items():
-        if field in held:
-            yield _sample(at_ms, prefix + name, labels, held[field])
+    return (_sample(at_ms, prefix + name, labels, held[field]) for field, name in names.items() if field in held)
 
 
 def _window(held: Mapping[str, Any], window: str, name: str) -> float:

@@ -113,7 +113,5 @@ class RecordTally:
         """The most frequent keys; among equals those that were met first."""
         top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
         keys = take_keys(pa.concat_arrays(self._keys), top).to_pylist()
-        return [
-            FrequentKey(key=key, record_count=count)
-            for key, count in zip(keys, self._counts[top].tolist(), strict=True)
-        ]
+        counts = self._counts[top].tolist()
+        return [FrequentKey(key=key, record_count=count) for key, count in zip(keys, counts, strict=True)]
