@@ -70,12 +70,11 @@ def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Findi
     for broker in metadata.brokers.values():
         name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
         failure = probe_broker(host, port, source.client, secrets, timeout_s=PROBE_TIMEOUT_S, log_in=False)
-        if failure is None:
-            yield Finding(name=name, is_ok=True, found=f"{host}:{port}")
-        else:
+        found, advice = f"{host}:{port}", ""
+        if failure is not None:
+            found = f"advertises {host}:{port}: {failure.reason}"
             advice = "see advertised.listeners of the broker, or the way to it from here"
-            complaint = f"advertises {host}:{port}: {failure.reason}"
-            yield Finding(name=name, is_ok=False, found=complaint, advice=advice)
+        yield Finding(name=name, is_ok=failure is None, found=found, advice=advice)
     for broker_id in metadata.absent_brokers:
         complaint = "holds replicas and is not in the cluster"
         yield Finding(name=f"broker {broker_id}", is_ok=False, found=complaint, advice="see why it is away")
@@ -105,18 +104,9 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
         return Finding(name="records", is_ok=True, found="no partition holds any")
     # A topic of users first: the brokers' own are often kept from others.
     key = min(held, key=lambda key: (key.topic in metadata.internal_topics, key))
-    state = FetchState(starts[key].offset)
-    read = FetchRead(
-        topic=key.topic,
-        topic_id=metadata.partitions[key].topic_id or "",
-        partition=key.partition,
-        leader_id=leaders[key],
-        start_offset=starts[key].offset,
-        end_offset=starts[key].offset + 1,
-        is_first=True,
-        is_last=True,
-        size_bytes=0,
-    )
+    start = starts[key].offset
+    state, topic_id = FetchState(start), metadata.partitions[key].topic_id or ""
+    read = FetchRead(*(key.topic, topic_id, key.partition), leaders[key], start, start + 1, is_first=True, is_last=True)
     for data in iter_replies(connection, read, state, Counter([leaders[key]])):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"
