@@ -197,15 +197,13 @@ def _cause(error: BaseException) -> BaseException:
 def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s: float) -> InputError:
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        reason = (
-            f"its certificate is not trusted ({cause.verify_message}): give its authority as access.tls_config.ca_file"
-        )
+        advice = "give its authority as access.tls_config.ca_file"
+        reason = f"its certificate is not trusted ({cause.verify_message}): {advice}"
     elif isinstance(cause, ssl.SSLError):
         reason = f"no TLS is spoken there ({cause.reason}): is the port right, and is it http rather than https?"
     elif isinstance(error, (httpx.TimeoutException, TimeoutError)):
-        reason = (
-            f"no whole answer within {timeout_s:g} s: is the server there, or does it need a larger access.timeout_s?"
-        )
+        advice = "is the server there, or does it need a larger access.timeout_s?"
+        reason = f"no whole answer within {timeout_s:g} s: {advice}"
     elif isinstance(cause, ConnectionRefusedError):
         reason = "connection refused: nothing listens there; start the server or correct host and port"
     elif isinstance(error, httpx.RemoteProtocolError):

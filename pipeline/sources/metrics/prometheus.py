@@ -134,13 +134,10 @@ class _Server:
     def __init__(
         self, source: PrometheusServer, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
     ) -> None:
-        self._source = source
-        self._source_name = source_name
-        self._http = http
+        self._source, self._source_name, self._http, self._clock = source, source_name, http, clock
         self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
         self._intake = SampleIntake()
-        self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -207,16 +204,9 @@ class _Server:
         is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
         if not is_asked.all():
             self._intake.reasons.add("points of instants that were not asked for are left out")
-        return sample_batches(
-            self._source_name,
-            instance,
-            shown(self._source.url),
-            series=[series for series, _ in held],
-            places=places[is_asked],
-            observed_at_ms=observed_at_ms[is_asked],
-            values=values[is_asked],
-            intake=self._intake,
-        )
+        known_as, series = (self._source_name, instance, shown(self._source.url)), [one for one, _ in held]
+        samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
+        return sample_batches(known_as, series, *samples, intake=self._intake)
 
     def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
@@ -263,11 +253,7 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
     is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
     text = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
-    lacks = "" if is_ok or not series else "; no series of a broker"
-    answered = Finding(
-        name="",
-        is_ok=is_ok,
-        found=f"{text}{lacks}{'; targets ' if down else ''}{down}",
-        advice="" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source",
-    )
+    text += "" if is_ok or not series else "; no series of a broker"
+    advice = "" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source"
+    answered = Finding(name="", is_ok=is_ok, found=f"{text}{'; targets ' if down else ''}{down}", advice=advice)
     return [answered, *find_unknown_names([name for name in names if name not in source.queries.values()])]
