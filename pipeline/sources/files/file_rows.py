@@ -28,14 +28,9 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
     """Problems found by Spark tasks, from collected rows of kind `problem`."""
+    names = ("path", "position", "reason", "severity")
     return [
-        Problem(
-            path=row["path"],
-            position=row["position"],
-            reason=row["reason"],
-            first_bytes=bytes.fromhex(row["first_bytes_hex"]),
-            severity=row["severity"],
-        )
+        Problem(**{name: row[name] for name in names}, first_bytes=bytes.fromhex(row["first_bytes_hex"]))
         for row in rows
     ]
 

@@ -80,11 +80,9 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
     for file in logs:
         if not SEGMENT_NAME.fullmatch(file):
             walk.problem(listing.files[file], "expected <20 digits>.log as the name of a segment")
-    for file in sorted(listing.files):
+    for file, path in sorted(listing.files.items()):
         if file.endswith(".log.swap") and file.removesuffix(".swap") not in listing.files:
-            walk.problem(
-                listing.files[file], "left by an interrupted replacement of segments; not read", severity=_SUSPECT
-            )
+            walk.problem(path, "left by an interrupted replacement of segments; not read", severity=_SUSPECT)
     names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
     if not names and not may_be_empty:
         walk.problem(listing.path, "a partition directory without a segment file")
@@ -116,8 +114,7 @@ def _read_segment(
         return None
 
     def sibling(ending: str) -> str | None:
-        sibling = siblings.get(f"{path.stem}{ending}")
-        return None if sibling is None else str(sibling)
+        return str(siblings[name]) if (name := f"{path.stem}{ending}") in siblings else None
 
     return SegmentFile(
         path=str(path),

@@ -12,15 +12,7 @@ from typing import Any, Protocol, TypeVar
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
 from pipeline.model.log import TopicPartition, fits_topics
-from pipeline.model.log_tree import (
-    CLUSTER_METADATA_TOPIC,
-    DirectoryKind,
-    LogDirectory,
-    LogTree,
-    PartitionDirectory,
-    SegmentFile,
-    TextPart,
-)
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -65,7 +57,7 @@ def choose_replicas(
     """
     chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
-        if partition.topic == CLUSTER_METADATA_TOPIC or not fits_topics(partition.topic, topics):
+        if partition.is_cluster_metadata or not fits_topics(partition.topic, topics):
             continue
         key = partition.topic_partition
         rank = _rank(directory, partition, leaders.get(key))
