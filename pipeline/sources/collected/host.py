@@ -125,8 +125,7 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
 def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expression | None = None) -> pa.Table:
     """Reads the rows of a part.
 
-    Raises:
-        InputError: It is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
+    `InputError` if it is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
     """
     content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
@@ -179,19 +178,12 @@ def iter_window_rows(host: Host, span: TimeWindow, of: Collection[PartitionId]) 
             continue
         found = rows.filter(is_wanted)
         found = found.filter(pc.is_in(name_partitions(found), names))
-        by_window = found.group_by(["topic", "topic_id", "partition", "window_start_ms"])
-        ranges = by_window.aggregate([("first_offset", "min"), ("last_offset", "max")])
-        yield from ranges.rename_columns(
-            {"first_offset_min": "first_offset", "last_offset_max": "last_offset"}
-        ).to_pylist()
+        ranges = found.group_by(_UNIT).aggregate([("first_offset", "min"), ("last_offset", "max")])
+        yield from ranges.rename_columns([*_UNIT, "first_offset", "last_offset"]).to_pylist()
 
 
 def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.Table:
-    """Reads the rows of a part, those of a filter only, with the columns of its kind.
-
-    Raises:
-        InputError: What is in there is no collector's; besides it Arrow's errors.
-    """
+    """Reads the rows of a part, those of a filter only, with the columns of its kind; `InputError` if no collector wrote it."""
     kind = Kind(part.kind)
     schema = SCHEMAS[kind]
     found = pq.read_schema(io.BytesIO(content))

@@ -177,18 +177,15 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition
-        tree = LogTree(directories=host.manifest.state.directories)
+        logs = [found for _, found in LogTree(directories=host.manifest.state.directories).iter_partitions()]
         begins = {
-            (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
-            for _, found in tree.iter_partitions()
+            (log.topic, log.topic_id or "", log.partition): {s.base_offset or 0 for s in log.segments} for log in logs
         }
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
             is_settled = progress.collected_at_ms <= host.manifest.collected_at_ms
             if progress.key in of_host and progress.key in begins and is_settled and progress.next_offset not in ends:
-                overstated.append(
-                    f"{host.name} says it read {progress.topic}-{progress.partition} up to offset "
-                    f"{progress.next_offset}, and its batches end at {last}"
-                )
+                read = f"{progress.topic}-{progress.partition} up to offset {progress.next_offset}"
+                overstated.append(f"{host.name} says it read {read}, and its batches end at {last}")
     return overstated

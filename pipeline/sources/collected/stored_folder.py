@@ -87,10 +87,9 @@ class StoredFolder:
             return sorted(self._iter_local_files(name))
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
+        below = fs.FileSelector(self._path(name), allow_not_found=True, recursive=True)
         try:
-            entries = self._system.get_file_info(
-                fs.FileSelector(self._path(name), allow_not_found=True, recursive=True)
-            )
+            entries = self._system.get_file_info(below)
         except OSError as error:
             raise self._error(name, error) from error
         start = len(self._path("").rstrip("/")) + 1
