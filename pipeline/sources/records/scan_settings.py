@@ -41,17 +41,15 @@ def ensure_secret(path: Path) -> None:
         finally:
             Path(draft).unlink()
     except OSError as error:
-        raise ConfigError(
-            f"the secret for key ids cannot be made at {path}: {error.strerror or error}; set keys.secret to a file that "
-            "can be written, or keys.secret_variable"
-        ) from error
+        advice = "set keys.secret to a file that can be written, or keys.secret_variable"
+        cause = f"the secret for key ids cannot be made at {path}: {error.strerror or error}"
+        raise ConfigError(f"{cause}; {advice}") from error
 
 
 def read_secret(path: Path, text: str | None = None) -> KeySecret:
     """Reads the secret from its file, or from hex digits given in place of it.
 
-    Raises:
-        ConfigError: There is none, others may read it, or it is malformed (what it holds is not shown).
+    `ConfigError` if there is none, others may read it, or it is malformed (what it holds is not shown).
     """
     where = "the variable of keys.secret_variable" if text is not None else str(path)
     try:
