@@ -53,8 +53,7 @@ def find_mismatch(rows: pa.Table, table: Table) -> str:
 def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> DataFrame:
     """Brings a DataFrame into the declared shape, as `fit_rows` does with rows on the driver; types are cast.
 
-    Raises:
-        TableMismatchError: naming every column that is missing or unknown.
+    `TableMismatchError` names every column that is missing or unknown.
     """
     names = {*frame.columns, "cluster", "run_id"}
     if "window_start" in names:
@@ -77,12 +76,8 @@ def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.T
     """Brings Arrow rows into the declared shape: the declared columns, in order, in their types.
 
     `cluster` and `run_id` are filled in, and `window_date` is derived from `window_start`. Integers are widened; nothing
-    is narrowed.
-
-    `rows`: the rows; nullable columns may be left out.
-
-    Raises:
-        TableMismatchError: naming every column that is missing, unknown, or of a type that does not fit.
+    is narrowed. Nullable columns may be left out. `TableMismatchError` names every column that is missing, unknown, or of a
+    type that does not fit.
     """
     derived = {"cluster": pa.repeat(cluster, len(rows)), "run_id": pa.repeat(run_id, len(rows))}
     if "window_start" in rows.column_names:

@@ -9,10 +9,8 @@ from pipeline.tables import Table
 def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
     """Condition that selects a cluster's rows in some windows; adjacent windows become one range.
 
-    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
-
-    Raises:
-        ValueError: without windows.
+    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare. `ValueError`
+    without windows.
     """
     spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
     if not spans:
