@@ -118,11 +118,8 @@ def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> t
     timestamp_ms = (header.base_timestamp_ms + timestamp_delta_ms + 2**63) % 2**64 - 2**63  # Java's long wraps
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         timestamp_ms = header.max_timestamp_ms
-    offset, size_bytes = header.base_offset + offset_delta, end - start
-    record = Record(
-        offset=offset, timestamp_ms=timestamp_ms, key=key, value=value, headers=headers, size_bytes=size_bytes
-    )
-    return record, end
+    said = {"offset": header.base_offset + offset_delta, "timestamp_ms": timestamp_ms, "size_bytes": end - start}
+    return Record(**said, key=key, value=value, headers=headers), end
 
 
 def _read_bytes(data: bytes | memoryview, position: int) -> tuple[bytes | None, int]:

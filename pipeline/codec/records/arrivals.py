@@ -57,10 +57,8 @@ class PackedArrivals:
 class ArrivalPacker:
     """Packs the chunks of a partition.
 
-    Args:
-        secret: Behind the ids of keys; None: null keys, empty ones and others are distinguished, and nothing else.
-        is_clear: Keys of the topic are stored in clear: their ids are others.
-        most_keys: Keys whose numbers are held at once; an id is made once for each as long as they fit.
+    Without a `secret` null keys, empty ones and others are distinguished, and nothing else; ids of keys that are stored in
+    clear (`is_clear`) are others. An id is made once for each key as long as `most_keys` of them suffice.
     """
 
     def __init__(self, secret: KeySecret | None, *, is_clear: bool = False, most_keys: int = MOST_KEYS) -> None:
