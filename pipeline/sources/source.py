@@ -202,14 +202,16 @@ def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:
 
 
 def _probe_path(path: Path) -> Finding:
+    found, advice = str(path), ""
     try:
-        if not path.exists():
-            if count := sum(1 for _ in path.parent.glob(path.name)):
-                return Finding(name="", is_ok=True, found=f"{path}: {count:,} files")
-            return Finding(name="", is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
-        is_open = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+        if path.exists():
+            is_open = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+        elif is_open := (count := sum(1 for _ in path.parent.glob(path.name))) > 0:
+            found = f"{path}: {count:,} files"
+        else:
+            found, advice = f"{path} is not there", "correct the path, or mount it"
     except OSError:  # a folder above it is closed, or no file may have such a name
         is_open = False
-    if not is_open:
-        return Finding(name="", is_ok=False, found=f"{path} cannot be read", advice=f"let user {os.getuid()} read it")
-    return Finding(name="", is_ok=True, found=str(path))
+    if not is_open and not advice:
+        found, advice = f"{path} cannot be read", f"let user {os.getuid()} read it"
+    return Finding(name="", is_ok=is_open, found=found, advice=advice)

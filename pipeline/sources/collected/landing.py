@@ -90,11 +90,8 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
         return tuple(one for one in directory.partitions if is_placed(one.topic_partition, one.topic_id, on))
 
     directories = tuple(replace(log, partitions=keep(log)) for log in own)
-    replicas = tuple(
-        one
-        for one in state.replicas
-        if one.broker_id in brokers and is_placed(one.topic_partition, one.topic_id, {one.broker_id})
-    )
+    held = (one for one in state.replicas if one.broker_id in brokers)
+    replicas = tuple(one for one in held if is_placed(one.topic_partition, one.topic_id, {one.broker_id}))
     progress = tuple(
         one for one in manifest.progress if is_placed(TopicPartition(one.topic, one.partition), one.topic_id, brokers)
     )
@@ -140,12 +137,11 @@ class Landing:
         `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
         """
         lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
-        other = (
-            f"{row['topic']}-{row['partition']}: {row['window_count']} batches up to offset {row['window_last']} were collected, "
-            f"its parts hold {row['held_count']} up to {row['held_last']}"
-            for row in disputed
+        said = (
+            "{topic}-{partition}: {window_count} batches up to offset {window_last} were collected, "
+            "its parts hold {held_count} up to {held_last}"
         )
-        return replace(self, doubts=(*self.doubts, *lost, *sorted(other)))
+        return replace(self, doubts=(*self.doubts, *lost, *sorted(said.format(**row) for row in disputed)))
 
 
 def settle(

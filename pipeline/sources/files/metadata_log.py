@@ -45,7 +45,7 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
         if snapshot is not None:
             for entry in _read_entries(snapshot, problems, unread):
                 yield entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
-            from_offset = _snapshot_end_offset(snapshot)
+            from_offset = int(snapshot.name.partition("-")[0])
         for segment in directory.segments:
             yield from (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)
 
@@ -68,11 +68,6 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     return replace(history, unread=tuple(unread)), tuple(problems)
 
 
-def _snapshot_end_offset(path: Path) -> int:
-    """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
-    return int(path.name.split("-", 1)[0])
-
-
 def _read_snapshot_time(path: Path) -> int | None:
     """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
 
@@ -85,14 +80,16 @@ def _read_snapshot_time(path: Path) -> int | None:
         record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
     except (OSError, InputError, StopIteration):
         return None  # the scan of the file says what is wrong with it
-    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
-        return None
-    time_ms = int.from_bytes(record.value[2:10], "big", signed=True)
+    is_header = record.key is not None and record.key[2:4] == _SNAPSHOT_HEADER_TYPE
+    time_ms = int.from_bytes((record.value or b"")[2:10], "big", signed=True) if is_header and record.value else -1
     return time_ms if 0 <= time_ms <= LATEST_MS else None
 
 
 def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unread: list[UnreadState]) -> Path | None:
-    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history."""
+    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history.
+
+    `<end offset>-<epoch>.checkpoint` holds what is before the offset.
+    """
     snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
     if not directory.segments:
         return snapshots[-1] if snapshots else None
@@ -100,7 +97,7 @@ def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unr
     if start == 0:
         return None
     for snapshot in snapshots:
-        if _snapshot_end_offset(snapshot) >= start:
+        if int(snapshot.name.partition("-")[0]) >= start:
             return snapshot
     reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
     problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))

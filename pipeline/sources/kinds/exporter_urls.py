@@ -116,11 +116,9 @@ class ExporterUrls(PageFolder):
                 with HttpReader(self.access.quick(), time.sleep) as http:
                     text = http.read(url).text
                 names |= names_of_page(text)
-                answered = f"{shown(url)}: a page of {len(text):,} characters"
+                yield Finding(name="", is_ok=True, found=f"{shown(url)}: a page of {len(text):,} characters")
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
-            else:
-                yield Finding(name="", is_ok=True, found=answered)
         yield from find_unknown_names(names)
 
 
