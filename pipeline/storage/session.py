@@ -95,9 +95,8 @@ def create_session(
     if spark_config.master.startswith("local["):
         conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys
         # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
-        conf["spark.driver.extraClassPath"] = os.pathsep.join(
-            (*jars, *filter(None, [conf.get("spark.driver.extraClassPath")]))
-        )
+        class_path = (*jars, conf.get("spark.driver.extraClassPath"))
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, class_path))
         ours = " ".join((ours, *_local_java_options(theirs), use_archive(archive_path(cache, java, jars))))
     else:
         conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
