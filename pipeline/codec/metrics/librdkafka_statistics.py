@@ -17,23 +17,14 @@ from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, BadL
 from pipeline.errors import parser
 
 _CLIENT = {
-    "msg_cnt": "msg_cnt",
-    "msg_size": "msg_size_bytes",
-    "msg_max": "msg_max",
-    "msg_size_max": "msg_size_max_bytes",
-    "tx": "tx_total",
-    "tx_bytes": "tx_bytes_total",
-    "txmsgs": "txmsgs_total",
-    "txmsg_bytes": "txmsg_bytes_total",
+    **{
+        name: f"{name}_bytes" if "size" in name else name for name in ("msg_cnt", "msg_size", "msg_max", "msg_size_max")
+    },
+    **{name: f"{name}_total" for name in ("tx", "tx_bytes", "txmsgs", "txmsg_bytes")},
 }
 _BROKER = {
-    "tx": "tx_total",
-    "txbytes": "txbytes_total",
-    "txerrs": "txerrs_total",
-    "txretries": "txretries_total",
-    "req_timeouts": "req_timeouts_total",
-    "outbuf_cnt": "outbuf_cnt",
-    "waitresp_cnt": "waitresp_cnt",
+    **{name: f"{name}_total" for name in ("tx", "txbytes", "txerrs", "txretries", "req_timeouts")},
+    **{name: name for name in ("outbuf_cnt", "waitresp_cnt")},
 }
 _BROKER_WINDOWS = {"rtt": 1000, "int_latency": 1000, "outbuf_latency": 1000, "throttle": 1}
 """Windows by what one millisecond is in them."""
