@@ -24,7 +24,7 @@ from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
 from pipeline.sources.records.pieces import Kind, Piece
 
 if TYPE_CHECKING:
@@ -178,9 +178,7 @@ def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.Re
     if not parsed.samples and not problems:
         problems = [Problem(path=page.path, reason="no metric in it")]
     series = [sample.series for sample in parsed.samples]
-    instants_ms = np.array([sample.observed_at_ms for sample in parsed.samples], np.int64)
-    if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
-        raise ValueError("an instant that no calendar holds")
+    instants_ms = take_instants(np.array([sample.observed_at_ms for sample in parsed.samples], np.int64))
     values = np.array([sample.value for sample in parsed.samples], np.float64)
     return _rows(page, series, np.arange(len(series)), instants_ms, values, problems=problems)
 

@@ -25,7 +25,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, milliseconds_of_seconds, sample_batches
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
 from pipeline.sources.questions import name_some
 
 
@@ -198,7 +198,7 @@ class _Server:
         places = np.repeat(np.arange(len(held)), [len(points) for _, points in held])
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
-        observed_at_ms = milliseconds_of_seconds(instants)
+        observed_at_ms = take_instants(instants * 1000)
         # Thanos and VictoriaMetrics move points back to multiples of the step.
         is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
         is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])

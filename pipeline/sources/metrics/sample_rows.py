@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,11 +40,12 @@ SAMPLE_SCHEMA = pa.schema(
 )
 
 
-def milliseconds_of_seconds(instants_s: NDArray[np.float64]) -> NDArray[np.int64]:
+def take_instants(instants_ms: NDArray[Any]) -> NDArray[np.int64]:
     """Instants of samples, UTC milliseconds; `ValueError` if no calendar holds one of them."""
-    if not np.all((instants_s >= 0) & (instants_s * 1000 <= LATEST_MS)):
+    if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
         raise ValueError("an instant that no calendar holds")
-    return np.rint(instants_s * 1000).astype(np.int64)
+    taken: NDArray[np.int64] = np.rint(instants_ms).astype(np.int64)
+    return taken
 
 
 @dataclass(slots=True)
