@@ -190,12 +190,11 @@ def find_subjects(value: bytes) -> frozenset[StateSubject]:
 
 
 def _read_fields(reader: FieldReader, fields: tuple[_Field, ...], version: int) -> dict[str, Any]:
-    values = {
-        field.name: field.read(reader) for field in fields if field.tag is None and field.since_version <= version
-    }
+    known = [field for field in fields if field.since_version <= version]
+    values = {field.name: field.read(reader) for field in known if field.tag is None}
     tagged = reader.read_tagged_fields()
     end = reader.position
-    by_tag = {field.tag: field for field in fields if field.tag is not None and field.since_version <= version}
+    by_tag = {field.tag: field for field in known if field.tag is not None}
     for tag, (start, _) in tagged.items():
         if tag in by_tag:  # a tag that is not known is skipped, as KIP-482 wants it
             reader.position = start

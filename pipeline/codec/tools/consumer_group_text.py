@@ -33,7 +33,7 @@ def parse_consumer_groups(text: str) -> tuple[ConsumerGroupMember, ...]:
     for number, columns, is_row in _iter_lines(text):
         try:
             row = _parse_member(columns)
-        except _NotANumberError as error:
+        except ValueError as error:  # names the column; the cell is not repeated
             raise InputError(f"a line whose {error} is not a number", position=number) from None
         key = row.group_id, row.topic, row.partition
         if not is_row or key in seen:
@@ -92,12 +92,8 @@ def _parse_member(columns: Mapping[str, str | None]) -> ConsumerGroupMember:
     )
 
 
-class _NotANumberError(ValueError):
-    """Names the column; the cell is not repeated."""
-
-
 def _number(columns: Mapping[str, str | None], name: str, read: Callable[[object], int] = int64) -> int | None:
     try:
         return None if columns[name] is None else read(columns[name])
     except ValueError:
-        raise _NotANumberError(name) from None
+        raise ValueError(name) from None
