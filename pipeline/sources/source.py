@@ -157,11 +157,8 @@ class Described:
         A follower's log ends below the high watermark by its lag; `partitions` say who leads.
         """
         known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
-        return tuple(
-            self._as_state(replica, partitions.get(key[0]))
-            for key, replica in sorted(self.replicas.items())
-            if key not in known
-        )
+        others = [replica for key, replica in sorted(self.replicas.items()) if key not in known]
+        return tuple(self._as_state(replica, partitions.get(replica.topic_partition)) for replica in others)
 
     def _as_state(self, replica: DescribedReplica, partition: PartitionState | None) -> ReplicaState:
         high_watermark = self.high_watermarks.get(replica.topic_partition)

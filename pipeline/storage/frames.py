@@ -23,9 +23,7 @@ _KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    return pa.schema(
-        [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
-    )
+    return pa.schema([pa.field(one.name, ARROW_TYPES[one.type], nullable=one.nullable) for one in table.columns])
 
 
 def find_mismatch(rows: pa.Table, table: Table) -> str:
@@ -43,10 +41,10 @@ def find_mismatch(rows: pa.Table, table: Table) -> str:
         else:
             low, high = (-inf if check.least is None else check.least), (inf if check.most is None else check.most)
             breaking = pc.invert(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
-        breaking_rows = rows.filter(pc.fill_null(breaking, False)).slice(0, 1)  # noqa: FBT003 - Arrow's value
-        if breaking_rows.num_rows:
-            names = dict.fromkeys((*table.key, check.column))
-            return f"{table.name}: a row breaks {check.sql}: {breaking_rows.select(list(names)).to_pylist()[0]}"
+        names = [*dict.fromkeys((*table.key, check.column))]
+        broken = rows.filter(pc.fill_null(breaking, False)).slice(0, 1).select(names)  # noqa: FBT003 - Arrow's value
+        if broken.num_rows:
+            return f"{table.name}: a row breaks {check.sql}: {broken.to_pylist()[0]}"
     return ""
 
 

@@ -7,7 +7,7 @@ last counts, with its own parts alone.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -130,15 +130,17 @@ class _Collector:
         # deletes parts that no manifest names, once they are so old that no collector can be about to name them
         named = {part.path for part in self._parts}
         for path, written_at_ms, _ in self._folder.files("parts"):
-            if path not in named and written_at_ms < self._request.as_of_ms - DAY_MS:
+            if path not in named and written_at_ms < request.as_of_ms - DAY_MS:
                 self._folder.delete(path)
         history, problems = read_cluster_history(self._tree)
         replicas, replica_problems = read_replica_states(self._tree)
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history.state_at(request.as_of_ms)):
+            progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
+            reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
             try:
-                for unit in self._read(directory, partition):
+                for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):
                     self._take(unit)
                     self._rate_limit.keep(self.done.read_bytes, began_s)
                     if self._held_bytes >= request.commit_bytes:
@@ -166,11 +168,6 @@ class _Collector:
                 chosen[key] = (directory, partition)
         self.done.partition_count = len(chosen)
         return [chosen[key] for key in sorted(chosen)]
-
-    def _read(self, directory: LogDirectory, partition: PartitionDirectory) -> Iterable[ReadUnit]:
-        progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
-        reads = plan_reads([(directory, partition)])
-        return read_partition(reads, progress, self._settings, name=self._name, unit_bytes=self._request.unit_bytes)
 
     def _take(self, unit: ReadUnit) -> None:
         for piece in unit.pieces:
@@ -232,9 +229,8 @@ class _Collector:
     def _name(self, path: str) -> str:
         """A path as tables show it: below the host's name."""
         absolute = Path(path).absolute()
-        if not absolute.is_relative_to(self._root):
-            return path
-        return str(Path(self.done.host, absolute.relative_to(self._root)))
+        is_below = absolute.is_relative_to(self._root)
+        return str(Path(self.done.host, absolute.relative_to(self._root))) if is_below else path
 
     def _renamed(self, directory: LogDirectory) -> LogDirectory:
         partitions = []

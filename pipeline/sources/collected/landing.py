@@ -174,9 +174,8 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition
         logs = [found for _, found in LogTree(directories=host.manifest.state.directories).iter_partitions()]
-        begins = {
-            (log.topic, log.topic_id or "", log.partition): {s.base_offset or 0 for s in log.segments} for log in logs
-        }
+        named = (((log.topic, log.topic_id or "", log.partition), log.segments) for log in logs)
+        begins = {key: {segment.base_offset or 0 for segment in segments} for key, segments in named}
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}

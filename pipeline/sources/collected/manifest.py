@@ -132,7 +132,7 @@ class HostState(_Stored):
         return self
 
     @model_validator(mode="after")
-    def _sizes_and_offsets_can_be(self) -> Self:
+    def _numbers_can_be(self) -> Self:
         for one in self.replicas:
             offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark)
             is_odd = any((n or 0) not in range(-1, 1 << 62) for n in offsets)
@@ -141,10 +141,6 @@ class HostState(_Stored):
         logs = (log for directory in self.directories for log in directory.partitions)
         if not all(one.size_bytes in range(_MOST_BYTES) for log in logs for one in log.segments):
             raise ValueError("a segment with a size that no file has")
-        return self
-
-    @model_validator(mode="after")
-    def _partitions_can_be(self) -> Self:
         numbers = {state.partition for timeline in self.partitions for state in timeline.values if state is not None}
         numbers |= {one.partition for one in self.replicas}
         numbers |= {one.partition for directory in self.directories for one in directory.partitions}

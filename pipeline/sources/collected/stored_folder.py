@@ -35,8 +35,8 @@ class StoredFolder:
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Reads a file; None where there is none.
 
-        Raises:
-            InputError: It is larger, no regular file, or a link out of the folder; of a file system also where it cannot be read.
+        `InputError` if it is larger, no regular file, or a link out of the folder; of a file system also where it cannot be
+        read.
         """
         try:
             if not is_remote(self.location):

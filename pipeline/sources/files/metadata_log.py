@@ -132,14 +132,14 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
                 file.seek(position)
                 records = read_entry_records(file.read(int(row["size_bytes"])))
             except InputError as error:
-                problems.append(_problem(path, position, error))
+                problems.append(replace(Problem.of_error(path, error), position=position))
                 _note(unread, last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}")
                 continue
             for value, offset in ((record.value, record.offset) for record in records if record.value is not None):
                 try:
                     yield MetadataEntry(last_ms, offset, parse_metadata_record(value))
                 except InputError as error:
-                    problems.append(_problem(path, position, error))
+                    problems.append(replace(Problem.of_error(path, error), position=position))
                     del problems[_MOST_NOTED:]
                     _note(unread, last_ms, find_subjects(value), error.reason)
     # why a log was not read to its end; None where it was, or where only its last batch is torn
@@ -153,10 +153,6 @@ def _note(unread: list[UnreadState], at_ms: int | None, subjects: frozenset[Stat
     """Notes what is not read; after many, only if it is about something new: that is in doubt since the first."""
     if len(unread) < _MOST_NOTED or not any(subjects <= one.subjects for one in unread):
         unread.append(UnreadState(at_ms, subjects, reason))
-
-
-def _problem(path: Path, position: int, error: InputError) -> Problem:
-    return Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
 
 
 def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:

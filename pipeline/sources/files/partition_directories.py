@@ -23,9 +23,8 @@ _SUSPECT = "suspect"
 
 def has_partition_files(listing: Listing) -> bool:
     """Whether a directory holds what Kafka puts into partition directories."""
-    return any(
-        name in {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA} or _KAFKA_NAME.fullmatch(name) for name in listing.files
-    )
+    named = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
+    return any(name in named or _KAFKA_NAME.fullmatch(name) for name in listing.files)
 
 
 def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> PartitionDirectory | None:
@@ -67,9 +66,8 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
         name = parse_directory_name(path.parent.name)
     except InputError:
         name = DirectoryName("", -1, DirectoryKind.LIVE, is_topic_truncated=False)
-    return PartitionDirectory(
-        path=str(path.parent), topic=name.topic, partition=name.partition, kind=name.kind, segments=(segment,)
-    )
+    topic, partition, kind, _ = name
+    return PartitionDirectory(path=str(path.parent), topic=topic, partition=partition, kind=kind, segments=(segment,))
 
 
 def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:

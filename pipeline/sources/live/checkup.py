@@ -30,17 +30,12 @@ _NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new
 
 
 def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
-    """Connects, then tries every question once; says what is lost where one is refused.
-
-    Raises:
-        SourceUnreachableError: with the cause as far as it could be found out.
-        ConfigError: a secret or a certificate is not there.
-    """
+    """Connects, then tries every question once; says what is lost where one is refused; errors as of `connect`."""
     with connect(source) as connection:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
-        advice = "" if metadata.partitions else _NO_TOPIC_ADVICE
-        yield Finding(name="connection", is_ok=bool(metadata.partitions), found=counts, advice=advice)
+        is_any = bool(metadata.partitions)
+        yield Finding(name="connection", is_ok=is_any, found=counts, advice="" if is_any else _NO_TOPIC_ADVICE)
         yield from _examine_brokers(source, metadata)
         for address, said in metadata.dissenters.items():
             complaint = f"contradicts most brokers about the addresses or leaders {said}"
@@ -53,10 +48,9 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         describe.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
         describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
         describe.ask_reassignments(connection, brokers, failures)
-        refused = failures.questions
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"
-            reason = refused.get(question)
+            reason = failures.questions.get(question)
             answer = "answered" if reason is None else f"not answered ({reason}); {advice}"
             yield Finding(name=question, is_ok=True, found=answer)
         if source.groups:
@@ -75,9 +69,9 @@ def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Findi
             found = f"advertises {host}:{port}: {failure.reason}"
             advice = "see advertised.listeners of the broker, or the way to it from here"
         yield Finding(name=name, is_ok=failure is None, found=found, advice=advice)
-    for broker_id in metadata.absent_brokers:
-        complaint = "holds replicas and is not in the cluster"
-        yield Finding(name=f"broker {broker_id}", is_ok=False, found=complaint, advice="see why it is away")
+    for name in (f"broker {broker_id}" for broker_id in metadata.absent_brokers):
+        found = "holds replicas and is not in the cluster"
+        yield Finding(name=name, is_ok=False, found=found, advice="see why it is away")
 
 
 def _examine_groups(connection: ClusterConnection) -> Finding:

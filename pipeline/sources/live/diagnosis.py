@@ -48,9 +48,7 @@ class _ProbeError(Exception):
 def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secrets, *, log_in: bool = True) -> str:
     """Tries addresses until one serves; without `log_in` only up to where a login begins.
 
-    Raises:
-        SourceUnreachableError: none serves; says what is wrong with each.
-        ConfigError: a certificate is not there.
+    `SourceUnreachableError` if none serves, with what is wrong with each; `ConfigError` for a certificate that is not there.
     """
     failures: dict[str, Failure] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
@@ -63,10 +61,9 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
         if failure.is_final:
             break
     reasons = {failure.reason for failure in failures.values()}
-    explanation = "; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())
-    if len(reasons) == 1:
-        explanation = reasons.pop()
-    raise SourceUnreachableError(f"live cluster {', '.join(addresses)}: {explanation}")
+    if len(reasons) > 1:
+        reasons = {"; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())}
+    raise SourceUnreachableError(f"live cluster {', '.join(addresses)}: {reasons.pop()}")
 
 
 def probe_broker(

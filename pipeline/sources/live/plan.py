@@ -196,8 +196,7 @@ def choose_slices(windows: Sequence[TimeWindow], rate: float, *, cluster: str) -
     for window in windows:
         length_ms = max(1, round(rate * window.duration_ms))
         free_ms = window.duration_ms - length_ms
-        start_ms = (
-            window.start_ms + mmh3.hash64(f"{cluster} {window.start_ms}", signed=False)[0] * (free_ms + 1) // 2**64
-        )
+        drawn = mmh3.hash64(f"{cluster} {window.start_ms}", signed=False)[0]
+        start_ms = window.start_ms + drawn * (free_ms + 1) // 2**64
         slices.append(TimeWindow(start_ms, start_ms + length_ms))
     return tuple(slices)

@@ -217,11 +217,9 @@ def _with_plan(
     }
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
-    plan = partial(
-        plan_fetches, connection, state, sorted(fetched), lateness_ms=lateness_ms, as_of_ms=question.as_of_ms
-    )
+    plan = partial(plan_fetches, connection, state, sorted(fetched), lateness_ms=lateness_ms, settled=settled)
     for piece in slices:
-        fetches, missing = plan(piece, settled=settled, is_sample=source.sampling.time != 1)
+        fetches, missing = plan(piece, as_of_ms=question.as_of_ms, is_sample=source.sampling.time != 1)
         reads = join_reads(reads, fetches)
         shortfalls += missing
     others = [key for key in state.in_scope if key not in fetched]

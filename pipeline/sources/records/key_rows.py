@@ -49,11 +49,9 @@ class _Window:
 
 
 class WindowKeyCounter:
-    """Counts keys chunk after chunk; a window's keys are let go once its last batch is read.
+    """Counts keys chunk after chunk, at most `limit` at once per window, which are let go once its last batch is read.
 
-    Args:
-        starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
-        limit: Keys held at once per window.
+    `starts`: from `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
     """
 
     def __init__(self, starts: NDArray[np.int64], limit: int) -> None:

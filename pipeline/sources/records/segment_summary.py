@@ -41,7 +41,17 @@ def summarise_partition(
         except OSError as error:
             problems.append(Problem.of_error(segment.path, error))
             continue
-        summary = _sum_up(directory, partition, segment, scan)
+        summary = SegmentSummary(
+            **asdict(sum_headers(scan)),
+            directory=directory,
+            partition=partition,
+            segment=segment,
+            batch_count=len(scan),
+            size_bytes=scan.file_bytes,
+            first_offset=int(scan.base_offset[0]) if len(scan) else None,
+            last_offset=int(scan.last_offset[-1]) if len(scan) else None,
+            problems=scan.problems,
+        )
         if records is not None:
             # adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps
             # compacted away
@@ -82,22 +92,6 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
             each.add(scan)
         problems += scan.headers.problems
     return replace(headers, problems=limit_problems(segment.path, problems)), tally.summary()
-
-
-def _sum_up(
-    directory: LogDirectory, partition: PartitionDirectory, segment: SegmentFile, scan: HeaderScan
-) -> SegmentSummary:
-    return SegmentSummary(
-        **asdict(sum_headers(scan)),
-        directory=directory,
-        partition=partition,
-        segment=segment,
-        batch_count=len(scan),
-        size_bytes=scan.file_bytes,
-        first_offset=int(scan.base_offset[0]) if len(scan) else None,
-        last_offset=int(scan.last_offset[-1]) if len(scan) else None,
-        problems=scan.problems,
-    )
 
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
