@@ -115,8 +115,8 @@ def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> 
         start = row.get("window_start")
         date = None if start is None else start.astimezone(UTC).date()
         filled.append({**row, "run_id": run_id, "window_date": date})
-    values = {
-        column: [list(of.items()) if isinstance(of := row.get(column.name), dict) else of for row in filled]
-        for column in table.columns
-    }
-    return pa.table({column.name: pa.array(of, ARROW_TYPES[column.type]) for column, of in values.items()})
+    columns = {}
+    for column in table.columns:
+        values = [list(of.items()) if isinstance(of := row.get(column.name), dict) else of for row in filled]
+        columns[column.name] = pa.array(values, ARROW_TYPES[column.type])
+    return pa.table(columns)

@@ -59,9 +59,7 @@ def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ..
 
 def _listed(listing: Path) -> tuple[str, ...]:
     """Paths in the listing; empty where it is absent or a jar is gone."""
-    if not listing.is_file():
-        return ()
-    paths = tuple(listing.read_text(encoding="utf-8").split("\n")[:-1])
+    paths = tuple(listing.read_text(encoding="utf-8").split("\n")[:-1]) if listing.is_file() else ()
     return paths if all(Path(path).is_file() for path in paths) else ()
 
 

@@ -47,9 +47,7 @@ def parse_java_version(text: str) -> int | None:
     8
     """
     match = _VERSION.search(text)
-    if match is None:
-        return None
-    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])
+    return None if match is None else int(match[2] if match[1] == "1" and match[2] else match[1])
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:

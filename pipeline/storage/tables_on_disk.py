@@ -135,14 +135,14 @@ def _add_checks(on_disk: DeltaTable, table: Table) -> bool:
     """Adds the constraints that a table lacks, in one commit; rows that are there already break none, or none is added."""
     properties = on_disk.metadata().configuration
     missing = {check.name: check.sql for check in table.checks if f"delta.constraints.{check.name}" not in properties}
-    if missing:
-        try:
+    try:
+        if missing:
             on_disk.alter.add_constraint(missing)
-        except CommitFailedError:
-            raise
-        except DeltaError as error:
-            _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
-            return False
+    except CommitFailedError:
+        raise
+    except DeltaError as error:
+        _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
+        return False
     return bool(missing)
 
 
