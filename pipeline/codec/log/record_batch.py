@@ -71,8 +71,7 @@ def read_entry_records(entry: bytes) -> list[Record]:
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
     """Reads the 61 bytes in front of a batch's records; `data` begins at `file_position` of the file.
 
-    Raises:
-        InputError: Fewer than 61 bytes, or another magic than 2.
+    `InputError` for fewer than 61 bytes, or another magic than 2.
     """
     where, left = file_position + position, len(data) - position
     if left < BATCH_HEADER_BYTES:
@@ -88,9 +87,7 @@ def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_posit
 def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
     """Yields the records of a batch from the bytes after its header, decompressed.
 
-    Raises:
-        InputError: A record that runs beyond its length or the payload, or bytes left after the last one; `position`
-            is relative to the payload.
+    `InputError` for one that runs beyond its length or the payload, or bytes left after the last; positions are the payload's.
     """
     position = 0
     for _ in range(header.record_count):

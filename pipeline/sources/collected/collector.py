@@ -116,9 +116,8 @@ class _Collector:
         self._collected_as = CollectedAs.of(self._settings)
         self._before = read_manifest(folder)
         if self._before is not None and self._before.collected_as != self._collected_as:
-            raise ConfigError(
-                f"{folder.location} was collected with other settings (window, keys or arrivals): empty it, or pass another --host"
-            )
+            others = "collected with other settings (window, keys or arrivals)"
+            raise ConfigError(f"{folder.location} was {others}: empty it, or pass another --host")
         self._parts = list(self._before.parts if self._before else ())
         self._progress = {one.key: one for one in (self._before.progress if self._before else ())}
         self._held: dict[Kind, list[pa.Table]] = defaultdict(list)

@@ -86,11 +86,8 @@ class Host:
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
         """Parts that may have rows of a span's windows."""
-        return [
-            part
-            for part in self.manifest.parts
-            if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
-        ]
+        begun = (part for part in self.manifest.parts if part.start_ms < span.end_ms)
+        return [part for part in begun if part.end_ms >= span.start_ms or part.start_ms < 0]
 
 
 def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem]) -> list[Host]:
@@ -194,9 +191,8 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
     row_count, is_exact = file.metadata.num_rows, kind is not Kind.ARRIVALS  # of those the manifest counts the records
     if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
-        raise InputError(
-            f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
-        )
+        said = f"its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
+        raise InputError(f"it has {row_count:,} rows, {said}")
     names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
     rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:

@@ -125,8 +125,7 @@ def pack(
     """
     total_bytes = sum(read.size_bytes for read in reads)
     count = min(len(reads), max(least, -(-total_bytes // target_bytes)))
-    groups: list[list[Read]] = [[] for _ in range(count)]
-    sizes = [0] * count
+    groups, sizes = list[list[Read]]([] for _ in range(count)), [0] * count
     for read in sorted(reads, key=lambda read: (-read.size_bytes, order(read))):
         smallest = sizes.index(min(sizes))
         groups[smallest].append(read)

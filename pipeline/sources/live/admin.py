@@ -62,8 +62,7 @@ def ask_metadata(connection: ClusterConnection) -> Metadata:
 
     Where brokers differ they are asked again: while leaders change, each learns of it in its own time.
     """
-    last: KafkaError | None = None
-    metadata = None
+    last, metadata = None, None
     for pause_s in (*requests.PAUSES_S, 0):
         try:
             metadata = _compare(connection.ask_metadata(MetadataRequest(topics=None, allow_auto_topic_creation=False)))

@@ -129,10 +129,7 @@ def _make_shortfalls(lost: Iterable[tuple[FetchRead, str]]) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """The ranges that one Spark task fetches.
-
-    Secrets are read on the driver: workers need no variables. They show nowhere.
-    """
+    """The ranges that one Spark task fetches; secrets, which show nowhere, are read on the driver: workers need no variables."""
 
     reads: tuple[FetchRead, ...]
     settings: ScanSettings
@@ -148,9 +145,9 @@ class RangeTask:
             yield _make_shortfalls((read, str(error)) for read in self.reads)
             return
         of_run = self.source.bootstrap_servers, self.settings.as_of_ms
-        if of_run not in _given_up:
-            _given_up.clear()
-        given_up = _given_up.setdefault(of_run, Counter())
+        given_up = _given_up.get(of_run, Counter())
+        _given_up.clear()
+        _given_up[of_run] = given_up
         try:
             for read in self.reads:
                 if given_up[read.leader_id] < MOST_GIVEN_UP:

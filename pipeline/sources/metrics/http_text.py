@@ -58,9 +58,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
 
         Raises `ConfigError` where a secret's variable is not set, or a file of `tls_config` cannot be used.
         """
-        self._access = access
-        self._pause = pause
-        self._client = access.async_client()
+        self._access, self._pause, self._client = access, pause, access.async_client()
         self._runner = asyncio.Runner()
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
 

@@ -56,9 +56,10 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     counts: Counter[tuple[str, TimeWindow]] = Counter()
     instances = []
     for row in counted.to_pylist():
-        if row["start_ms"] in by_start:  # others serve as predecessors only
-            counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
-        instances.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
+        found = InstanceSamples(*(row[name] for name in InstanceSamples._fields))
+        if found.start_ms in by_start:  # others serve as predecessors only
+            counts[found.source, by_start[found.start_ms]] += row["row_count"]
+        instances.append(found)
     problems_by_source: dict[str, list[Problem]] = defaultdict(list)
     for row in problems.to_pylist():
         problems_by_source[row["source"]] += problems_of([row])

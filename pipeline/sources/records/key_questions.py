@@ -87,10 +87,7 @@ def load_strategy(name: str) -> tuple[Strategy, str]:
 
 
 def ask(question: Question, keys: pa.Array) -> Answers:
-    """Asks one strategy about distinct keys, large binary without nulls.
-
-    Raises `ConfigError` where the strategy is not there, or is another version than the driver's.
-    """
+    """Asks one strategy about distinct keys, large binary without nulls; `ConfigError` if it is not the driver's."""
     strategy, version = load_strategy(question.strategy)
     if version != question.version:
         raise ConfigError(f"strategy {question.strategy} is version {version} here, {question.version} on the driver")

@@ -95,10 +95,7 @@ class ScanSettings:
 
 
 def take_secret(keys: KeySettings) -> KeySecret | None:
-    """Reads the secret behind key ids, on the driver; makes it at the first start. None where no ids are stored.
-
-    Raises `ConfigError` where it cannot be made or read.
-    """
+    """The secret behind key ids, made at the first start; None where no ids are stored; `ConfigError` if it cannot be had."""
     if keys.mode != PSEUDONYMOUS:
         return None
     if keys.secret_variable is None:
