@@ -80,8 +80,9 @@ def _read_snapshot_time(path: Path) -> int | None:
         record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
     except (OSError, InputError, StopIteration):
         return None  # the scan of the file says what is wrong with it
-    is_header = record.key is not None and record.key[2:4] == _SNAPSHOT_HEADER_TYPE
-    time_ms = int.from_bytes((record.value or b"")[2:10], "big", signed=True) if is_header and record.value else -1
+    if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
+        return None
+    time_ms = int.from_bytes(record.value[2:10], "big", signed=True)
     return time_ms if 0 <= time_ms <= LATEST_MS else None
 
 

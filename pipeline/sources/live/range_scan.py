@@ -145,9 +145,9 @@ class RangeTask:
             yield _make_shortfalls((read, str(error)) for read in self.reads)
             return
         of_run = self.source.bootstrap_servers, self.settings.as_of_ms
-        given_up = _given_up.get(of_run, Counter())
-        _given_up.clear()
-        _given_up[of_run] = given_up
+        if of_run not in _given_up:
+            _given_up.clear()
+        given_up = _given_up.setdefault(of_run, Counter())
         try:
             for read in self.reads:
                 if given_up[read.leader_id] < MOST_GIVEN_UP:
