@@ -32,7 +32,4 @@ def list_given(columns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     """
     given = {number for column in columns for number in _COLUMNS[column]}
     words = {number: number.name.lower().replace("_", " ") for number in Number}
-    return (
-        tuple(words[number] for number in Number if number in given),
-        tuple(words[number] for number in Number if number not in given),
-    )
+    return tuple(words[n] for n in Number if n in given), tuple(words[n] for n in Number if n not in given)

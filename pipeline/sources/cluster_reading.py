@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.config.storage import NO_STORAGE, Storage
@@ -38,15 +39,8 @@ def read_cluster(
     for text in sources_of(cluster, TextSource):
         text.describe(described)
     records = sources_of(cluster, RecordSource)
-    question = ClusterQuestion(
-        name=name,
-        topics=cluster.topics,
-        windows=windows,
-        as_of_ms=as_of_ms,
-        earlier=earlier,
-        newest=newest,
-        storage=storage,
-    )
+    asked = partial(ClusterQuestion, name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms)
+    question = asked(earlier=earlier, newest=newest, storage=storage)
     kinds = {source.kind for source in records}
     alone = [source for source in records if source.completes not in kinds]
     reading = (type(alone[0]) if alone else LogDirectories).read_cluster(alone, question, described)
@@ -81,13 +75,10 @@ def iter_availability(
     for kind, source in {source.kind: source for source in sources_of(cluster, StateSource)}.items():
         for window in windows:
             availability = source.availability(reading, window, newest_batch_ms)
+            if availability is not None and kind == reading.record_source:
+                availability = _without_unread(availability, reading.history, window.end_ms)
             if availability is not None:
-                is_of_records = kind == reading.record_source
-                yield (
-                    window,
-                    kind,
-                    _without_unread(availability, reading.history, window.end_ms) if is_of_records else availability,
-                )
+                yield window, kind, availability
     for name, metrics in name_metric_sources(cluster).items():
         own = [sample for sample in samples if sample.source == name]
         if name in listed:
@@ -109,8 +100,7 @@ def _without_unread(availability: SourceAvailability, history: ClusterHistory, e
         named += [f"{unknown} are not known for sure, {reason}" for reason in others]
     if not named:
         return availability
-    missing = "; ".join([*([availability.missing] if availability.missing else []), *named[:NAMED]])
-    if len(named) > NAMED:
-        missing += f"; {len(named) - NAMED} more"
+    more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
+    missing = "; ".join([*filter(None, [availability.missing]), *named[:NAMED], *more])
     expected = availability.arrived_count if availability.expected_count is None else availability.expected_count
     return replace(availability, expected_count=expected + len(lacks), missing=missing)

@@ -16,7 +16,8 @@ Nothing is written, and no record is decoded: batch headers say all of it. A fil
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.window import LATEST_MS, TimeWindow
+from pipeline.model.window import HOUR_MS, LATEST_MS, TimeWindow
 from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
@@ -46,17 +47,12 @@ _SEGMENT = (
 )
 _PROBLEM = (*_OF_LOG, "position", "reason", "severity")
 _LEAST_TASKS = 8  # a reader is not told how many tasks run at a time
-_HOUR_MS = 3_600_000
-
-
-def _columns(names: tuple[str, ...]) -> pa.Schema:
-    return pa.schema([SUMMARY_SCHEMA.field(name) for name in names])
 
 
 _KINDS: dict[str, tuple[Kind, str, pa.Schema]] = {
     "batches": (Kind.BATCHES, "", BATCH_SCHEMA),
-    "segments": (Kind.SUMMARIES, "segment", _columns(_SEGMENT)),
-    "problems": (Kind.SUMMARIES, "problem", _columns(_PROBLEM)),
+    "segments": (Kind.SUMMARIES, "segment", pa.schema(map(SUMMARY_SCHEMA.field, _SEGMENT))),
+    "problems": (Kind.SUMMARIES, "problem", pa.schema(map(SUMMARY_SCHEMA.field, _PROBLEM))),
 }
 """By the option `kind`: which pieces of a scan, which of their rows, and the columns."""
 
@@ -81,7 +77,7 @@ class KafkaLog(DataSource):
         if not path:
             raise ConfigError("kafka_log needs a path: load('/kafka-logs')")
         try:
-            window_ms = int(self.options.get("window_ms", _HOUR_MS))
+            window_ms = int(self.options.get("window_ms", HOUR_MS))
         except ValueError as error:
             raise ConfigError(f"window_ms {self.options['window_ms']!r}; expected whole milliseconds") from error
         if window_ms < 1:
@@ -97,9 +93,9 @@ class KafkaLog(DataSource):
 
 
 class _Part(InputPartition):
-    """Segments that one task reads."""
+    """Segments that one task reads, or rows about what was refused before."""
 
-    def __init__(self, task: SegmentTask | None, refused: tuple[tuple[Any, ...], ...] = ()) -> None:
+    def __init__(self, task: SegmentTask | None, refused: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(0)
         self.task, self.refused = task, refused
 
@@ -119,13 +115,11 @@ class _Reader(DataSourceReader):
         settings = ScanSettings(as_of_ms=as_of_ms, span=TimeWindow(0, LATEST_MS), window_ms=self._window_ms)
         leaders = LeaderEpochs.of(history, tree, read_replica_states(tree)[0])
         reads = plan_reads(choose_replicas(tree, history.state_at(as_of_ms).leaders))
-        parts: list[InputPartition] = [
-            _Part(task) for task in plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)
-        ]
-        refused = tuple(
-            (escape_hidden(one.path), one.position, escape_hidden(one.reason), one.severity)
+        parts = [_Part(task) for task in plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)]
+        refused = [
+            asdict(one) | {"path": escape_hidden(one.path), "reason": escape_hidden(one.reason)}
             for one in (*tree.problems, *problems)
-        )
+        ]
         return [*parts, _Part(None, refused)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,13 +127,9 @@ class _Reader(DataSourceReader):
         kind, row_kind, schema = self._kind
         if partition.task is None:
             if row_kind == "problem":
-                rows = [
-                    dict(zip(("path", "position", "reason", "severity"), one, strict=True)) for one in partition.refused
-                ]
-                yield from pa.Table.from_pylist(rows, schema=schema).to_batches()
+                yield from pa.Table.from_pylist(list(partition.refused), schema=schema).to_batches()
             return
         for piece in partition.task.run():
             if piece.kind is kind:
-                rows = piece.rows
-                wanted = rows if not row_kind else rows.filter(pc.equal(rows["row_kind"], row_kind))
+                wanted = piece.rows.filter(pc.field("row_kind") == row_kind) if row_kind else piece.rows
                 yield from wanted.select(schema.names).to_batches()

@@ -157,11 +157,8 @@ class Described:
         A follower's log ends below the high watermark by its lag; `partitions` say who leads.
         """
         known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
-        return tuple(
-            self._as_state(replica, partitions.get(key[0]))
-            for key, replica in sorted(self.replicas.items())
-            if key not in known
-        )
+        others = [replica for key, replica in sorted(self.replicas.items()) if key not in known]
+        return tuple(self._as_state(replica, partitions.get(replica.topic_partition)) for replica in others)
 
     def _as_state(self, replica: DescribedReplica, partition: PartitionState | None) -> ReplicaState:
         high_watermark = self.high_watermarks.get(replica.topic_partition)
@@ -186,11 +183,11 @@ class TextSource(StateSource):
     def describe(self, described: Described) -> None:
         """Adds what the text says, and what is wrong with it."""
 
-    def parse(self, path: Path, parse: Callable[..., _T], described: Described) -> _T | None:
+    def parse(self, path: Path, parse: Callable[[str], _T], described: Described) -> _T | None:
         """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
             text = read_small(path, MOST_TEXT_BYTES).decode()
-            return parse(text.replace("\r\n", "\n").replace("\r", "\n"), path=path)
+            return parse(text.replace("\r\n", "\n").replace("\r", "\n"))
         except (OSError, UnicodeDecodeError, InputError) as error:
             described.problems[self.kind].append(Problem.of_error(path, error))
             return None
@@ -202,14 +199,16 @@ def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:
 
 
 def _probe_path(path: Path) -> Finding:
+    found, advice = str(path), ""
     try:
-        if not path.exists():
-            if count := sum(1 for _ in path.parent.glob(path.name)):
-                return Finding(name="", is_ok=True, found=f"{path}: {count:,} files")
-            return Finding(name="", is_ok=False, found=f"{path} is not there", advice="correct the path, or mount it")
-        is_open = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+        if path.exists():
+            is_open = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+        elif is_open := (count := sum(1 for _ in path.parent.glob(path.name))) > 0:
+            found = f"{path}: {count:,} files"
+        else:
+            found, advice = f"{path} is not there", "correct the path, or mount it"
     except OSError:  # a folder above it is closed, or no file may have such a name
         is_open = False
-    if not is_open:
-        return Finding(name="", is_ok=False, found=f"{path} cannot be read", advice=f"let user {os.getuid()} read it")
-    return Finding(name="", is_ok=True, found=str(path))
+    if not is_open and not advice:
+        found, advice = f"{path} cannot be read", f"let user {os.getuid()} read it"
+    return Finding(name="", is_ok=is_open, found=found, advice=advice)

@@ -20,14 +20,9 @@ from pipeline.tables.gold import BROKER_SHARE
 
 
 def make_archive() -> Path | None:
-    """Makes the archive where it is missing, in about 20 CPU-s.
+    """Makes the archive where it is missing, in about 20 CPU-s; gives its path, None where this Java cannot write one.
 
-    Returns:
-        Its path; None where this Java cannot write one.
-
-    Raises:
-        ConfigError: without a usable Java, or where Delta's jars cannot be had.
-        subprocess.TimeoutExpired: if Java has not written it within five minutes.
+    `ConfigError` without a usable Java or Delta's jars, `subprocess.TimeoutExpired` if Java takes more than five minutes.
     """
     spark_config = Spark(master="local[2]")
     path = find_archive(spark_config)

@@ -26,19 +26,10 @@ from pipeline.config.storage import Folder
 from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
+from pipeline.storage import file_writer
 from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
-from pipeline.storage.file_writer import (
-    FILE,
-    MISMATCH,
-    NOT_WRITTEN,
-    WRITTEN,
-    Scope,
-    format_partition,
-    keep_others,
-    read_file,
-    write_batches,
-)
+from pipeline.storage.file_writer import FILE, WRITTEN, Scope, format_partition
 from pipeline.storage.frames import arrow_schema
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
@@ -48,7 +39,7 @@ from pipeline.tables.arrow_types import format_sql_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_REFUSED = {MISMATCH: TableMismatchError, NOT_WRITTEN: StorageError}
+_REFUSED = {file_writer.MISMATCH: TableMismatchError, file_writer.NOT_WRITTEN: StorageError}
 ADDED_ROWS = "num_added_rows"
 """Entry of a commit's information, as delta-rs's own writer names it among its metrics."""
 
@@ -56,12 +47,9 @@ ADDED_ROWS = "num_added_rows"
 def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope | None = None) -> list[dict[str, Any]]:
     """Has tasks write the rows of a frame, in the declared columns, as data files of a table that no commit names yet.
 
-    `scope`: what all rows have to belong to.
-
-    Returns:
-        Rows of `WRITTEN`.
+    `scope`: what all rows have to belong to. Gives rows of `WRITTEN`.
     """
-    work = partial(write_batches, warehouse, table, scope)
+    work = partial(file_writer.write_batches, warehouse, table, scope)
     return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
 
@@ -76,11 +64,8 @@ def replace_windows(
 ) -> int:
     """Replaces a cluster's rows of some windows in one commit, which is on disk when this returns; returns the table's version.
 
-    `frame`: rows in the declared columns, see `frames.fit_frame`.
-
-    Raises:
-        TableMismatchError: a row lies outside, or is NULL where it must not be.
-        StorageConflictError: other writers came first every time it was tried.
+    `frame`: rows in the declared columns, see `frames.fit_frame`. `TableMismatchError` for a row that lies outside, or is NULL
+    where it must not be; `StorageConflictError` where other writers came first every time it was tried.
     """
     scope = Scope.of(cluster, windows)
     return _replace(spark, write_files(frame, warehouse, table, scope), warehouse, table, scope)
@@ -91,13 +76,8 @@ def replace_in_tables(
 ) -> dict[str, int]:
     """Replaces the rows of a scope in several tables by the files that tasks wrote, each table in one commit.
 
-    `answers`: rows of `WRITTEN`; a table of which there is none is left without rows in the scope.
-
-    Returns:
-        Versions by table.
-
-    Raises:
-        TableMismatchError, StorageConflictError: as `replace_windows`.
+    `answers`: rows of `WRITTEN`; a table of which there is none is left without rows in the scope. Gives versions by table;
+    errors as of `replace_windows`.
     """
     by_table: dict[str, list[dict[str, Any]]] = {table.name: [] for table in tables}
     for file in _take_files(answers):
@@ -119,7 +99,7 @@ def _replace(
     def write(on_disk: DeltaTable) -> None:
         touched = list_touched(on_disk, table, scope)
         mixed = [(file["path"], format_partition(file.get("partition"))) for file in touched if not is_inside(file)]
-        work = partial(keep_others, warehouse, table, scope)  # writes files anew without the rows that are replaced
+        work = partial(file_writer.keep_others, warehouse, table, scope)  # writes files anew without what is replaced
         kept = _take_files(map_tasks(spark, mixed, work, WRITTEN)) if mixed else []
         actions = [*_remove(touched, written), *map(_add, (*written, *kept))]
         _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
@@ -146,7 +126,7 @@ def read_files(
     schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
     wanted = pa.schema([schema.field(name) for name in columns or schema.names])
     named = [(file["path"], file.get("partition") or {}) for file in files]
-    return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
+    return map_tasks(spark, named, partial(file_writer.read_file, warehouse, table, wanted.names), wanted)
 
 
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
@@ -262,13 +242,8 @@ def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str
     """Runs functions that write tables, each in a thread of its own.
 
     Each of them waits in turn for Spark, for delta-rs and for this process; together they fill the cores. Spark serves
-    their jobs in the order they come. All of them end before this does, also where one fails.
-
-    Args:
-        writes: Each gives the versions of the tables it wrote; no two write the same one.
-
-    Returns:
-        All versions, in the order of the functions.
+    their jobs in the order they come. All of them end before this does, also where one fails. Each gives the versions of the
+    tables it wrote, no two the same one; these are put together in the order of the functions.
 
     >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
     {'a': 1, 'b': 2}

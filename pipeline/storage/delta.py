@@ -45,11 +45,7 @@ def insert_missing(
     """Adds a cluster's rows whose key is not stored yet; returns the table's version after the commit.
 
     `frame`: rows in the declared columns, one a key; of a table partitioned by cluster and `window_date`.
-    `windows`: those whose dates the rows have; `run_id`: whose rows they are.
-
-    Raises:
-        TableMismatchError: a row is NULL where it must not be.
-        StorageConflictError: if other writers came first every time it was tried.
+    `windows`: those whose dates the rows have; `run_id`: whose rows they are. Errors as of `data_files.replace_windows`.
     """
     path = table_path(warehouse, table)
     for _ in range(_ATTEMPTS):
@@ -66,16 +62,10 @@ def merge_frame(
 ) -> int:
     """Adds a cluster's rows whose key is not stored; rows that `replacing` holds for replace stored ones that differ.
 
-    Makes no commit where nothing changes.
+    Makes no commit where nothing changes; gives the table's version, errors as of `data_files.replace_windows`.
 
     `frame`: rows in the declared columns, one a key; of a table partitioned by cluster alone.
     `replacing`: name of a column.
-
-    Returns:
-        The table's version after the commit.
-
-    Raises:
-        TableMismatchError, StorageConflictError: as `replace_windows`.
     """
     path, scope = table_path(warehouse, table), Scope.of(cluster, [TimeWindow(0, END_OF_TIME_MS)])
     for _ in range(_ATTEMPTS):
@@ -91,7 +81,8 @@ def merge_frame(
         else:
             changed = frame
         written = [] if changed is None else write_files(changed, warehouse, table)
-        if commit_once(warehouse, table, written, removed, partial(_has_files, table, scope, stored)):
+        is_as_read = partial(_has_files, table, scope, stored)
+        if commit_once(warehouse, table, written, removed, is_as_read):
             return open_table(path).version()
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 

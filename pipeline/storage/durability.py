@@ -70,32 +70,29 @@ class StorageErrors(AbstractContextManager["StorageErrors"]):
 def has_table(path: Folder) -> bool:
     """Returns whether a folder holds a Delta table.
 
-    Raises:
-        StorageError: if an object store does not answer, or data are there without a log: no table is made anew over them.
+    `StorageError` if an object store does not answer, or data are there without a log: no table is made anew over them.
     """
     if isinstance(path, Path):
         there = next((one for one in (path, *path.parents) if os.path.lexists(one)), Path("/"))
         if not there.is_dir():  # a file, or a link that leads nowhere
-            raise StorageError(
-                f"{there}: not a folder; correct `warehouse` of the configuration, or move the file away"
-            )
+            advice = "correct `warehouse` of the configuration, or move the file away"
+            raise StorageError(f"{there}: not a folder; {advice}")
     with StorageErrors(path, ON_REMOTE):
         if DeltaTable.is_deltatable(str(path), _options(path)):
             return True
-        entries = _list_data(path)
-    if entries:
+        has_data = _has_data(path)
+    if has_data:
         raise StorageError(f"{path}: data without a log ({_LOG}), as after half a restore; {ON_READ}")
     return False
 
 
-def _list_data(path: Folder) -> bool:
+def _has_data(path: Folder) -> bool:
     """Whether a folder without a log holds data files."""
     if isinstance(path, Path):
         return any(path.rglob("*.parquet"))
     from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
 
-    files, place = path.file_system(), path.path
-    entries = files.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    entries = path.file_system().get_file_info(fs.FileSelector(path.path, allow_not_found=True, recursive=True))
     return any(one.path.endswith(".parquet") for one in entries)
 
 
@@ -106,10 +103,8 @@ def _options(path: Folder) -> dict[str, str] | None:
 def open_table(path: Folder) -> DeltaTable:
     """Opens the newest version of a table; reads its log only where it changed since this process read it.
 
-    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`.
-
-    Raises:
-        StorageError: if there is no table, or its log is damaged: its last commit may be lost.
+    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`. `StorageError` if
+    there is no table, or its log is damaged: its last commit may be lost.
     """
     table = take_table(path)
     keep_table(path, table)
@@ -208,18 +203,16 @@ def _find_state(path: Path) -> _LogState | None:
 
 
 def sync_commits(path: Folder, *, after: int, to: int) -> None:
-    """Waits until some commits of a table, and the files they added, are on the disk; an object store needs no waiting.
+    """Waits until commits of a table, `after` a version (-1: a new table's) up `to` one, and the files they added, are on the disk.
 
-    Args:
-        path: The table's folder.
-        after: Version before the first of them; -1 for a new table.
-        to: Version of the last.
+    An object store needs no waiting.
     """
     if isinstance(path, RemoteFolder):
         return
-    commits = [path / _LOG / f"{version:020d}.json" for version in range(after + 1, to + 1)]
-    checkpoints = [path / _LOG / f"{version:020d}{_CHECKPOINT}" for version in range(after + 1, to + 1)]
-    checkpoints = [file for file in (*checkpoints, path / _LOG / _LAST_CHECKPOINT) if file.exists()]
+    names = [f"{version:020d}" for version in range(after + 1, to + 1)]
+    checkpoints = [path / _LOG / name for name in (*(f"{one}{_CHECKPOINT}" for one in names), _LAST_CHECKPOINT)]
+    checkpoints = [file for file in checkpoints if file.exists()]
+    commits = [path / _LOG / f"{name}.json" for name in names]
     commits = [commit for commit in commits if commit.exists()]  # else cleaned up since, so on disk in a checkpoint
     data = [file for commit in commits for file, _ in _list_added(commit) if file.exists()]
     folders = {folder for file in data for folder in file.parents if folder.is_relative_to(path)} | {path}

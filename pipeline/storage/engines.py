@@ -55,9 +55,7 @@ _ESTABLISHED = "01"
 def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
     """A session on the configured engine, for as long as the block runs; one that runs in this process already stays.
 
-    Raises:
-        ConfigError: the engine is not installed.
-        SparkFailedError: its server does not answer.
+    `ConfigError` if the engine is not installed, `SparkFailedError` if its server does not answer.
     """
     if config.engine == "sail":
         with connect_mode():
@@ -83,11 +81,7 @@ def is_sail_installed() -> bool:
 
 
 def start_sail() -> SparkSession:
-    """A session of Sail in this process; started once, and never stopped before the process ends.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
+    """A session of Sail in this process, never stopped before the process ends; `ConfigError` if it is not installed."""
     return _start_sail(os.getpid())
 
 
@@ -95,9 +89,8 @@ def start_sail() -> SparkSession:
 def _start_sail(_pid: int) -> SparkSession:
     """One server and one session a process: those of a process that forked do not answer here."""
     if not is_sail_installed():
-        raise ConfigError(
-            "spark.engine is sail, which is not installed: install partition-health[sail], or leave spark.engine out"
-        )
+        advice = "install partition-health[sail], or leave spark.engine out"
+        raise ConfigError(f"spark.engine is sail, which is not installed: {advice}")
     _ensure_grpc()
     os.environ.setdefault("RUST_LOG", "error")
     from pysail.spark import SparkConnectServer  # noqa: PLC0415 - an extra
@@ -132,10 +125,8 @@ def _ensure_answers(address: str) -> None:
         channel.subscribe(met.put, try_to_connect=True)
         while (state := met.get()) is not ChannelConnectivity.READY:
             if state is ChannelConnectivity.TRANSIENT_FAILURE:  # of every address the name has
-                endpoint = builder.endpoint  # without what else the address holds, such as a token
-                raise SparkFailedError(
-                    f"spark.remote: no Spark Connect server answers at {endpoint}; start it, or mend the address"
-                )
+                server = f"no Spark Connect server answers at {builder.endpoint}"  # without its token
+                raise SparkFailedError(f"spark.remote: {server}; start it, or mend the address")
 
 
 def _connect(address: str, conf: dict[str, str], *, target: str | None = None) -> SparkSession:
@@ -158,19 +149,15 @@ def _connect(address: str, conf: dict[str, str], *, target: str | None = None) -
 def take_port(port: int) -> str:
     """Closes a listening port of this process to all others, and returns the address by which gRPC reaches it once.
 
-    To be called at once after the port was opened.
-
-    Raises:
-        ConfigError: somebody else has connected already.
+    To be called at once after the port was opened; `ConfigError` if somebody else has connected already.
     """
     connection = socket.socket()
     connection.bind((_LOOPBACK, 0))
     _accept_only(_listener(port), connection.getsockname()[1])
     connection.connect((_LOOPBACK, port))
     if strangers := _peers(port) - {connection.getsockname()[1]}:
-        raise ConfigError(
-            f"another process of this machine connected to Sail (port {min(strangers)}): see who, or leave spark.engine out"
-        )
+        stranger = f"another process of this machine connected to Sail (port {min(strangers)})"
+        raise ConfigError(f"{stranger}: see who, or leave spark.engine out")
     folder = Path(tempfile.mkdtemp(prefix="partition-health-"))  # mode 0700
     address = folder / "sail"
     entrance = socket.socket(socket.AF_UNIX)

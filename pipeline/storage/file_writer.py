@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow, stretches_of
@@ -128,9 +129,8 @@ def _split(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ..
     groups = rows.select(list(names)).group_by(list(names)).aggregate([]).to_pylist()
     for values in groups:
         part = rows
-        if len(groups) > 1:
-            for name, value in values.items():
-                part = part.filter(pc.equal(part[name], pa.scalar(value, part.schema.field(name).type)))
+        for name, value in values.items() if len(groups) > 1 else ():
+            part = part.filter(pc.equal(part[name], pa.scalar(value, part.schema.field(name).type)))
         yield tuple(values[name] for name in names), part
 
 
@@ -169,29 +169,21 @@ class _FileWriter:
         if self._writer is None:
             return WRITTEN.empty_table()
         self._writer.close()
-        if self._files is None:
-            status = Path(self._place).stat()
-            size_bytes, written_at_ms = status.st_size, status.st_mtime_ns // 1_000_000
-        else:
-            status = self._files.get_file_info(self._place)
-            size_bytes, written_at_ms = status.size, status.mtime_ns // 1_000_000
+        status = (self._files or fs.LocalFileSystem()).get_file_info(self._place)
         stats: dict[str, Any] = {"numRecords": self._row_count}
         if self._window is not None:
             low, high = (instant.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z" for instant in self._window)
-            stats |= {
-                "minValues": {"window_start": low},
-                "maxValues": {"window_start": high},
-                "nullCount": {"window_start": 0},
-            }
+            bounds = {"minValues": low, "maxValues": high, "nullCount": 0}
+            stats |= {name: {"window_start": value} for name, value in bounds.items()}
         row = {
             "table": self._table.name,
             "path": self._path,
             "partition": json.dumps(self._partition),
             "stats": json.dumps(stats),
-            "size_bytes": size_bytes,
+            "size_bytes": status.size,
             "row_count": self._row_count,
             "digest": self.digest,
-            "written_at_ms": written_at_ms,
+            "written_at_ms": status.mtime_ns // 1_000_000,
         }
         return pa.Table.from_pylist([row], schema=WRITTEN)
 

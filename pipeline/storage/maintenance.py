@@ -30,7 +30,7 @@ _GROUP_ROWS = 8192
 """Most rows of a row group: who asks for a few windows of a file of months reads the groups of those only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Upkeep:
     table: str
     files_before_count: int
@@ -48,9 +48,7 @@ def maintain_tables(
     `as_of_ms`: dates before this instant's UTC date are closed.
     `tables`: the declarations; those not on disk are left out.
     `passing`: tables whose replaced files are kept a day only.
-
-    Raises:
-        StorageConflictError: if other writers came first every time it was tried.
+    `StorageConflictError` if other writers came first every time it was tried; so do the functions below.
     """
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
     present = [table for table in tables if has_table(table_path(warehouse, table))]
@@ -84,22 +82,13 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
         on_disk.create_checkpoint()
         sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
         on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
-    return Upkeep(
-        table=table.name,
-        files_before_count=before_count,
-        files_after_count=len(on_disk.file_uris()),
-        deleted_file_count=len(deleted),
-    )
+    return Upkeep(table.name, before_count, len(on_disk.file_uris()), len(deleted))
 
 
 def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int) -> tuple[str, ...]:
     """Drops rows older than a retention, counted from the end of their date; later vacuums remove the files.
 
-    Returns:
-        A sentence if there were any.
-
-    Raises:
-        StorageConflictError: if other writers came first every time it was tried.
+    Gives a sentence if there were any.
     """
     last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
     dates = drop_dates(warehouse, table, last) if has_table(table_path(warehouse, table)) else 0
@@ -107,15 +96,9 @@ def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:
-    """Drops rows before a date, `2026-11-21`; makes no commit where there are none.
+    """Drops rows before a date, `2026-11-21`, for which `where` holds; makes no commit where there are none.
 
-    `where`: a further condition.
-
-    Returns:
-        Number of dates that rows were dropped of.
-
-    Raises:
-        StorageConflictError: if other writers came first every time it was tried.
+    Gives the number of dates that rows were dropped of.
     """
     is_expired = f"{table.dated_by} < '{last}' AND {where}"
     dates = f"SELECT DISTINCT CAST({table.dated_by} AS DATE) FROM dated WHERE {is_expired}"  # noqa: S608 - declared names

@@ -56,18 +56,14 @@ def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: in
     """Where metrics of a known broker stayed away; samples are read only around windows with fewer of one than of another."""
     columns = ("window_start", "instance", "broker_id", "sample_count")
     stored = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns)
-    counted = [
-        of for of in tuples_of(stored, "broker_id", "instance", "window_start_ms", "sample_count") if of[0] in known
-    ]
+    rows = tuples_of(stored, "broker_id", "instance", "window_start_ms", "sample_count")
+    counted = [row for row in rows if row[0] in known]
     brokers = {instance: broker_id for broker_id, instance, _, _ in counted}
     counts: dict[int, dict[int, int]] = defaultdict(lambda: dict.fromkeys(brokers.values(), 0))
     for broker_id, _, start_ms, count in counted:
         counts[start_ms][broker_id] = max(counts[start_ms][broker_id], count)
-    fewer = [
-        at_ms
-        for at_ms, of in counts.items()
-        if max(of.values()) - min(of.values()) >= LEAST_MISSED or not min(of.values())
-    ]
+    extremes = ((at_ms, min(of.values()), max(of.values())) for at_ms, of in counts.items())
+    fewer = [at_ms for at_ms, least, most in extremes if most - least >= LEAST_MISSED or not least]
     if not fewer:
         return []
     starts_ms = sorted({max(0, at_ms + step * window_ms) for at_ms in fewer for step in (-1, 0, 1)})

@@ -89,12 +89,8 @@ def mark_retry(warehouse: Folder, message_id: str) -> int:
 
 def mark_delivered(warehouse: Folder, *message_ids: str, delivered_to: str, now_ms: int) -> int:
     """Takes messages out of the pending ones; of two marks the first one stays. Returns the table's version."""
-    done = {
-        "delivered_at": format_datafusion_instant(now_ms),
-        "delivered_to": format_datafusion_text(delivered_to),
-        "last_error": "NULL",
-    }
-    return _update(warehouse, message_ids, done)
+    done = {"delivered_at": format_datafusion_instant(now_ms), "delivered_to": format_datafusion_text(delivered_to)}
+    return _update(warehouse, message_ids, {**done, "last_error": "NULL"})
 
 
 def _update(warehouse: Folder, message_ids: Iterable[str], changes: dict[str, str]) -> int:

@@ -9,18 +9,14 @@ from pipeline.tables import Table
 def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
     """Condition that selects a cluster's rows in some windows; adjacent windows become one range.
 
-    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare.
-
-    Raises:
-        ValueError: without windows.
+    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare. `ValueError`
+    without windows.
     """
     spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
     if not spans:
         raise ValueError("no windows")
-    ranges = " OR ".join(
-        f"(window_start >= {format_datafusion_instant(start_ms)} AND window_start < {format_datafusion_instant(end_ms)})"
-        for start_ms, end_ms in spans
-    )
+    instants = [tuple(map(format_datafusion_instant, span)) for span in spans]
+    ranges = " OR ".join(f"(window_start >= {start} AND window_start < {end})" for start, end in instants)
     parts = [f"cluster = {format_datafusion_text(cluster)}"]
     if "window_start" in table.column_names:  # else its rows are of dates
         parts.append(ranges if len(spans) == 1 else f"({ranges})")

@@ -18,17 +18,9 @@ from deltalake.exceptions import CommitFailedError
 from pipeline.config.storage import Folder
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.model.window import TimeWindow, instant_of
+from pipeline.storage import durability
 from pipeline.storage.contents import CONTENTS, digest_rows, note_contents
-from pipeline.storage.durability import (
-    NOT_DURABLE,
-    ON_READ,
-    StorageErrors,
-    find_version,
-    keep_table,
-    open_table,
-    sync_commits,
-    take_table,
-)
+from pipeline.storage.durability import ON_READ, StorageErrors, find_version, open_table
 from pipeline.storage.frames import arrow_schema, find_mismatch
 from pipeline.storage.predicates import format_datafusion_predicate, format_datafusion_text
 from pipeline.storage.row_groups import count_group_rows
@@ -144,14 +136,10 @@ def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.T
 def replace_rows(
     rows: pa.Table, warehouse: Folder, table: Table, *, cluster: str, windows: Sequence[TimeWindow]
 ) -> int:
-    """Replaces all rows of a cluster in some windows, in one commit; no rows clear them.
+    """Replaces all rows of a cluster in some windows, in one commit; no rows clear them; gives the table's version then.
 
-    Returns:
-        The table's version after the commit.
-
-    Raises:
-        TableMismatchError: if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside its checks.
-        StorageConflictError: if other writers came first every time it was tried.
+    `TableMismatchError` if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside its
+    checks; `StorageConflictError` if other writers came first every time it was tried.
     """
     starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
     here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
@@ -174,17 +162,11 @@ def replace_rows(
 def merge_rows(
     rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False, of: tuple[str, str] | None = None
 ) -> int:
-    """Upserts rows by the declared key; makes no commit where nothing changes.
+    """Upserts rows by the declared key; makes no commit where nothing changes; gives the table's version afterwards.
 
     `insert_only`: leave stored rows alone, whatever the new ones say.
     `of`: the cluster and the run whose added rows the commit notes; with `insert_only`.
-
-    Returns:
-        The table's version afterwards.
-
-    Raises:
-        TableMismatchError: if two rows have one key, or a row is NULL where it must not be, or outside its checks.
-        StorageConflictError: if other writers came first every time it was tried.
+    `TableMismatchError` if two rows have one key; otherwise errors are those of `replace_rows`.
     """
     counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
@@ -224,17 +206,13 @@ def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:
 def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None]) -> int:
     """Makes one commit, again on the newest version where another writer came first; on disk when this returns.
 
-    Returns:
-        The table's version afterwards.
-
-    Raises:
-        StorageConflictError: if other writers came first every time it was tried.
-        StorageError: if the table cannot be written.
+    Gives the table's version afterwards. `StorageConflictError` if other writers came first every time it was tried,
+    `StorageError` if the table cannot be written.
     """
     path = table_path(warehouse, table)
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):
-        on_disk = take_table(path)
+        on_disk = durability.take_table(path)
         before = on_disk.version()
         try:
             with StorageErrors(path, "nothing was committed: free space or repair the folder, then run again"):
@@ -242,10 +220,10 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
         except CommitFailedError as error:
             conflict = error
         else:
-            with StorageErrors(path, NOT_DURABLE):
+            with StorageErrors(path, durability.NOT_DURABLE):
                 on_disk.update_incremental()
-                sync_commits(path, after=before, to=on_disk.version())
-            keep_table(path, on_disk)
+                durability.sync_commits(path, after=before, to=on_disk.version())
+            durability.keep_table(path, on_disk)
             return on_disk.version()
     raise StorageConflictError(f"{table.name}: other writers committed first {ATTEMPTS} times") from conflict
 

@@ -76,11 +76,7 @@ def create_session(
     zone of the Python process (a pyspark trait): collect `unix_millis(column)` instead.
 
     `spark_config`: master, memory and settings from the configuration; its settings win over ours, an empty one leaves
-    Spark's own.
-    `extra_conf`: settings of the caller; they win over both.
-
-    Raises:
-        ConfigError: without a usable Java, or where Delta's jars cannot be had.
+    Spark's own. `extra_conf`: settings of the caller; they win over both. `ConfigError` without a usable Java or Delta's jars.
     """
     cache = cache_directory() / "spark"
     cache.mkdir(parents=True, exist_ok=True)
@@ -99,9 +95,8 @@ def create_session(
     if spark_config.master.startswith("local["):
         conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys
         # On the class path, where the archive of classes reaches them; executors of a cluster get them by name.
-        conf["spark.driver.extraClassPath"] = os.pathsep.join(
-            (*jars, *filter(None, [conf.get("spark.driver.extraClassPath")]))
-        )
+        class_path = (*jars, conf.get("spark.driver.extraClassPath"))
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, class_path))
         ours = " ".join((ours, *_local_java_options(theirs), use_archive(archive_path(cache, java, jars))))
     else:
         conf["spark.jars"] = ",".join((*jars, *filter(None, [conf.get("spark.jars")])))
@@ -120,11 +115,7 @@ def create_session(
 
 
 def find_archive(spark_config: Spark) -> Path:
-    """Where the archive of classes for local sessions is kept, see `class_archive`.
-
-    Raises:
-        ConfigError: without a usable Java, or where Delta's jars cannot be had.
-    """
+    """Where the archive of classes for local sessions is kept, see `class_archive`; errors as of `create_session`."""
     cache = cache_directory() / "spark"
     cache.mkdir(parents=True, exist_ok=True)
     java = write_java_shim(find_java(), cache)

@@ -28,11 +28,7 @@ _ADVICE = "free space or repair the folder, then run again"
 
 @contextlib.contextmanager
 def open_staging_folder(warehouse: Folder) -> Iterator[Folder]:
-    """A folder for one run's parts; deleted at the end, like those that killed runs left.
-
-    Raises:
-        StorageError: the folder cannot be made.
-    """
+    """A folder for one run's parts; deleted at the end, like those of killed runs; `StorageError` if it cannot be made."""
     root = warehouse.joinpath(FOLDER)
     if isinstance(root, Path):
         with own_folder(root) as folder:
@@ -50,11 +46,7 @@ def open_staging_folder(warehouse: Folder) -> Iterator[Folder]:
 
 @contextlib.contextmanager
 def own_folder(root: Path) -> Iterator[Path]:
-    """A folder of this process alone, below a root of mode 700; those of processes that were killed are deleted.
-
-    Raises:
-        StorageError: it cannot be made.
-    """
+    """A folder of this process alone, below a root of mode 700; those of killed processes are deleted; `StorageError` as above."""
     with StorageErrors(root, _ADVICE):
         root.mkdir(parents=True, exist_ok=True)
         root.chmod(stat.S_IRWXU)

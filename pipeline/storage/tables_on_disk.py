@@ -29,16 +29,8 @@ _LOG_PROPERTIES = {
     # As long as replaced files are kept for readers of older versions.
     "delta.logRetentionDuration": "interval 7 days",
 }
-_PRIMITIVES = {
-    "string": "string",
-    "bigint": "long",
-    "int": "integer",
-    "double": "double",
-    "boolean": "boolean",
-    "timestamp": "timestamp",
-    "date": "date",
-    "binary": "binary",
-}
+_RENAMED = {"bigint": "long", "int": "integer"}
+"""Delta's names of Spark SQL's types, where they differ."""
 
 
 def table_path(warehouse: Folder, table: Table) -> Folder:
@@ -80,15 +72,10 @@ def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
 
 
 def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
-    """Makes the tables that are missing and adds the columns that older ones lack.
+    """Makes the tables that are missing and adds the columns that older ones lack; gives the names of those.
 
-    `warehouse`: folder of all tables; made where it is missing.
-
-    Returns:
-        Names of the tables made or changed; empty when all was there.
-
-    Raises:
-        TableMismatchError: if a table on disk is newer than its declaration or differs in more than added columns.
+    `warehouse`: folder of all tables; made where it is missing. `TableMismatchError` if a table on disk is newer than its
+    declaration or differs in more than added columns.
     """
     changed = []
     for table in tables:
@@ -148,29 +135,24 @@ def _add_checks(on_disk: DeltaTable, table: Table) -> bool:
     """Adds the constraints that a table lacks, in one commit; rows that are there already break none, or none is added."""
     properties = on_disk.metadata().configuration
     missing = {check.name: check.sql for check in table.checks if f"delta.constraints.{check.name}" not in properties}
-    if missing:
-        try:
+    try:
+        if missing:
             on_disk.alter.add_constraint(missing)
-        except CommitFailedError:
-            raise
-        except DeltaError as error:
-            _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
-            return False
+    except CommitFailedError:
+        raise
+    except DeltaError as error:
+        _log.warning("%s is left without CHECK constraints, older rows break them: %s", table.name, error)
+        return False
     return bool(missing)
 
 
 def _field(column: Column) -> Field:
     doc = f"{column.doc} Unit: {column.unit}." if column.unit else column.doc
-    if column.type.startswith("map<"):
-        key, value = column.type.removeprefix("map<").removesuffix(">").split(",")
-        kind: PrimitiveType | MapType | ArrayType = MapType(
-            PrimitiveType(_PRIMITIVES[key]), PrimitiveType(_PRIMITIVES[value]), value_contains_null=True
-        )
-    elif column.type.startswith("array<"):
-        element = column.type.removeprefix("array<").removesuffix(">")
-        kind = ArrayType(PrimitiveType(_PRIMITIVES[element]), contains_null=True)
-    else:
-        kind = PrimitiveType(_PRIMITIVES[column.type])
+    outer, _, inner = column.type.rstrip(">").rpartition("<")
+    primitives = [PrimitiveType(_RENAMED.get(name, name)) for name in inner.split(",")]
+    kind: PrimitiveType | MapType | ArrayType = primitives[0]
+    if outer:
+        kind = MapType(*primitives, value_contains_null=True) if outer == "map" else ArrayType(kind, contains_null=True)
     return Field(column.name, kind, nullable=column.nullable, metadata={"comment": doc})
 
 
@@ -178,25 +160,19 @@ def _extend(on_disk: DeltaTable, table: Table) -> bool:
     properties = on_disk.metadata().configuration
     stored_version = int(properties.get(SCHEMA_VERSION_PROPERTY, "1"))
     if stored_version > table.schema_version:
-        raise TableMismatchError(
-            f"{table.name} on disk has schema version {stored_version}, this program knows {table.schema_version}: "
-            "it was written by a newer program"
-        )
-    stored = {field.name: field for field in on_disk.schema().fields}
+        versions = f"schema version {stored_version}, this program knows {table.schema_version}"
+        raise TableMismatchError(f"{table.name} on disk has {versions}: it was written by a newer program")
+    stored = {field.name: field.type for field in on_disk.schema().fields}
     added = []
     for column in table.columns:
-        declared = _field(column)
+        declared, name = _field(column), f"{table.name}.{column.name}"
         if column.name not in stored:
             if not column.nullable:
-                raise TableMismatchError(
-                    f"{table.name}.{column.name} is NOT NULL and cannot be added to the table on disk: "
-                    "a column added later is nullable"
-                )
+                lacks = f"{name} is NOT NULL and cannot be added to the table on disk"
+                raise TableMismatchError(f"{lacks}: a column added later is nullable")
             added.append(declared)
-        elif stored[column.name].type != declared.type:
-            raise TableMismatchError(
-                f"{table.name}.{column.name} is {stored[column.name].type} on disk, declared as {declared.type}"
-            )
+        elif stored[column.name] != declared.type:
+            raise TableMismatchError(f"{name} is {stored[column.name]} on disk, declared as {declared.type}")
     if added:
         on_disk.alter.add_columns(added)
     wanted = _properties(table)

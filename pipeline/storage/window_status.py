@@ -97,11 +97,7 @@ def windows_in_doubt(warehouse: Folder, cluster: str, windows: Sequence[TimeWind
 
 
 def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:
-    """Notes that the data gate passed over these windows.
-
-    Returns:
-        The version of `bronze.window_status` after the commit.
-    """
+    """Notes that the data gate passed over these windows; returns the version of `bronze.window_status` then."""
     return _mark(warehouse, cluster, windows, is_trusted=True)
 
 

@@ -36,9 +36,9 @@ def check_dump(path):
         return "no segment"
     if re.search(r"^(?:\|| payload:)", text, re.MULTILINE):
         with pytest.raises(InputError, match="lines about records"):
-            parse_dumped_segment(text, path=path)
+            parse_dumped_segment(text)
         return "refused"
-    found = parse_dumped_segment(text, path=path)
+    found = parse_dumped_segment(text)
     assert found.wrong_checksums == [], path.name
     assert found.batches, path.name
     return "read"

@@ -46,7 +46,7 @@ def count(chunks, limit):
     found = counter.result()
     columns = (found.record_count, found.size_bytes, found.count_error, found.size_error_bytes)
     counts = zip(*(column.tolist() for column in columns), strict=True)
-    rest = {name: getattr(found, name) for name in found.__slots__ if name.startswith(("null", "other", "max"))}
+    rest = {name: getattr(found, name) for name in found._fields if name.startswith(("null", "other", "max"))}
     return dict(zip(found.keys.to_pylist(), counts, strict=True)), rest
 
 

@@ -8,7 +8,6 @@ from enum import IntEnum
 
 LOG_OVERHEAD_BYTES = 12  # offset and length, in front of every entry
 MAGIC_AT = 16
-HEADER_UP_TO_MAGIC_BYTES = 17
 BATCH_HEADER_BYTES = 61
 MAX_MAGIC = 2
 MIN_LENGTH = (14, 22, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES)  # value of the length field, by magic
@@ -16,6 +15,12 @@ MIN_RECORD_BYTES = 7  # length, attributes, two deltas, key length, value length
 MAX_LENGTH = 2**31 - 1 - LOG_OVERHEAD_BYTES
 MAX_BASE_OFFSET = 2**63 - 2**31 - 1
 MAX_CODEC = (3, 3, 4)  # by magic; zstd came with magic 2
+HEADER_FIELDS = (
+    *("base_offset", "length", "partition_leader_epoch", "magic", "crc", "attributes", "last_offset_delta"),
+    *("base_timestamp_ms", "max_timestamp_ms", "producer_id", "producer_epoch", "base_sequence", "record_count"),
+)
+"""In front of a batch's records, in order."""
+HEADER_CODES = "qiibIhiqqqhii"  # of `struct` and NumPy, by field; the highest byte first
 
 
 class Stop(IntEnum):

@@ -40,12 +40,9 @@ def bound_output_bytes(
 def decompress(
     codec: int, data: Buffer, *, max_bytes: int = MAX_OUTPUT_BYTES, max_ratio: float = MAX_OUTPUT_RATIO
 ) -> bytes:
-    """Decompresses one record set by a `Codec`, bits 0-2 of the attributes.
+    """Decompresses one record set by a `Codec`, bits 0-2 of the attributes; `InputError` as `decompress_into`.
 
     At most to `max_bytes`, and above 16 MiB to `max_ratio` bytes for each that is compressed.
-
-    Raises:
-        InputError: Unknown codec, broken data, or an output beyond the bounds.
     """
     bound = bound_output_bytes(len(data), max_bytes=max_bytes, max_ratio=max_ratio)
     output = np.empty(bound, np.uint8).data  # pages that are not written to take no memory
@@ -55,8 +52,7 @@ def decompress(
 def decompress_into(codec: int, data: Buffer, output: memoryview) -> int:
     """Decompresses one record set into `output`; returns the bytes written.
 
-    Raises:
-        InputError: Unknown codec, broken data, or more output than there is room.
+    `InputError` for an unknown codec, broken data, or more output than there is room.
     """
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
@@ -64,13 +60,10 @@ def decompress_into(codec: int, data: Buffer, output: memoryview) -> int:
     try:
         return decompressor(data, output)
     except (cramjam.DecompressionError, zstandard.ZstdError) as error:
-        raise InputError(_explain(Codec(codec), str(error), len(output)), first_bytes=bytes(data[:64])) from error
-
-
-def _explain(codec: Codec, message: str, room_bytes: int) -> str:
-    if "failed to write whole buffer" in message:
-        return _too_large(codec, room_bytes)
-    return f"{codec.name.lower()} data do not decompress: {message}"
+        reason = f"{Codec(codec).name.lower()} data do not decompress: {error}"
+        if "failed to write whole buffer" in reason:
+            reason = _too_large(Codec(codec), len(output))
+        raise InputError(reason, first_bytes=bytes(data[:64])) from error
 
 
 def _too_large(codec: Codec, room_bytes: int) -> str:

@@ -49,18 +49,14 @@ def parse_directory_name(name: str) -> DirectoryName:
     1. `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
     2. The partition is what follows the *last* dash: topics may hold dashes and dots.
 
-    Raises:
-        InputError: The name is not one Kafka gives.
+    `InputError` for a name that Kafka does not give.
 
     >>> parse_directory_name("my-topic.v1-12")
     DirectoryName(topic='my-topic.v1', partition=12, kind=<DirectoryKind.LIVE: 'live'>, is_topic_truncated=False)
     """
-    kind = DirectoryKind.LIVE
-    stem = name
-    moving = _MOVING.fullmatch(name)
-    if moving:
-        kind = DirectoryKind(moving["kind"])
-        stem = moving["name"]
+    kind, stem = DirectoryKind.LIVE, name
+    if moving := _MOVING.fullmatch(name):
+        kind, stem = DirectoryKind(moving["kind"]), moving["name"]
     elif name.endswith(("-delete", "-stray", "-future")):
         raise InputError(f"directory {name!r}: expected topic-partition.<32 hex digits> before the ending")
     topic, dash, number = stem.rpartition("-")
@@ -68,8 +64,7 @@ def parse_directory_name(name: str) -> DirectoryName:
         raise InputError(f"directory {name!r}: expected topic-partition, a number after the last dash")
     if not is_partition_number(int(number)):
         raise InputError(f"directory {name!r}: no topic has a partition {number}")
-    reason = check_topic_name(topic)
-    if reason:
+    if reason := check_topic_name(topic):
         raise InputError(f"directory {name!r}: {reason}")
     truncated = kind is not DirectoryKind.LIVE and len(name) == MAX_DIRECTORY_NAME_LENGTH
     return DirectoryName(topic, int(number), kind, truncated)

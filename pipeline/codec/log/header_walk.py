@@ -14,66 +14,33 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log.batch_format import (
-    BATCH_HEADER_BYTES,
-    HEADER_UP_TO_MAGIC_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC_AT,
-    MAX_BASE_OFFSET,
-    MAX_CODEC,
-    MAX_LENGTH,
-    MAX_MAGIC,
-    MIN_LENGTH,
-    MIN_RECORD_BYTES,
-    Stop,
-)
+from pipeline.codec.log import batch_format as form
+from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MAX_MAGIC, Stop
 from pipeline.codec.log.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
 from pipeline.codec.log.scans import HEADER_ROW, Flaw
 
 _LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
-_BATCH_HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("partition_leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp_ms", ">i8"),
-        ("max_timestamp_ms", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+_BATCH_HEADER = np.dtype([(n, f">{code}") for n, code in zip(form.HEADER_FIELDS, form.HEADER_CODES, strict=True)])
 _MESSAGE = np.dtype([("base_offset", ">i8"), ("length", ">i4"), ("crc", ">u4"), ("magic", "i1"), ("attributes", "i1")])
 _TIMESTAMP_AT = 18  # in a message of magic 1
 
 
 def walk_batches(data: bytes, end: int, file_left: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
-    """Reads the headers of the batches that begin before an index.
+    """Reads the headers of the batches that begin before the index `end` of `data`, a file's bytes from a batch on.
 
-    Args:
-        data: Bytes of a file, from the first byte of a batch on.
-        end: Batches that begin at or after this index are left out.
-        file_left: Bytes from the first of `data` to the end of the file, at least `len(data)`.
-        check_crc: Verify checksums.
-
-    Returns:
-        `HEADER_ROW`s, shape (batches,), the index of the first entry not read, and why it was not.
+    `file_left` are the bytes from the first of `data` to the end of the file, at least `len(data)`. Gives `HEADER_ROW`s,
+    shape (batches,), the index of the first entry not read, and why it was not.
     """
     positions: list[int] = []
     position, stop, end = 0, Stop.END, min(end, len(data))
     while position < end:
         left = len(data) - position
-        if left < HEADER_UP_TO_MAGIC_BYTES:
+        if left <= MAGIC_AT:
             stop = Stop.BEYOND_FILE if any(data[position:]) else Stop.ZERO_LENGTH
             stop = Stop.BEYOND_CHUNK if left < file_left - position else stop
             break
         length, magic = _LENGTH_AND_MAGIC.unpack_from(data, position + 8)
-        if magic > MAX_MAGIC or not MIN_LENGTH[magic] <= length <= left - LOG_OVERHEAD_BYTES:
+        if magic > MAX_MAGIC or not form.MIN_LENGTH[magic] <= length <= left - LOG_OVERHEAD_BYTES:
             stop = _find_stop(length, magic, file_left - position - LOG_OVERHEAD_BYTES)
             break
         positions.append(position)
@@ -88,13 +55,13 @@ def _find_stop(length: int, magic: int, most: int) -> Stop:
     """Why an entry is not read, from its length and magic and the largest length that the file has room for."""
     if length == 0:
         return Stop.ZERO_LENGTH
-    if not MIN_LENGTH[0] <= length <= MAX_LENGTH:
+    if not form.MIN_LENGTH[0] <= length <= form.MAX_LENGTH:
         return Stop.BAD_LENGTH
     if length > most:
         return Stop.BEYOND_FILE
     if magic > MAX_MAGIC:
         return Stop.BAD_MAGIC
-    return Stop.BAD_LENGTH if length < MIN_LENGTH[magic] else Stop.BEYOND_CHUNK
+    return Stop.BAD_LENGTH if length < form.MIN_LENGTH[magic] else Stop.BEYOND_CHUNK
 
 
 def _check_crc(data: bytes, rows: NDArray[np.void]) -> None:
@@ -145,18 +112,16 @@ def _fill_batches(rows: NDArray[np.void], data: bytes) -> None:
     size_bytes = header["length"].astype(np.int64) + LOG_OVERHEAD_BYTES
     delta = header["last_offset_delta"].astype(np.int64)
     codec = header["attributes"] & 7
-    has_offsets = (rows["base_offset"] >= 0) & (rows["base_offset"] <= MAX_BASE_OFFSET) & (delta >= 0)
+    has_offsets = (rows["base_offset"] >= 0) & (rows["base_offset"] <= form.MAX_BASE_OFFSET) & (delta >= 0)
     rows["size_bytes"] = size_bytes
     rows["last_offset"] = rows["base_offset"] + np.where(has_offsets, delta, 0)
     # Offsets are unique, so there are at most as many records as offsets; compaction only takes records away.
     room = size_bytes - BATCH_HEADER_BYTES
     unpacked = np.minimum(MAX_OUTPUT_BYTES, np.maximum(UNBOUNDED_RATIO_BYTES, room * MAX_OUTPUT_RATIO))
-    most = np.minimum(delta + 1, np.where(codec == 0, room, unpacked) // MIN_RECORD_BYTES)
-    rows["flaw"] = np.select(
-        [~has_offsets, (rows["record_count"] < 0) | (rows["record_count"] > most), codec > MAX_CODEC[MAX_MAGIC]],
-        [Flaw.OFFSETS, Flaw.RECORD_COUNT, Flaw.CODEC],
-        Flaw.NONE,
-    )
+    most = np.minimum(delta + 1, np.where(codec == 0, room, unpacked) // form.MIN_RECORD_BYTES)
+    is_miscounted, is_unknown = (rows["record_count"] < 0) | (rows["record_count"] > most), codec > form.MAX_CODEC[2]
+    flaws = [Flaw.OFFSETS, Flaw.RECORD_COUNT, Flaw.CODEC]
+    rows["flaw"] = np.select([~has_offsets, is_miscounted, is_unknown], flaws, Flaw.NONE)
 
 
 def _fill_messages(rows: NDArray[np.void], data: bytes) -> None:
@@ -174,4 +139,5 @@ def _fill_messages(rows: NDArray[np.void], data: bytes) -> None:
     rows["record_count"] = np.where(codec == 0, 1, -1)
     for name in ("producer_id", "partition_leader_epoch", "base_sequence", "producer_epoch"):
         rows[name] = -1
-    rows["flaw"] = np.select([rows["base_offset"] < 0, codec > MAX_CODEC[0]], [Flaw.OFFSETS, Flaw.CODEC], Flaw.NONE)
+    is_unknown = codec > form.MAX_CODEC[0]
+    rows["flaw"] = np.select([rows["base_offset"] < 0, is_unknown], [Flaw.OFFSETS, Flaw.CODEC], Flaw.NONE)

@@ -56,12 +56,9 @@ def check_time_index(path: str, index: TimeIndex, scan: HeaderScan) -> tuple[Pro
     batch = np.searchsorted(scan.last_offset, offset)  # the batch that holds the offset, or the next one left after it
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= offset)
     findings.add(~is_held, lambda i: f"offset {offset[i]} is in no batch")
-    largest_so_far = np.maximum.accumulate(scan.max_timestamp_ms) if len(scan) else scan.max_timestamp_ms
-    largest = _take(largest_so_far, batch, 0)
-    findings.add(
-        is_held & (largest != stamps),
-        lambda i: f"timestamp {stamps[i]} at offset {offset[i]}: the largest one up to there is {largest[i]}",
-    )
+    largest = _take(np.maximum.accumulate(scan.max_timestamp_ms), batch, 0)
+    is_other, said = is_held & (largest != stamps), "the largest one up to there is"
+    findings.add(is_other, lambda i: f"timestamp {stamps[i]} at offset {offset[i]}: {said} {largest[i]}")
     return findings.limited()
 
 
@@ -76,11 +73,8 @@ def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan
     batch = np.searchsorted(scan.last_offset, last)
     is_held = (batch < len(scan)) & (_take(scan.base_offset, batch, 0) <= last)
     is_marker = _take(scan.is_control, batch, 0).astype(np.bool_)
-    is_owner = _take(scan.rows["producer_id"], batch, -1) == index.producer_id
-    findings.add(
-        is_held & ~(is_marker & is_owner),
-        lambda i: f"offset {last[i]} is not a marker of producer {index.producer_id[i]}",
-    )
+    is_marker &= _take(scan.rows["producer_id"], batch, -1) == index.producer_id
+    findings.add(is_held & ~is_marker, lambda i: f"offset {last[i]} is not a marker of producer {index.producer_id[i]}")
     return findings.limited()
 
 

@@ -10,7 +10,7 @@ References:
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,10 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, parser
 from pipeline.regular_files import open_regular, read_small
 
-OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-TIME_ENTRY = np.dtype([("timestamp_ms", ">i8"), ("relative_offset", ">i4")])
-TXN_ENTRY = np.dtype(
-    [
-        ("version", ">i2"),
-        ("producer_id", ">i8"),
-        ("first_offset", ">i8"),
-        ("last_offset", ">i8"),
-        ("last_stable_offset", ">i8"),
-    ]
-)
+OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])  # relative to the segment's base offset, as the next
+TIME_ENTRY = np.dtype([("timestamp_ms", ">i8"), ("offset", ">i4")])
+_TRANSACTION = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+TXN_ENTRY = np.dtype([("version", ">i2"), *((name, ">i8") for name in _TRANSACTION)])
 _BLOCK_ENTRIES = 8192
 _MOST_ENTRIES = 1 << 23  # one for each batch of 256 bytes in a segment of 2 GiB
 
@@ -80,15 +73,10 @@ def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
     The entries before the first zero one after entry 0; a first entry of zeros is no entry (Kafka writes the first one
     beyond position 0).
     """
-    entries, file_bytes, remainder = _read_entries(path, OFFSET_ENTRY)
-    if len(entries) and not entries["position"][0] and not entries["relative_offset"][0]:
+    entries, sizes = _read_entries(path, OFFSET_ENTRY)
+    if len(entries) and not entries["position"][0] and not entries["offset"][0]:
         entries = entries[:0]
-    return OffsetIndex(
-        offset=entries["relative_offset"].astype(np.int64) + base_offset,
-        position=entries["position"].astype(np.int64),
-        file_bytes=file_bytes,
-        remainder_bytes=remainder,
-    )
+    return OffsetIndex(**_columns(entries, base_offset), **sizes)
 
 
 def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
@@ -97,15 +85,10 @@ def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
     The entries before the first one with relative offset 0 after entry 0. A first entry of zeros counts only where it
     is the whole file: else it is the start of an unused, preallocated one.
     """
-    entries, file_bytes, remainder = _read_entries(path, TIME_ENTRY)
-    if len(entries) == 1 and file_bytes > TIME_ENTRY.itemsize and not entries["timestamp_ms"][0]:
-        entries = entries[int(not entries["relative_offset"][0]) :]
-    return TimeIndex(
-        timestamp_ms=entries["timestamp_ms"].astype(np.int64),
-        offset=entries["relative_offset"].astype(np.int64) + base_offset,
-        file_bytes=file_bytes,
-        remainder_bytes=remainder,
-    )
+    entries, sizes = _read_entries(path, TIME_ENTRY)
+    if len(entries) == 1 and sizes["file_bytes"] > TIME_ENTRY.itemsize and not entries["timestamp_ms"][0]:
+        entries = entries[int(not entries["offset"][0]) :]
+    return TimeIndex(**_columns(entries, base_offset), **sizes)
 
 
 @parser
@@ -117,29 +100,27 @@ def read_transaction_index(path: Path | str) -> TransactionIndex:
     other = np.flatnonzero(entries["version"] != 0)
     if len(other):
         position = int(other[0]) * TXN_ENTRY.itemsize
-        version = int(entries["version"][other[0]])
-        reason = f"transaction index entry of version {version}, expected 0"
+        reason = f"transaction index entry of version {entries['version'][other[0]]}, expected 0"
         raise InputError(reason, path=path, position=position, first_bytes=data[position:])
-    return TransactionIndex(
-        producer_id=entries["producer_id"].astype(np.int64),
-        first_offset=entries["first_offset"].astype(np.int64),
-        last_offset=entries["last_offset"].astype(np.int64),
-        last_stable_offset=entries["last_stable_offset"].astype(np.int64),
-        file_bytes=len(data),
-        remainder_bytes=remainder,
-    )
+    columns = _columns(entries[[*_TRANSACTION]], 0)
+    return TransactionIndex(**columns, file_bytes=len(data), remainder_bytes=remainder)
 
 
-def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], int, int]:
-    """Entries up to the first with relative offset 0 after entry 0, file size and bytes beyond whole entries."""
+def _columns(entries: NDArray[np.void], base_offset: int) -> dict[str, Any]:
+    columns = {name: entries[name].astype(np.int64) for name in entries.dtype.names or ()}
+    return columns | {name: columns[name] + base_offset for name in columns if name == "offset"}
+
+
+def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], dict[str, Any]]:
+    """Entries up to the first with relative offset 0 after entry 0; file size and bytes beyond whole entries."""
     with open_regular(path) as file:
-        blocks = list(_iter_blocks(file, dtype))
+        blocks = _read_blocks(file, dtype)
         file_bytes = file.seek(0, 2)
     entries = np.concatenate(blocks) if blocks else np.empty(0, dtype=dtype)
-    return entries, file_bytes, file_bytes % dtype.itemsize
+    return entries, {"file_bytes": file_bytes, "remainder_bytes": file_bytes % dtype.itemsize}
 
 
-def _iter_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.void]]:
+def _read_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.void]]:
     blocks: list[NDArray[np.void]] = []
     rest = b""
     while data := file.read(_BLOCK_ENTRIES * dtype.itemsize):
@@ -148,7 +129,7 @@ def _iter_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.vo
         rest = data[count * dtype.itemsize :]
         block = np.frombuffer(data, dtype=dtype, count=count)
         searched_from = 0 if blocks else 1
-        zeros = np.flatnonzero(block["relative_offset"][searched_from:] == 0)
+        zeros = np.flatnonzero(block["offset"][searched_from:] == 0)
         if len(zeros):
             blocks.append(block[: searched_from + int(zeros[0])])
             break

@@ -5,7 +5,7 @@ References:
     `FileRecords.searchForOffsetFromPosition` and `searchForTimestamp`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +30,10 @@ class IndexLookup:
 class OffsetLookup:
     index: IndexLookup
     start_position: int  # byte position the index gave; 0 without one
-    batches_passed: int  # batches read from there whose last offset was below the target
+    batches_passed: int = 0  # batches read from there whose last offset was below the target
     # The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself may be
     # missing from it (compacted away). None: beyond the end of the file.
-    batch: BatchHeader | None
+    batch: BatchHeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,10 @@ class TimestampLookup:
     time_index: IndexLookup
     offset_index: IndexLookup  # search of the offset index for the offset that the time index gave
     start_position: int  # byte position the indexes gave
-    batches_passed: int  # batches read from there without a record late enough
-    batch: BatchHeader | None  # the batch of the record found; None: the segment has none
-    offset: int | None  # offset of the first record, in file order, whose timestamp is at or after the target
-    timestamp_ms: int | None
+    batches_passed: int = 0  # batches read from there without a record late enough
+    batch: BatchHeader | None = None  # the batch of the record found; None: the segment has none
+    offset: int | None = None  # offset of the first record, in file order, whose timestamp is at or after the target
+    timestamp_ms: int | None = None
 
 
 def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) -> IndexLookup:
@@ -91,12 +91,12 @@ def find_offset(
     """
     index = search_index(index_offsets, offset, entry_bytes=8)
     start = 0 if index.slot is None else int(index_positions[index.slot])
-    passed = 0
+    way = OffsetLookup(index=index, start_position=start)
     for batch, _ in iter_batches(path, start):
         if batch.last_offset >= offset:
-            return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=batch)
-        passed += 1
-    return OffsetLookup(index=index, start_position=start, batches_passed=passed, batch=None)
+            return replace(way, batch=batch)
+        way = replace(way, batches_passed=way.batches_passed + 1)
+    return way
 
 
 def find_timestamp(
@@ -112,29 +112,16 @@ def find_timestamp(
     """Finds the first record, in file order, whose timestamp is at or after an instant.
 
     By the entries of its `.timeindex`, ascending, with absolute offsets, and of its `.index`; both empty where there is
-    none. Records below `start_offset` (the log start offset) do not count.
-
-    Raises:
-        InputError: A batch or a record cannot be read.
+    none. Records below `start_offset` (the log start offset) do not count. `InputError` where one cannot be read.
     """
     time_index = search_index(time_index_timestamps_ms, timestamp_ms, entry_bytes=12)
     known_offset = start_offset if time_index.slot is None else int(time_index_offsets[time_index.slot])
     offset_index = search_index(index_offsets, max(known_offset, start_offset), entry_bytes=8)
     start = 0 if offset_index.slot is None else int(index_positions[offset_index.slot])
-    way = {"time_index": time_index, "offset_index": offset_index}
-    passed = 0
+    way = TimestampLookup(time_index=time_index, offset_index=offset_index, start_position=start)
     for batch, entry in iter_batches(path, start):
         for record in read_entry_records(entry) if batch.max_timestamp_ms >= timestamp_ms else ():
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                return TimestampLookup(
-                    **way,
-                    start_position=start,
-                    batches_passed=passed,
-                    batch=batch,
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp_ms,
-                )
-        passed += 1
-    return TimestampLookup(
-        **way, start_position=start, batches_passed=passed, batch=None, offset=None, timestamp_ms=None
-    )
+                return replace(way, batch=batch, offset=record.offset, timestamp_ms=record.timestamp_ms)
+        way = replace(way, batches_passed=way.batches_passed + 1)
+    return way

@@ -14,15 +14,15 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pipeline.codec.log import batch_format
 from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MIN_LENGTH
 from pipeline.codec.log.compression import decompress
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Record, TimestampType
 
-MAX_VARINT_BYTES = 5
-MAX_VARLONG_BYTES = 10
+MAGIC = 2
+_HEADER = struct.Struct(f">{batch_format.HEADER_CODES}")
 _ENTRY = struct.Struct(">qiIbb")
-_INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _KEY_START = (18, 26)  # by magic
 
@@ -30,18 +30,17 @@ _KEY_START = (18, 26)  # by magic
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Reads a signed 32-bit zig-zag varint; returns it and the position after it.
 
-    Raises:
-        InputError: More than 5 bytes, a value beyond 32 bits, or the data end inside it.
+    `InputError` for more than 5 bytes, a value beyond 32 bits, or where the data end inside it.
 
     >>> read_varint(bytes([0x01]), 0), read_varint(bytes([0xAC, 0x02]), 0)
     ((-1, 1), (150, 2))
     """
-    return _read_zig_zag(data, position, MAX_VARINT_BYTES, bits=32)
+    return _read_zig_zag(data, position, 5, bits=32)
 
 
 def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Reads a signed 64-bit zig-zag varlong of up to 10 bytes; else as `read_varint`."""
-    return _read_zig_zag(data, position, MAX_VARLONG_BYTES, bits=64)
+    return _read_zig_zag(data, position, 10, bits=64)
 
 
 def _read_zig_zag(data: bytes | memoryview, position: int, max_bytes: int, *, bits: int) -> tuple[int, int]:
@@ -59,16 +58,8 @@ def _read_zig_zag(data: bytes | memoryview, position: int, max_bytes: int, *, bi
     raise InputError(reason, position=position, first_bytes=bytes(data[position : position + max_bytes]))
 
 
-MAGIC = 2
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-
-
 def read_entry_records(entry: bytes) -> list[Record]:
-    """Reads the records of one whole batch of any magic (of its inner set, for a compressed legacy message).
-
-    Raises:
-        InputError: They do not decompress or parse.
-    """
+    """The records of a whole batch of any magic (of a compressed legacy message's inner set), or `InputError`."""
     if entry[MAGIC_AT] < MAGIC:
         message = read_message(entry, 0)
         return unwrap(message) if message.codec else [message.record]
@@ -80,43 +71,23 @@ def read_entry_records(entry: bytes) -> list[Record]:
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
     """Reads the 61 bytes in front of a batch's records; `data` begins at `file_position` of the file.
 
-    Raises:
-        InputError: Fewer than 61 bytes, or another magic than 2.
+    `InputError` for fewer than 61 bytes, or another magic than 2.
     """
-    where = file_position + position
-    if len(data) - position < BATCH_HEADER_BYTES:
-        raise InputError(
-            f"{len(data) - position} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where
-        )
-    if data[position + 16] != MAGIC:
-        raise InputError(f"magic {data[position + 16]}, want {MAGIC}", position=where)
-    fields = _HEADER.unpack_from(data, position)
-    base_offset, length, epoch, magic, crc, attributes, last_offset_delta = fields[:7]
-    base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, record_count = fields[7:]
-    return BatchHeader(
-        position=where,
-        size_bytes=length + LOG_OVERHEAD_BYTES,
-        base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
-        partition_leader_epoch=epoch,
-        magic=magic,
-        crc=crc,
-        attributes=attributes,
-        base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=max_timestamp_ms,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=record_count,
-    )
+    where, left = file_position + position, len(data) - position
+    if left < BATCH_HEADER_BYTES:
+        raise InputError(f"{left} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where)
+    if data[position + MAGIC_AT] != MAGIC:
+        raise InputError(f"magic {data[position + MAGIC_AT]}, want {MAGIC}", position=where)
+    fields = dict(zip(batch_format.HEADER_FIELDS, _HEADER.unpack_from(data, position), strict=True))
+    size_bytes = fields.pop("length") + LOG_OVERHEAD_BYTES
+    last_offset = fields["base_offset"] + fields.pop("last_offset_delta")
+    return BatchHeader(position=where, size_bytes=size_bytes, last_offset=last_offset, **fields)
 
 
 def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
     """Yields the records of a batch from the bytes after its header, decompressed.
 
-    Raises:
-        InputError: A record that runs beyond its length or the payload, or bytes left after the last one; `position`
-            is relative to the payload.
+    `InputError` for one that runs beyond its length or the payload, or bytes left after the last; positions are the payload's.
     """
     position = 0
     for _ in range(header.record_count):
@@ -128,11 +99,9 @@ def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[R
 
 def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> tuple[Record, int]:
     body_bytes, position = read_varint(data, start)
-    end = position + body_bytes
+    end, left = position + body_bytes, len(data) - position
     if body_bytes < 1 or end > len(data):
-        raise InputError(
-            f"a record longer than the {len(data) - position} bytes that are left, or empty", position=start
-        )
+        raise InputError(f"a record longer than the {left} bytes that are left, or empty", position=start)
     data = data[:end]
     timestamp_delta_ms, position = read_varlong(data, position + 1)  # the record's attributes byte is unused
     offset_delta, position = read_varint(data, position)
@@ -143,18 +112,11 @@ def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> t
     headers, position = _read_headers(data, position)
     if position != end:
         raise InputError("a record with bytes left over", position=start)
-    log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    record = Record(
-        offset=header.base_offset + offset_delta,
-        timestamp_ms=header.max_timestamp_ms
-        if log_append
-        else (header.base_timestamp_ms + timestamp_delta_ms + 2**63) % 2**64 - 2**63,  # Java's long wraps
-        key=key,
-        value=value,
-        headers=headers,
-        size_bytes=end - start,
-    )
-    return record, end
+    timestamp_ms = (header.base_timestamp_ms + timestamp_delta_ms + 2**63) % 2**64 - 2**63  # Java's long wraps
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        timestamp_ms = header.max_timestamp_ms
+    said = {"offset": header.base_offset + offset_delta, "timestamp_ms": timestamp_ms, "size_bytes": end - start}
+    return Record(**said, key=key, value=value, headers=headers), end
 
 
 def _read_bytes(data: bytes | memoryview, position: int) -> tuple[bytes | None, int]:
@@ -191,17 +153,13 @@ class Message:
 
 
 def read_message(data: bytes, position: int) -> Message:
-    """Reads one entry; the checksum is the business of the walk.
-
-    Raises:
-        InputError: The entry is not one of magic 0 or 1, or its key or value run beyond it.
-    """
+    """Reads one entry, checksum aside; `InputError` if it is not of magic 0 or 1, or its key or value run beyond it."""
     left = len(data) - position - LOG_OVERHEAD_BYTES
     length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD_BYTES], "big", signed=True)
     magic = data[position + MAGIC_AT] if left >= MIN_LENGTH[0] else -1
     if not 0 <= magic <= 1 or not MIN_LENGTH[magic] <= length <= left:
-        reason = f"no message of magic 0 or 1, {left} bytes left"
-        raise InputError(reason, position=position, first_bytes=data[position:][:64])
+        first_bytes = data[position:][:64]
+        raise InputError(f"no message of magic 0 or 1, {left} bytes left", position=position, first_bytes=first_bytes)
     offset, _, _, _, attributes = _ENTRY.unpack_from(data, position)
     timestamp_ms = _INT64.unpack_from(data, position + 18)[0] if magic == 1 else -1
     size_bytes = length + LOG_OVERHEAD_BYTES
@@ -218,7 +176,7 @@ def read_message(data: bytes, position: int) -> Message:
 def _read_field(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     if end - position < 4:
         raise InputError("message ends inside a length", position=position)
-    length = _INT32.unpack_from(data, position)[0]
+    length = int.from_bytes(data[position : position + 4], "big", signed=True)
     position += 4
     if length < 0:
         return None, position
@@ -228,11 +186,7 @@ def _read_field(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def read_message_set(data: bytes) -> Iterator[Message]:
-    """Yields the entries of a complete message set, wrappers not opened.
-
-    Raises:
-        InputError: An entry that cannot be read, a torn one at the end included.
-    """
+    """Yields the entries of a complete message set, wrappers not opened; `InputError` for one that cannot be read."""
     position = 0
     while position < len(data):
         message = read_message(data, position)
@@ -243,8 +197,7 @@ def read_message_set(data: bytes) -> Iterator[Message]:
 def unwrap(wrapper: Message) -> list[Record]:
     """Decompresses a wrapper and returns its inner messages with absolute offsets and final timestamps.
 
-    Raises:
-        InputError: Broken or too much data, no inner message, another magic inside, or a wrapper in a wrapper.
+    `InputError` for broken or too much data, no inner message, another magic inside, or a wrapper in a wrapper.
     """
     if wrapper.record.value is None:
         raise InputError("compressed message without a value")

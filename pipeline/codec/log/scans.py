@@ -40,13 +40,7 @@ HEADER_ROW = np.dtype(
 class Flaw(IntEnum):
     """Why the records of a batch cannot be used (0: they can)."""
 
-    NONE = 0
-    CRC = 1
-    RECORD_COUNT = 2
-    OFFSETS = 3
-    CODEC = 4
-    PAYLOAD = 5
-    BUDGET = 6
+    NONE, CRC, RECORD_COUNT, OFFSETS, CODEC, PAYLOAD, BUDGET = range(7)
 
 
 class Field:
@@ -138,7 +132,6 @@ def sum_headers(scan: HeaderScan) -> HeaderSums:
     usable = scan.usable
     stamps, largest = scan.min_timestamp_ms[usable], scan.max_timestamp_ms[usable]
     gaps = scan.base_offset[usable][1:] - scan.last_offset[usable][:-1] - 1
-    codecs = {codec.value: codec.name.lower() for codec in Codec}
     return HeaderSums(
         damaged_batch_count=int(np.count_nonzero(~usable)),
         crc_error_count=int(np.count_nonzero(~scan.crc_ok)),
@@ -148,7 +141,7 @@ def sum_headers(scan: HeaderScan) -> HeaderSums:
         min_timestamp_ms=_extreme(np.min, stamps),
         max_timestamp_ms=_extreme(np.max, largest),
         magics=tuple(_distinct(scan.rows["magic"])),
-        codecs=tuple(sorted(codecs[codec] for codec in _distinct(scan.codec[usable]))),
+        codecs=tuple(sorted(Codec(codec).name.lower() for codec in _distinct(scan.codec[usable]))),
         producer_ids=tuple(producer for producer in _distinct(scan.rows["producer_id"][usable]) if producer >= 0),
     )
 

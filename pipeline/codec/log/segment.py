@@ -57,17 +57,10 @@ class _Chunk:
 def scan_headers(
     path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, chunk_bytes: int = CHUNK_BYTES
 ) -> HeaderScan:
-    """Reads the header of every batch.
+    """Reads the header of every batch of a `.log` file, or of any that holds record sets one after another.
 
-    Args:
-        path: A `.log` file (or any file that holds record sets one after another).
-        start: Position of a batch to begin at.
-        end: Batches that start at or after this position are left out; the whole file by default.
-        check_crc: Verify every checksum, CRC-32C or, in magic 0 and 1, CRC-32.
-        chunk_bytes: How much of the file to take at once; a batch is never cut.
-
-    Raises:
-        ValueError: `start` or `end` is outside the file.
+    From the batch at position `start` to before those that start at or after `end`; `ValueError` where these are outside
+    the file. Checksums are CRC-32C or, in magic 0 and 1, CRC-32. `chunk_bytes` are taken at once; a batch is never cut.
     """
     rows, problems, others, last_offset, is_placed = [], [], 0, None, True
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
@@ -77,22 +70,16 @@ def scan_headers(
         others += more
         last_offset = chunk.last_offset(last_offset)
         is_placed = bool(_list_placed(chunk.rows, first=is_placed)[-1])
-    return HeaderScan(
-        rows=np.concatenate(rows),
-        problems=wording.limit_problems(str(path), problems, others=others),
-        valid_bytes=chunk.end,
-        file_bytes=chunk.file_bytes,
-    )
+    limited = wording.limit_problems(str(path), problems, others=others)
+    return HeaderScan(rows=np.concatenate(rows), problems=limited, valid_bytes=chunk.end, file_bytes=chunk.file_bytes)
 
 
 def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, bytes]]:
     """Yields batches of a file one by one, checksums not looked at; ends where one is torn or has no valid length.
 
     From the batch at `start`: a damaged index may point elsewhere, and there is nothing beyond the end. A batch is its
-    header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes.
-
-    Raises:
-        InputError: `start` is below 0.
+    header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes. `InputError`
+    for a `start` below 0.
     """
     if start < 0:
         raise InputError(f"an index points at position {start}", path=path)
@@ -164,19 +151,14 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
 def _open_wrappers(chunk: _Chunk) -> None:
     """Completes the rows of compressed legacy wrappers from their inner sets, in place; a broken one gets a flaw."""
     rows = chunk.rows
-    if not len(rows) or rows["magic"].min() == MAX_MAGIC:
-        return
-    for index in np.flatnonzero(
-        (rows["magic"] < MAX_MAGIC) & (rows["attributes"] & 7 != 0) & (rows["flaw"] == Flaw.NONE)
-    ):
-        row = rows[index]
+    is_wrapper = (rows["magic"] < MAX_MAGIC) & (rows["attributes"] & 7 != 0) & (rows["flaw"] == Flaw.NONE)
+    for row in map(rows.__getitem__, np.flatnonzero(is_wrapper)):
         try:
             records = read_entry_records(chunk.entry(row))
         except InputError:
             row["flaw"] = Flaw.PAYLOAD
             continue
-        row["base_offset"] = records[0].offset
-        row["record_count"] = len(records)
+        row["base_offset"], row["record_count"] = records[0].offset, len(records)
         row["base_timestamp_ms"] = records[0].timestamp_ms
         row["max_timestamp_ms"] = max(record.timestamp_ms for record in records)
 
@@ -191,22 +173,14 @@ def _list_placed(rows: NDArray[np.void], *, first: bool) -> NDArray[np.bool_]:
 
 def _find_problems(name: str, chunk: _Chunk, last_offset: int | None, *, is_placed: bool) -> tuple[list[Problem], int]:
     """Returns what is wrong in a chunk, in words up to a limit, and the number of problems beyond it."""
-    rows = chunk.rows
+    rows, most = chunk.rows, wording.MAX_PROBLEMS
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)
-    placed = _list_placed(rows, first=is_placed)
-    problems = [
-        *(
-            wording.describe_flaw(name, rows[index], chunk.entry(rows[index]), is_placed=bool(placed[index]))
-            for index in flawed[: wording.MAX_PROBLEMS]
-        ),
-        *(wording.describe_step_back(name, rows[index]) for index in steps_back[: wording.MAX_PROBLEMS]),
-    ]
+    placed = _list_placed(rows, first=is_placed).tolist()
+    problems = [wording.describe_flaw(name, rows[i], chunk.entry(rows[i]), is_placed=placed[i]) for i in flawed[:most]]
+    problems += [wording.describe_step_back(name, rows[i]) for i in steps_back[:most]]
     others = len(flawed) + len(steps_back) - len(problems)
     if chunk.stop not in {Stop.END, Stop.BEYOND_CHUNK} and not chunk.is_zero_tail:
-        left = chunk.file_bytes - chunk.end
-        is_last_placed = bool(placed[-1])
-        problems.append(
-            wording.describe_stop(name, chunk.end, chunk.stop, chunk.stop_bytes, left, is_placed=is_last_placed)
-        )
+        end, left = chunk.end, chunk.file_bytes - chunk.end
+        problems.append(wording.describe_stop(name, end, chunk.stop, chunk.stop_bytes, left, is_placed=placed[-1]))
     return problems, others

@@ -19,6 +19,12 @@ K = TypeVar("K")
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _LEADER_UNCHANGED = -2
+_ARRAYS = {
+    **{name: name for name in ("replicas", "isr", "adding_replicas", "removing_replicas", "last_known_elr")},
+    "eligible_leader_replicas": "eligible_leader_replicas",
+    "directories": "directory_ids",
+}
+"""Attributes of a partition's state, by the field of its records."""
 _MOST_ORPHANS = 1_000  # that are named
 _MOST_COPIED = 20_000_000  # configs in all states together: each change keeps the others of its topic once more
 
@@ -40,13 +46,9 @@ def fold_cluster_history(
     2. Records of a metadata transaction take effect at its end; those of an aborted one never.
     3. A change of leader, to whichever broker, raises the leader epoch by one.
 
-    Args:
-        entries: In log order, a snapshot's first where the log no longer begins at 0.
-        known_since_ms: Moment from which states are known, where it is not the first record's: a snapshot's.
-
-    Returns:
-        The history, and the records left out because their topic, partition or broker is not registered or cannot be, or because
-        configs are more than a cluster has; a thousand of these at most.
+    `entries` are in log order, a snapshot's first where the log no longer begins at 0; states are known from `known_since_ms`
+    on, a snapshot's, or from the first record on. Gives the history, and the records left out because their topic, partition
+    or broker is not registered or cannot be, or because configs are more than a cluster has; a thousand of these at most.
     """
     fold = _Fold()
     now_ms = first_ms = None
@@ -58,8 +60,7 @@ def fold_cluster_history(
         if key == RecordType.BEGIN_TRANSACTION:
             pending = []
         elif key in {RecordType.END_TRANSACTION, RecordType.ABORT_TRANSACTION}:
-            committed = (pending or []) if key == RecordType.END_TRANSACTION else []
-            for held in committed:
+            for held in pending or () if key == RecordType.END_TRANSACTION else ():
                 fold.apply(held, now_ms)
             pending = None
         elif pending is not None:
@@ -200,14 +201,8 @@ class _Fold:
             partition=fields["partition_id"],
             leader_id=fields["leader"],
             leader_epoch=fields["leader_epoch"],
-            replicas=tuple(fields["replicas"] or ()),
-            isr=tuple(fields["isr"] or ()),
-            adding_replicas=tuple(fields["adding_replicas"] or ()),
-            removing_replicas=tuple(fields["removing_replicas"] or ()),
-            eligible_leader_replicas=tuple(fields.get("eligible_leader_replicas") or ()),
-            last_known_elr=tuple(fields.get("last_known_elr") or ()),
-            directory_ids=tuple(fields.get("directories") or ()),
             partition_epoch=fields["partition_epoch"],
+            **{"replicas": (), "isr": ()} | _read_arrays(fields),
         )
         self._of_topic[topic].add(state.topic_partition)
         self._set_partition(state, at_ms)
@@ -223,7 +218,16 @@ class _Fold:
         state = None if topic is None else self._partitions.now.get(TopicPartition(topic, fields["partition_id"]))
         if state is None:
             return False
-        self._set_partition(_merge(state, fields), at_ms)
+        leader = fields.get("leader", _LEADER_UNCHANGED)
+        is_election = leader != _LEADER_UNCHANGED
+        changed = replace(
+            state,
+            leader_id=leader if is_election else state.leader_id,
+            leader_epoch=(state.leader_epoch or 0) + int(is_election),
+            partition_epoch=(state.partition_epoch or 0) + 1,
+            **_read_arrays(fields),
+        )
+        self._set_partition(changed, at_ms)
         return True
 
     def _set_config(self, fields: Mapping[str, Any], at_ms: int) -> bool:
@@ -247,25 +251,6 @@ class _Fold:
         return True
 
 
-def _merge(state: PartitionState, fields: Mapping[str, Any]) -> PartitionState:
-    """A partition after a change record: absent and null fields leave things as they are."""
-
-    def changed(name: str, unchanged: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        value = fields.get(name)
-        return (unchanged or ()) if value is None else tuple(value)
-
-    leader = fields.get("leader", _LEADER_UNCHANGED)
-    is_election = leader != _LEADER_UNCHANGED
-    return replace(
-        state,
-        leader_id=leader if is_election else state.leader_id,
-        leader_epoch=(state.leader_epoch or 0) + int(is_election),
-        replicas=changed("replicas", state.replicas),
-        isr=changed("isr", state.isr),
-        adding_replicas=changed("adding_replicas", state.adding_replicas),
-        removing_replicas=changed("removing_replicas", state.removing_replicas),
-        eligible_leader_replicas=changed("eligible_leader_replicas", state.eligible_leader_replicas),
-        last_known_elr=changed("last_known_elr", state.last_known_elr),
-        directory_ids=changed("directories", state.directory_ids),
-        partition_epoch=(state.partition_epoch or 0) + 1,
-    )
+def _read_arrays(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of a partition's record, as its state names them; absent and null ones leave things as they are."""
+    return {_ARRAYS[name]: tuple(fields[name]) for name in _ARRAYS if fields.get(name) is not None}

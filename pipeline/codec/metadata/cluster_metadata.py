@@ -22,33 +22,13 @@ FRAME_VERSION = 1
 class RecordType(IntEnum):
     """Kafka's names of the types, less `_RECORD`."""
 
-    REGISTER_BROKER = 0
-    UNREGISTER_BROKER = 1
-    TOPIC = 2
-    PARTITION = 3
-    CONFIG = 4
-    PARTITION_CHANGE = 5
-    FENCE_BROKER = 7
-    UNFENCE_BROKER = 8
-    REMOVE_TOPIC = 9
-    DELEGATION_TOKEN = 10
-    USER_SCRAM_CREDENTIAL = 11
-    FEATURE_LEVEL = 12
-    CLIENT_QUOTA = 14
-    PRODUCER_IDS = 15
-    BROKER_REGISTRATION_CHANGE = 17
-    ACCESS_CONTROL_ENTRY = 18
-    REMOVE_ACCESS_CONTROL_ENTRY = 19
-    NO_OP = 20
-    ZK_MIGRATION_STATE = 21
-    REMOVE_USER_SCRAM_CREDENTIAL = 22
-    BEGIN_TRANSACTION = 23
-    END_TRANSACTION = 24
-    ABORT_TRANSACTION = 25
-    REMOVE_DELEGATION_TOKEN = 26
-    REGISTER_CONTROLLER = 27
-    CLEAR_ELR = 28
-    UNREGISTER_CONTROLLER = 29
+    REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, PARTITION, CONFIG, PARTITION_CHANGE = range(6)
+    FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, DELEGATION_TOKEN, USER_SCRAM_CREDENTIAL, FEATURE_LEVEL = range(7, 13)
+    CLIENT_QUOTA, PRODUCER_IDS = 14, 15
+    BROKER_REGISTRATION_CHANGE, ACCESS_CONTROL_ENTRY, REMOVE_ACCESS_CONTROL_ENTRY, NO_OP = range(17, 21)
+    ZK_MIGRATION_STATE, REMOVE_USER_SCRAM_CREDENTIAL = 21, 22
+    BEGIN_TRANSACTION, END_TRANSACTION, ABORT_TRANSACTION = 23, 24, 25
+    REMOVE_DELEGATION_TOKEN, REGISTER_CONTROLLER, CLEAR_ELR, UNREGISTER_CONTROLLER = range(26, 30)
 
 
 _TYPES = frozenset(RecordType)
@@ -79,135 +59,85 @@ class _Field(NamedTuple):
     tag: int | None = None
 
 
-class _Message(NamedTuple):
-    max_version: int
-    fields: tuple[_Field, ...]
-
-
-def _int32_array(reader: FieldReader) -> list[int] | None:
-    return reader.read_compact_array(reader.read_int32)
-
-
-def _uuid_array(reader: FieldReader) -> list[str] | None:
-    return reader.read_compact_array(reader.read_uuid)
-
-
-def _struct_array(*fields: _Field) -> Callable[[FieldReader], list[dict[str, Any]] | None]:
-    def read(reader: FieldReader) -> list[dict[str, Any]] | None:
-        return reader.read_compact_array(lambda: _read_fields(reader, fields, version=0))
-
-    return read
-
-
-_NAME = _Field("name", FieldReader.read_compact_string)
-_ENDPOINTS = _struct_array(
-    _NAME,
-    _Field("host", FieldReader.read_compact_string),
-    _Field("port", FieldReader.read_uint16),
-    _Field("security_protocol", FieldReader.read_int16),
-)
-_FEATURES = _struct_array(
-    _NAME,
-    _Field("min_supported_version", FieldReader.read_int16),
-    _Field("max_supported_version", FieldReader.read_int16),
-)
-_BROKER_ID = _Field("broker_id", FieldReader.read_int32)
-_BROKER_EPOCH = _Field("broker_epoch", FieldReader.read_int64)
-_TOPIC_ID = _Field("topic_id", FieldReader.read_uuid)
-_PARTITION_ID = _Field("partition_id", FieldReader.read_int32)
-_FENCING = (_Field("id", FieldReader.read_int32), _Field("epoch", FieldReader.read_int64))
-
-_MESSAGES: dict[int, _Message] = {
-    RecordType.REGISTER_BROKER: _Message(
-        4,
-        (
-            _BROKER_ID,
-            _Field("is_migrating_zk_broker", FieldReader.read_boolean, since_version=2),
-            _Field("incarnation_id", FieldReader.read_uuid),
-            _BROKER_EPOCH,
-            _Field("end_points", _ENDPOINTS),
-            _Field("features", _FEATURES),
-            _Field("rack", FieldReader.read_compact_nullable_string),
-            _Field("fenced", FieldReader.read_boolean),
-            _Field("in_controlled_shutdown", FieldReader.read_boolean, since_version=1),
-            _Field("log_dirs", _uuid_array, since_version=3, tag=0),
-            _Field("cordoned_log_dirs", _uuid_array, since_version=4, tag=1),
-        ),
-    ),
-    RecordType.UNREGISTER_BROKER: _Message(0, (_BROKER_ID, _BROKER_EPOCH)),
-    RecordType.TOPIC: _Message(0, (_NAME, _TOPIC_ID)),
-    RecordType.PARTITION: _Message(
-        2,
-        (
-            _PARTITION_ID,
-            _TOPIC_ID,
-            _Field("replicas", _int32_array),
-            _Field("isr", _int32_array),
-            _Field("removing_replicas", _int32_array),
-            _Field("adding_replicas", _int32_array),
-            _Field("leader", FieldReader.read_int32),
-            _Field("leader_epoch", FieldReader.read_int32),
-            _Field("partition_epoch", FieldReader.read_int32),
-            _Field("directories", _uuid_array, since_version=1),
-            _Field("leader_recovery_state", FieldReader.read_int8, tag=0),
-            _Field("eligible_leader_replicas", _int32_array, since_version=2, tag=1),
-            _Field("last_known_elr", _int32_array, since_version=2, tag=2),
-        ),
-    ),
-    RecordType.CONFIG: _Message(
-        0,
-        (
-            _Field("resource_type", FieldReader.read_int8),
-            _Field("resource_name", FieldReader.read_compact_string),
-            _NAME,
-            _Field("value", FieldReader.read_compact_nullable_string),
-        ),
-    ),
-    RecordType.PARTITION_CHANGE: _Message(
-        2,
-        (
-            _PARTITION_ID,
-            _TOPIC_ID,
-            _Field("isr", _int32_array, tag=0),
-            _Field("leader", FieldReader.read_int32, tag=1),
-            _Field("replicas", _int32_array, tag=2),
-            _Field("removing_replicas", _int32_array, tag=3),
-            _Field("adding_replicas", _int32_array, tag=4),
-            _Field("leader_recovery_state", FieldReader.read_int8, tag=5),
-            _Field("eligible_leader_replicas", _int32_array, since_version=2, tag=6),
-            _Field("last_known_elr", _int32_array, since_version=2, tag=7),
-            _Field("directories", _uuid_array, since_version=1, tag=8),
-        ),
-    ),
-    RecordType.FENCE_BROKER: _Message(0, _FENCING),
-    RecordType.UNFENCE_BROKER: _Message(0, _FENCING),
-    RecordType.REMOVE_TOPIC: _Message(0, (_TOPIC_ID,)),
-    RecordType.FEATURE_LEVEL: _Message(0, (_NAME, _Field("feature_level", FieldReader.read_int16))),
-    RecordType.BROKER_REGISTRATION_CHANGE: _Message(
-        3,
-        (
-            _BROKER_ID,
-            _BROKER_EPOCH,
-            _Field("fenced", FieldReader.read_int8, tag=0),
-            _Field("in_controlled_shutdown", FieldReader.read_int8, since_version=1, tag=1),
-            _Field("log_dirs", _uuid_array, since_version=2, tag=2),
-            _Field("cordoned_log_dirs", _uuid_array, since_version=3, tag=3),
-        ),
-    ),
-    RecordType.BEGIN_TRANSACTION: _Message(0, (_Field("name", FieldReader.read_compact_nullable_string, tag=0),)),
-    RecordType.END_TRANSACTION: _Message(0, ()),
-    RecordType.ABORT_TRANSACTION: _Message(0, (_Field("reason", FieldReader.read_compact_nullable_string, tag=0),)),
-    RecordType.CLEAR_ELR: _Message(0, (_Field("topic_name", FieldReader.read_compact_string),)),
+_READERS: dict[str, Callable[[FieldReader], Any]] = {
+    "int8": FieldReader.read_int8,
+    "int16": FieldReader.read_int16,
+    "uint16": FieldReader.read_uint16,
+    "int32": FieldReader.read_int32,
+    "int64": FieldReader.read_int64,
+    "boolean": FieldReader.read_boolean,
+    "string": FieldReader.read_compact_string,
+    "string?": FieldReader.read_compact_nullable_string,
+    "uuid": FieldReader.read_uuid,
 }
+
+
+def _find_reader(kind: str) -> Callable[[FieldReader], Any]:
+    """Reads a type of `_READERS`, a struct of `_STRUCTS`, or with `[]` after it an array of them."""
+    if kind.endswith("[]"):
+        read = _find_reader(kind.removesuffix("[]"))
+        return lambda reader: reader.read_compact_array(lambda: read(reader))
+    if kind in _STRUCTS:
+        fields = _list_fields(_STRUCTS[kind])
+        return lambda reader: _read_fields(reader, fields, version=0)
+    return _READERS[kind]
+
+
+def _list_fields(declared: str) -> tuple[_Field, ...]:
+    """Fields from their names and types; `2+`: since that version, `tag 1`: under that tag."""
+    fields = []
+    for name, kind, *rest in (one.split() for one in declared.split(",") if one):
+        since = next((int(word.removesuffix("+")) for word in rest if word.endswith("+")), 0)
+        fields.append(_Field(name, _find_reader(kind), since, int(rest[-1]) if "tag" in rest else None))
+    return tuple(fields)
+
+
+_STRUCTS = {
+    "endpoint": "name string, host string, port uint16, security_protocol int16",
+    "feature": "name string, min_supported_version int16, max_supported_version int16",
+}
+_DECLARED = {
+    RecordType.REGISTER_BROKER: (
+        "broker_id int32, is_migrating_zk_broker boolean 2+, incarnation_id uuid, broker_epoch int64, "
+        "end_points endpoint[], features feature[], rack string?, fenced boolean, in_controlled_shutdown boolean 1+, "
+        "log_dirs uuid[] 3+ tag 0, cordoned_log_dirs uuid[] 4+ tag 1"
+    ),
+    RecordType.UNREGISTER_BROKER: "broker_id int32, broker_epoch int64",
+    RecordType.TOPIC: "name string, topic_id uuid",
+    RecordType.PARTITION: (
+        "partition_id int32, topic_id uuid, replicas int32[], isr int32[], removing_replicas int32[], "
+        "adding_replicas int32[], leader int32, leader_epoch int32, partition_epoch int32, directories uuid[] 1+, "
+        "leader_recovery_state int8 tag 0, eligible_leader_replicas int32[] 2+ tag 1, last_known_elr int32[] 2+ tag 2"
+    ),
+    RecordType.CONFIG: "resource_type int8, resource_name string, name string, value string?",
+    RecordType.PARTITION_CHANGE: (
+        "partition_id int32, topic_id uuid, isr int32[] tag 0, leader int32 tag 1, replicas int32[] tag 2, "
+        "removing_replicas int32[] tag 3, adding_replicas int32[] tag 4, leader_recovery_state int8 tag 5, "
+        "eligible_leader_replicas int32[] 2+ tag 6, last_known_elr int32[] 2+ tag 7, directories uuid[] 1+ tag 8"
+    ),
+    RecordType.FENCE_BROKER: "id int32, epoch int64",
+    RecordType.UNFENCE_BROKER: "id int32, epoch int64",
+    RecordType.REMOVE_TOPIC: "topic_id uuid",
+    RecordType.FEATURE_LEVEL: "name string, feature_level int16",
+    RecordType.BROKER_REGISTRATION_CHANGE: (
+        "broker_id int32, broker_epoch int64, fenced int8 tag 0, in_controlled_shutdown int8 1+ tag 1, "
+        "log_dirs uuid[] 2+ tag 2, cordoned_log_dirs uuid[] 3+ tag 3"
+    ),
+    RecordType.BEGIN_TRANSACTION: "name string? tag 0",
+    RecordType.END_TRANSACTION: "",
+    RecordType.ABORT_TRANSACTION: "reason string? tag 0",
+    RecordType.CLEAR_ELR: "topic_name string",
+}
+_MESSAGES: dict[int, tuple[_Field, ...]] = {key: _list_fields(declared) for key, declared in _DECLARED.items()}
+"""By type; the newest version that is known is that of the newest field."""
 
 
 @parser
 def parse_metadata_record(value: bytes) -> MetadataRecord:
     """Decodes one record value of the metadata log; without fields for types that are not decoded.
 
-    Raises:
-        InputError: Another frame version, a type or a message version newer than known (its layout cannot be guessed), or
-            bytes that do not fit; `position` is relative to the value.
+    `InputError` for another frame version, a type or a message version newer than known (its layout cannot be guessed), or
+    bytes that do not fit; `position` is relative to the value.
     """
     reader = FieldReader(value)
     frame = reader.read_unsigned_varint()
@@ -221,10 +151,10 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
     if message is None:
         reason = f"a record of type {api_key}, known are types up to {max(_TYPES)}"
         raise InputError(reason, position=0, first_bytes=value)
-    if version > message.max_version:
-        reason = f"{RecordType(api_key).name}_RECORD of version {version}, known up to {message.max_version}"
+    if version > (newest := max((field.since_version for field in message), default=0)):
+        reason = f"{RecordType(api_key).name}_RECORD of version {version}, known up to {newest}"
         raise InputError(reason, position=0, first_bytes=value)
-    fields = _read_fields(reader, message.fields, version)
+    fields = _read_fields(reader, message, version)
     if reader.remaining_bytes:
         reason = f"{RecordType(api_key).name}_RECORD has {reader.remaining_bytes} bytes left over"
         raise InputError(reason, position=reader.position, first_bytes=value[reader.position :])
@@ -260,12 +190,11 @@ def find_subjects(value: bytes) -> frozenset[StateSubject]:
 
 
 def _read_fields(reader: FieldReader, fields: tuple[_Field, ...], version: int) -> dict[str, Any]:
-    values = {
-        field.name: field.read(reader) for field in fields if field.tag is None and field.since_version <= version
-    }
+    known = [field for field in fields if field.since_version <= version]
+    values = {field.name: field.read(reader) for field in known if field.tag is None}
     tagged = reader.read_tagged_fields()
     end = reader.position
-    by_tag = {field.tag: field for field in fields if field.tag is not None and field.since_version <= version}
+    by_tag = {field.tag: field for field in known if field.tag is not None}
     for tag, (start, _) in tagged.items():
         if tag in by_tag:  # a tag that is not known is skipped, as KIP-482 wants it
             reader.position = start

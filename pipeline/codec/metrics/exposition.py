@@ -103,8 +103,7 @@ class ExpositionReader:
             page.bad_lines.append(BadLine(len(lines) + 1, "the page ends within a line: torn"))
         elif torn:
             self._read_new(len(lines) + 1, torn, page)
-        values = np.array(page.values, np.float64)
-        series = np.array(page.series, np.int64)
+        values, series = np.array(page.values, np.float64), np.array(page.series, np.int64)
         return Exposition(series, values, page.timestamps_ms, page.bad_lines.told(), page.sample_count, is_torn)
 
     def _read_new(self, number: int, line: str, page: _Page) -> None:

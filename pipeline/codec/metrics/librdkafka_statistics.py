@@ -17,23 +17,14 @@ from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, BadL
 from pipeline.errors import parser
 
 _CLIENT = {
-    "msg_cnt": "msg_cnt",
-    "msg_size": "msg_size_bytes",
-    "msg_max": "msg_max",
-    "msg_size_max": "msg_size_max_bytes",
-    "tx": "tx_total",
-    "tx_bytes": "tx_bytes_total",
-    "txmsgs": "txmsgs_total",
-    "txmsg_bytes": "txmsg_bytes_total",
+    **{
+        name: f"{name}_bytes" if "size" in name else name for name in ("msg_cnt", "msg_size", "msg_max", "msg_size_max")
+    },
+    **{name: f"{name}_total" for name in ("tx", "tx_bytes", "txmsgs", "txmsg_bytes")},
 }
 _BROKER = {
-    "tx": "tx_total",
-    "txbytes": "txbytes_total",
-    "txerrs": "txerrs_total",
-    "txretries": "txretries_total",
-    "req_timeouts": "req_timeouts_total",
-    "outbuf_cnt": "outbuf_cnt",
-    "waitresp_cnt": "waitresp_cnt",
+    **{name: f"{name}_total" for name in ("tx", "txbytes", "txerrs", "txretries", "req_timeouts")},
+    **{name: name for name in ("outbuf_cnt", "waitresp_cnt")},
 }
 _BROKER_WINDOWS = {"rtt": 1000, "int_latency": 1000, "outbuf_latency": 1000, "throttle": 1}
 """Windows by what one millisecond is in them."""
@@ -116,17 +107,14 @@ def _samples(document: Mapping[str, Any], at_ms: int) -> Iterator[TimedSample]:
             yield _sample(at_ms, f"topic_{window}_avg_{unit}", labels, _window(topic, window, "avg"))
             yield _sample(at_ms, f"topic_{window}_cnt", labels, float(topic.get(window, {}).get("cnt", math.nan)))
         for partition in topic["partitions"].values():
-            yield from _fields(
-                at_ms, "partition_", labels | {"partition": str(int(partition["partition"]))}, partition, _PARTITION
-            )
+            of_partition = labels | {"partition": str(int(partition["partition"]))}
+            yield from _fields(at_ms, "partition_", of_partition, partition, _PARTITION)
 
 
 def _fields(
     at_ms: int, prefix: str, labels: Mapping[str, str], held: Mapping[str, Any], names: Mapping[str, str]
 ) -> Iterator[TimedSample]:
-    for field, name in names.items():
-        if field in held:
-            yield _sample(at_ms, prefix + name, labels, held[field])
+    return (_sample(at_ms, prefix + name, labels, held[field]) for field, name in names.items() if field in held)
 
 
 def _window(held: Mapping[str, Any], window: str, name: str) -> float:

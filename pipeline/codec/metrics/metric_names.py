@@ -68,18 +68,17 @@ class BadLines:
 
     def __init__(self) -> None:
         self._kept: list[BadLine] = []
-        self._others = 0
+        self._count = 0
 
     def append(self, line: BadLine) -> None:
-        if len(self._kept) < MOST_BAD_LINES:
-            self._kept.append(line)
-        else:
-            self._others += 1
+        self._count += 1
+        self._kept += [line] if self._count <= MOST_BAD_LINES else []
 
     def told(self) -> tuple[BadLine, ...]:
         """The lines; one more says how many others there are."""
-        note = BadLine(self._kept[-1].number, f"{self._others} more problems in this file") if self._others else None
-        return (*self._kept, *filter(None, [note]))
+        others = self._count - len(self._kept)
+        note = [BadLine(self._kept[-1].number, f"{others} more problems in this file")] if others else []
+        return (*self._kept, *note)
 
 
 class TimedSample(NamedTuple):
@@ -152,9 +151,9 @@ def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
     }
     unknown = []
     for name in plain.keys() - FORMS_BY_NAME.keys():
-        alike = (known for known, metric in missing.items() if _may_be(name, metric))
-        nearest = max(alike, key=lambda known: (_likeness(name, known), known), default="")
-        if (likeness := _likeness(name, nearest)) >= _LEAST_LIKENESS:
+        alike = ((_likeness(name, known), known) for known, metric in missing.items() if _may_be(name, metric))
+        likeness, nearest = max(alike, default=(0.0, ""))
+        if likeness >= _LEAST_LIKENESS:
             unknown.append((-likeness, plain[name], nearest, missing[nearest].name))
     return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(unknown)]
 

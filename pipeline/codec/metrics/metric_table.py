@@ -12,6 +12,7 @@ References:
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 TELEMETRY = "client telemetry (KIP-714)"
@@ -44,9 +45,8 @@ class Form(NamedTuple):
     metric: Metric
     prefix: str
     suffix: str
-    where: Mapping[
-        str, tuple[str, ...] | None
-    ] = {}  # labels and the values they may have, "" for none; None: any value
+    # labels and the values they may have, "" for none; None: any value
+    where: Mapping[str, tuple[str, ...] | None] = {}
     adds: tuple[tuple[str, str], ...] = ()  # labels that the name stands for
     factor: float = 1.0  # from the exporter's unit to the metric's
 
@@ -122,9 +122,8 @@ def _client_forms() -> Iterator[Form]:
 
 
 _TOPICS, _REQUESTS = "kafka_server_brokertopicmetrics", "kafka_network_requestmetrics"
-_POOL, _SOCKETS, _REPLICAS = (
-    *("kafka_server_kafkarequesthandlerpool", "kafka_network_socketserver", "kafka_server_replicamanager"),
-)
+_POOL, _SOCKETS = "kafka_server_kafkarequesthandlerpool", "kafka_network_socketserver"
+_REPLICAS = "kafka_server_replicamanager"
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
 _METERS = {
     "BytesIn": "bytes",
@@ -194,13 +193,9 @@ _METERS_ELSEWHERE: dict[str, tuple[tuple[str, str, tuple[str, ...], dict[str, tu
 def _time_forms() -> Iterator[Form]:
     for stage in STAGES:
         name, meaning = f"{stage}timems", f"RequestMetrics {stage} time of Produce"
-        count, mean, total, quantile = (
-            Metric(_REQUESTS, name + part, meaning, kind, unit)
-            for part, kind, unit in (
-                *(("_count", "counter", "requests"), ("_mean", "gauge", "ms")),
-                *(("_sum", "counter", "ms"), ("", "gauge", "ms")),
-            )
-        )
+        count = Metric(_REQUESTS, f"{name}_count", meaning, "counter", "requests")
+        mean, quantile = (Metric(_REQUESTS, name + part, meaning, "gauge", "ms") for part in ("_mean", ""))
+        total = Metric(_REQUESTS, f"{name}_sum", meaning, "counter", "ms")
         yield from _bean_forms(count, name, "count", where=_PRODUCE)
         yield Form(JMX_FLAT, count, _REQUESTS, name, {**_PRODUCE, "quantile": ("",)})  # untyped, of Confluent's rules
         yield from _bean_forms(mean, name, "mean", where=_PRODUCE)
@@ -253,30 +248,27 @@ _PARTITIONS_ELSEWHERE = {
 
 def _coarse_forms() -> Iterator[Form]:
     """What changes slowly, or is of the whole cluster, which no table by broker is made of."""
-    metric = Metric("kafka_server_app_info", "starttimems", "app-info start-time-ms", "gauge", "ms", is_coarse=True)
+    coarse = partial(Metric, kind="gauge", is_coarse=True)
+    metric = coarse("kafka_server_app_info", "starttimems", "app-info start-time-ms", unit="ms")
     for suffix in ("starttimems", "start_time_ms"):
         yield Form(JMX_RULES, metric, metric.family, suffix)
-    size = Metric("kafka_log_log", "size", "Log Size", "gauge", "bytes", is_coarse=True)
+    size = coarse("kafka_log_log", "size", "Log Size", unit="bytes")
     yield from _bean_forms(size, "size", "value", "size")
     yield Form(REDPANDA, size, "vectorized_storage_log", "partition_size", {"namespace": ("kafka",)})
-    behind = Metric(
-        "kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", "gauge", "", is_coarse=True
-    )
+    behind = coarse("kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", unit="")
     where = {"redpanda_namespace": ("kafka",)}
     yield Form(REDPANDA, behind, "redpanda_kafka", "under_replicated_replicas", where)
-    end = Metric(
-        "kafka_topic_partition", "current_offset", "end of a partition's log", "gauge", "records", is_coarse=True
-    )
+    end = coarse("kafka_topic_partition", "current_offset", "end of a partition's log", unit="records")
     yield Form(KAFKA_EXPORTER, end, "kafka_topic_partition", "current_offset")
     yield Form(OTEL_RECEIVER, end, "kafka_partition", "current_offset")
     yield Form(KMINION, end, "kminion_kafka", "topic_partition_high_water_mark")
     yield Form(REDPANDA, end, "redpanda_kafka", "max_offset", where)
-    brokers = Metric("kafka_brokers", "", "brokers of the cluster", "gauge", "brokers", is_coarse=True)
+    brokers = coarse("kafka_brokers", "", "brokers of the cluster", unit="brokers")
     yield Form(KAFKA_EXPORTER, brokers, "kafka_brokers", "")
     yield Form(OTEL_RECEIVER, brokers, "kafka_brokers", "")
     yield Form(REDPANDA, brokers, "redpanda_cluster", "brokers")
     for name in ("broker_log_dir_size_total_bytes", "topic_log_dir_size_total_bytes"):
-        size = Metric("kminion_kafka", name, "size of replicas, by broker or topic", "gauge", "bytes", is_coarse=True)
+        size = coarse("kminion_kafka", name, "size of replicas, by broker or topic", unit="bytes")
         yield Form(KMINION, size, size.family, name)
 
 

@@ -9,25 +9,12 @@ TOLERANCE_MS = 10 * MINUTE_MS
 """A client gives a record up `delivery.timeout.ms` after `send()`, two minutes by default: five times that is out of line."""
 ALL_EPOCHS = -1
 """In place of a transactional producer's epoch: clients of 4.0 and later raise it with every transaction."""
-GROUP_ROW = np.dtype(
-    [
-        ("window_start_ms", np.int64),
-        ("minute_start_ms", np.int64),
-        ("producer_id", np.int64),
-        ("producer_epoch", np.int64),
-        ("is_append_time", np.int64),
-        ("record_count", np.int64),
-        ("unreadable_record_count", np.int64),
-        ("aborted_record_count", np.int64),
-        ("outlier_record_count", np.int64),
-        ("late_record_count", np.int64),
-        ("key_digest", np.int64),  # as in `silver.arrivals`, but for the partition
-        ("first_ms", np.int64),  # of its records, within the minute
-    ]
-)
 NAMES = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "is_append_time")
 """What distinguishes groups."""
 SUMS = ("unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count", "key_digest")
+"""Of a group's records; the digest is as in `silver.arrivals`, but for the partition."""
+GROUP_ROW = np.dtype([(name, np.int64) for name in (*NAMES, "record_count", *SUMS, "first_ms")])
+"""`first_ms`: of its records, within the minute."""
 FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 
 

@@ -15,17 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import Flaw, HeaderScan
-from pipeline.codec.records.arrival_layout import (
-    ALL_EPOCHS,
-    FIXED_BODY_BYTES,
-    GROUP_ROW,
-    MINUTE_MS,
-    NAMES,
-    NO_WINDOW,
-    TOLERANCE_MS,
-    measure_field_bytes,
-    measure_varint_bytes,
-)
+from pipeline.codec.records import arrival_layout as layout
+from pipeline.codec.records.arrival_layout import MINUTE_MS, NO_WINDOW
 from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, KeySecret, make_key_ids, number_of_id
 from pipeline.codec.records.key_table import KeyTable
 from pipeline.codec.records.record_scan import RecordScan
@@ -66,10 +57,8 @@ class PackedArrivals:
 class ArrivalPacker:
     """Packs the chunks of a partition.
 
-    Args:
-        secret: Behind the ids of keys; None: null keys, empty ones and others are distinguished, and nothing else.
-        is_clear: Keys of the topic are stored in clear: their ids are others.
-        most_keys: Keys whose numbers are held at once; an id is made once for each as long as they fit.
+    Without a `secret` null keys, empty ones and others are distinguished, and nothing else; ids of keys that are stored in
+    clear (`is_clear`) are others. An id is made once for each key as long as `most_keys` of them suffice.
     """
 
     def __init__(self, secret: KeySecret | None, *, is_clear: bool = False, most_keys: int = MOST_KEYS) -> None:
@@ -90,17 +79,12 @@ class ArrivalPacker:
         runs = np.flatnonzero(is_new)
 
         unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
-        named, place = _number_rows(
-            np.concatenate(
-                [
-                    _name_groups(scan.headers, times, batch[runs], at_ms[runs]),
-                    _name_groups(scan.headers, times, unreadable, times.event_time_ms[unreadable]),
-                ]
-            )
-        )
-        groups = np.zeros(len(named), GROUP_ROW)
+        batches = np.append(batch[runs], unreadable)
+        begun_ms = np.append(at_ms[runs], times.event_time_ms[unreadable])
+        named, place = _number_rows(_name_groups(scan.headers, times, batches, begun_ms))
+        groups = np.zeros(len(named), layout.GROUP_ROW)
         of_runs, of_unreadable = place[: len(runs)], place[len(runs) :]
-        for column, name in enumerate(NAMES):
+        for column, name in enumerate(layout.NAMES):
             groups[name] = named[:, column]
         run_lengths = np.diff(np.append(runs, len(records)))
         key_digest = (key_number >> 40 & 0xFFFFFF) * (records["size_bytes"].astype(np.int64) + 1)
@@ -114,9 +98,8 @@ class ArrivalPacker:
         for name, added in sums.items():
             np.add.at(groups[name], of_runs, added)
         # a broken wrapper of the legacy format does not say how many
-        np.add.at(
-            groups["unreadable_record_count"], of_unreadable, np.maximum(scan.headers.record_count[unreadable], 0)
-        )
+        unread_counts = np.maximum(scan.headers.record_count[unreadable], 0)
+        np.add.at(groups["unreadable_record_count"], of_unreadable, unread_counts)
         groups["first_ms"] = MINUTE_MS
         np.minimum.at(groups["first_ms"], of_runs, np.minimum.reduceat(in_minute_ms, runs))
 
@@ -152,7 +135,7 @@ def _place_records(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Finds when records were created, whose own timestamps are out of line, and which come before the one ahead of them."""
     event_ms = times.event_time_ms[batch]
-    is_outlier = times.is_outlier[batch] | (timestamp_ms < np.maximum(event_ms - TOLERANCE_MS, 0))
+    is_outlier = times.is_outlier[batch] | (timestamp_ms < np.maximum(event_ms - layout.TOLERANCE_MS, 0))
     is_outlier |= timestamp_ms > event_ms
     rows = np.arange(len(batch))
     ahead = np.maximum.accumulate(np.where(is_outlier, -1, rows)) if len(rows) else rows
@@ -185,9 +168,8 @@ def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[n
 
     With log append time the raw timestamp delta is not known; of records with headers it is taken as one byte.
     """
-    body_bytes = (
-        FIXED_BODY_BYTES + measure_field_bytes(records["key_length"]) + measure_field_bytes(records["value_length"]) + 1
-    )
+    body_bytes = 1 + layout.FIXED_BODY_BYTES + layout.measure_field_bytes(records["key_length"])
+    body_bytes += layout.measure_field_bytes(records["value_length"])
     rest = np.flatnonzero(records["header_count"] > 0)
     if len(rest):
         others = records[rest]
@@ -195,12 +177,8 @@ def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[n
         length_bytes = 1 + sum((size_bytes > (1 << (7 * n - 1)) - 1 + n).astype(np.int64) for n in range(1, 5))
         since_base_ms = others["timestamp_ms"] - headers.rows["base_timestamp_ms"][batch]
         since_base_ms[headers.timestamp_type[batch] == 1] = 0
-        long_bytes = (
-            measure_varint_bytes(others["offset"] - headers.base_offset[batch])
-            + measure_varint_bytes(since_base_ms)
-            - 2
-        )
-        body_bytes[rest] = size_bytes - length_bytes - long_bytes
+        deltas = others["offset"] - headers.base_offset[batch], since_base_ms
+        body_bytes[rest] = size_bytes - length_bytes - sum(layout.measure_varint_bytes(delta) - 1 for delta in deltas)
     return body_bytes.astype(np.int32)
 
 
@@ -209,7 +187,7 @@ def _name_groups(
 ) -> NDArray[np.int64]:
     """What distinguishes groups (`NAMES`), shape (runs, 5)."""
     rows = headers.rows
-    epoch = np.where(headers.is_transactional, ALL_EPOCHS, rows["producer_epoch"])
+    epoch = np.where(headers.is_transactional, layout.ALL_EPOCHS, rows["producer_epoch"])
     columns = (times.window_start_ms, rows["producer_id"], epoch, headers.timestamp_type)
     window, producer, epochs, kind = (column[batch] for column in columns)
     return np.stack([window, at_ms - at_ms % MINUTE_MS, producer, epochs, kind], axis=1).astype(np.int64)

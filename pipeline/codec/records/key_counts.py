@@ -15,7 +15,7 @@ References:
     (Space-Saving); dropping half at once follows Agarwal et al., Mergeable Summaries, 2012.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,7 @@ from pipeline.codec.records.record_scan import RecordScan
 MIN_LIMIT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCounts:
+class KeyCounts(NamedTuple):
     """Counts by key; arrays have one element per key, in the order the keys were met."""
 
     keys: pa.Array  # their bytes, as large binary
@@ -61,10 +60,8 @@ class KeyCounter:
         """Counts the records of a chunk, less those of batches that are skipped."""
         is_counted = ~is_skipped[scan.batch_index]
         is_null = is_counted & (scan.key_length < 0)
-        self._null = [
-            self._null[0] + int(is_null.sum()),
-            self._null[1] + int(scan.size_bytes[is_null].sum(dtype=np.int64)),
-        ]
+        self._null[0] += int(is_null.sum())
+        self._null[1] += int(scan.size_bytes[is_null].sum(dtype=np.int64))
         lengths, at = np.where(is_counted, scan.key_length, np.int32(-1)), 0
         while True:
             numbers, new = self._table.number(scan, lengths, at)
@@ -88,17 +85,4 @@ class KeyCounter:
             self._table.keep(kept)
 
     def result(self) -> KeyCounts:
-        record_count, size_bytes, count_error, size_error_bytes = self._sums
-        return KeyCounts(
-            keys=pa.concat_arrays(self._keys),
-            record_count=record_count,
-            size_bytes=size_bytes,
-            count_error=count_error,
-            size_error_bytes=size_error_bytes,
-            null_record_count=self._null[0],
-            null_size_bytes=self._null[1],
-            other_record_count=self._dropped[0],
-            other_size_bytes=self._dropped[1],
-            max_count_error=self._error[0],
-            max_size_error_bytes=self._error[1],
-        )
+        return KeyCounts(pa.concat_arrays(self._keys), *self._sums, *self._null, *self._dropped, *self._error)

@@ -101,21 +101,11 @@ def number_keys(
 ) -> tuple[int, int]:
     """Numbers the keys of records by the order they are met in, until one is met for which there is no room.
 
-    Args:
-        key_lengths: int32, shape (records,); below 0: no key.
-        key_offsets: int64, shape (records + 1,): where each key begins in `keys`.
-        keys: uint8, the bytes of all keys.
-        start: The first record to look at.
-        secret: uint64, shape (4,).
-        slots: int32: index of a key plus one, or 0; more of them than `limit`.
-        hashes: uint64, by key, with room for `limit`.
-        count: Keys that are known.
-        limit: Keys there is room for.
-        first_rows: int64; takes the record where each new key was met.
-        numbers: int32, shape (records,); takes the number of each record's key, or -1.
-
-    Returns:
-        The record that was not looked at (the number of records if all were), and the keys known now.
+    `key_lengths` (int32, shape (records,)) are below 0 where there is no key; `key_offsets` (int64, one more) say where each
+    key begins in `keys` (uint8). `slots` (int32) hold the index of a key plus one, or 0, and are more than `limit`; `hashes`
+    (uint64, by key) have room for `limit`. `count` keys are known. `first_rows` (int64) takes the record where each new key
+    was met, `numbers` (int32, shape (records,)) the number of each record's key, or -1. Returns the first record that was not
+    looked at (the number of records if all were), and the keys known now.
     """
     known = count
     for row in range(start, len(key_lengths)):

@@ -97,6 +97,10 @@ class RecordTally:
         np.add.at(self._counts, numbers[numbers >= 0], 1)
 
     def summary(self) -> RecordSummary:
+        """The sums, with the most frequent keys; among equals those that were met first."""
+        top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
+        keys, counts = take_keys(pa.concat_arrays(self._keys), top).to_pylist(), self._counts[top].tolist()
+        frequent = (FrequentKey(key=key, record_count=count) for key, count in zip(keys, counts, strict=True))
         return RecordSummary(
             min_timestamp_ms=self._stamps[0] if self._stamps else None,
             max_timestamp_ms=self._stamps[1] if self._stamps else None,
@@ -106,14 +110,5 @@ class RecordTally:
             key_bytes=self._key_bytes,
             value_bytes=self._value_bytes,
             header_count=self._header_count,
-            top_keys=tuple(self._top_keys()),
+            top_keys=tuple(frequent),
         )
-
-    def _top_keys(self) -> list[FrequentKey]:
-        """The most frequent keys; among equals those that were met first."""
-        top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
-        keys = take_keys(pa.concat_arrays(self._keys), top).to_pylist()
-        return [
-            FrequentKey(key=key, record_count=count)
-            for key, count in zip(keys, self._counts[top].tolist(), strict=True)
-        ]

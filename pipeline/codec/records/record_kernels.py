@@ -144,21 +144,12 @@ def decode_batches(
     keys: Array,
     key_end: int,
 ) -> tuple[int, int]:
-    """Decodes the records of v2 batches.
+    """Decodes the records of v2 batches, whose payloads are `spans` (int64, shape (n, 2): start and end) of `data` (uint8).
 
-    Args:
-        data: Bytes that hold the payloads, uint8, shape (bytes,).
-        spans: int64, shape (n, 2): start and end of each payload in `data`.
-        batches: `HEADER_ROW`s, shape (n,); where a payload does not parse the flaw is set, and its records are left out.
-        first: Index to store in `batch_index` for the first of them.
-        records: `RECORD_ROW`s to fill, with room for all record counts after `count`.
-        count: Rows filled already.
-        key_offsets: int64, ends of the keys by record, shifted by one.
-        keys: uint8, bytes of the keys, with room for all.
-        key_end: Bytes of `keys` filled already.
-
-    Returns:
-        Rows and key bytes filled.
+    `batches` are `HEADER_ROW`s, shape (n,); where a payload does not parse the flaw is set, and its records are left out.
+    `first` is the `batch_index` of the first of them. `records` (`RECORD_ROW`s), `key_offsets` (int64, ends of the keys by
+    record, shifted by one) and `keys` (uint8) have room for all after the `count` rows and `key_end` bytes that are filled.
+    Returns how many are filled then.
     """
     for index in range(len(batches)):
         batch = batches[index]

@@ -36,13 +36,8 @@ def iter_record_scans(
 ) -> Iterator[RecordScan]:
     """Reads the records of batches that were scanned before, a chunk of the file at a time; a batch is never cut.
 
-    From batch `first` to before `end`. Batches with a flaw are left out; one whose records do not parse gets a flaw.
-
-    Yields:
-        The records of a chunk, with the headers of its batches and the problems that are new.
-
-    Raises:
-        OSError: The file cannot be read, or is shorter than it was.
+    From batch `first` to before `end`. Batches with a flaw are left out; one whose records do not parse gets a flaw. Each
+    chunk has the headers of its batches and the problems that are new. `OSError` for a file shorter than it was, too.
     """
     rows = headers.rows[first:end]
     with open_regular(path) as file:
@@ -94,9 +89,8 @@ def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordSc
     broken = np.flatnonzero((rows["flaw"] != Flaw.NONE) & ~was_flawed)[:MAX_PROBLEMS]
     entries = [(row, int(row["position"]) - start) for row in rows[broken]]
     problems = [describe_flaw(name, row, data[at : at + int(row["size_bytes"])]) for row, at in entries]
-    return RecordScan(
-        headers=replace(headers, problems=tuple(problems)), rows=records, key_offsets=key_offsets, key_data=key_data
-    )
+    headers = replace(headers, problems=tuple(problems))
+    return RecordScan(headers=headers, rows=records, key_offsets=key_offsets, key_data=key_data)
 
 
 class _Decoder:
@@ -111,11 +105,9 @@ class _Decoder:
         self._starts = batches["position"] - start
         self._ends = self._starts + batches["size_bytes"]
         claimed = int(batches["record_count"][batches["flaw"] == Flaw.NONE].sum())
-        self._records = np.empty(min(claimed, _RECORDS_GUESS), RECORD_ROW)
-        self._count = 0
-        self._key_offsets = np.zeros(1, np.int64)
+        self._records, self._key_offsets = np.empty(min(claimed, _RECORDS_GUESS), RECORD_ROW), np.zeros(1, np.int64)
         self._keys = np.empty(0, np.uint8)
-        self._key_end = 0
+        self._count = self._key_end = 0
         self._output = np.empty(0, np.uint8)
         self._output_bytes = 0  # of all batches so far
 

@@ -13,7 +13,6 @@ References:
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from pipeline.codec.tools.tool_text import int32, int64
 from pipeline.errors import InputError, parser
@@ -25,52 +24,50 @@ _FORGED = "a line that is no row of its table, or a partition's second one: a cl
 
 
 @parser
-def parse_consumer_groups(text: str, *, path: Path | str | None = None) -> tuple[ConsumerGroupMember, ...]:
+def parse_consumer_groups(text: str) -> tuple[ConsumerGroupMember, ...]:
     """Rows of `kafka-consumer-groups --describe` (one or all groups).
 
-    Raises:
-        InputError: No table in it, another one, an invalid number, or what may be forged; `position` is the line number.
+    `InputError` for no table, another one, an invalid number, or what may be forged; `position` is the line number.
     """
     rows, seen = list[ConsumerGroupMember](), set[tuple[object, ...]]()
-    for number, columns, is_row in _iter_lines(text, path):
+    for number, columns, is_row in _iter_lines(text):
         try:
             row = _parse_member(columns)
-        except _NotANumberError as error:
-            raise InputError(f"a line whose {error} is not a number", path=path, position=number) from None
+        except ValueError as error:  # names the column; the cell is not repeated
+            raise InputError(f"a line whose {error} is not a number", position=number) from None
         key = row.group_id, row.topic, row.partition
         if not is_row or key in seen:
-            raise InputError(_FORGED, path=path, position=number)
+            raise InputError(_FORGED, position=number)
         seen |= {key} if row.topic else set()  # several members of a group may have none
         rows.append(row)
     return tuple(rows)
 
 
-def _iter_lines(text: str, path: Path | str | None) -> Iterator[tuple[int, Mapping[str, str | None], bool]]:
+def _iter_lines(text: str) -> Iterator[tuple[int, Mapping[str, str | None], bool]]:
     """The lines of all tables: number, cells by column, and whether they are a row; a table ends at a blank line."""
     header, padded, group, is_open = list[str](), list[int](), "", False
     for number, line in enumerate(text.split("\n"), start=1):  # not `splitlines`: other characters end no line
         words = line.split()
         if words[:1] == ["GROUP"] and not is_open:
             if _NEEDED not in words:
-                raise InputError(f"a table without a column {_NEEDED}", path=path, position=number)
+                raise InputError(f"a table without a column {_NEEDED}", position=number)
             header, group, is_open = words, "", True
             padded = [match.start() for match in _WORD.finditer(line)] if "  " in line.strip() else []
         elif header and words and words[0] not in {"Warning:", "Error:"}:
             cells = _cut_cells(padded, line) if padded else words
             is_whole = len(cells) == len(header)
-            named = {
-                n: None if cell == "-" else cell for n, cell in zip(header, cells if is_whole else words, strict=False)
-            }
+            named = zip(header, cells if is_whole else words, strict=False)
             is_row = is_whole and is_open and (not padded or group in {"", cells[0]})
             if is_open or is_whole:  # else a message of the tool between two tables
-                yield number, dict.fromkeys(header) | named, is_row
+                filled = {name: cell for name, cell in named if cell != "-"}
+                yield number, dict.fromkeys(header) | filled, is_row
             group = cells[0] if is_row else group
         elif is_open and not words:
             if not group:
-                raise InputError(_FORGED, path=path, position=number)
+                raise InputError(_FORGED, position=number)
             is_open = False
     if not header:
-        raise InputError(f"no table with a column {_NEEDED}", path=path)
+        raise InputError(f"no table with a column {_NEEDED}")
 
 
 def _cut_cells(starts: list[int], line: str) -> list[str]:
@@ -95,12 +92,8 @@ def _parse_member(columns: Mapping[str, str | None]) -> ConsumerGroupMember:
     )
 
 
-class _NotANumberError(ValueError):
-    """Names the column; the cell is not repeated."""
-
-
 def _number(columns: Mapping[str, str | None], name: str, read: Callable[[object], int] = int64) -> int | None:
     try:
         return None if columns[name] is None else read(columns[name])
     except ValueError:
-        raise _NotANumberError(name) from None
+        raise ValueError(name) from None

@@ -11,7 +11,6 @@ References:
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.codec.tools.tool_text import int32, int64
@@ -57,19 +56,21 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
 
 
 @parser
-def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> DumpedSegment:
+def parse_dumped_segment(text: str) -> DumpedSegment:
     """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
 
-    Raises:
-        InputError: No `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
+    `InputError` for no `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
     """
     segment, complaint, complaint_count = DumpedSegment([], []), "", 0
-    for number, line in _iter_quoted(text, path):
+    lines = _iter_lines(text)
+    if not any(_DUMPING.fullmatch(line.strip()) for _, line in lines):
+        raise InputError("no `Dumping` line: not the output of kafka-dump-log")
+    for number, line in takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines):
         if line.startswith(("baseOffset: ", "offset: ")):
             try:
                 batch = _parse_batch(line.split())
             except (KeyError, ValueError):  # their words are the line's
-                raise InputError("a batch's line that does not parse", path=path, position=number) from None
+                raise InputError("a batch's line that does not parse", position=number) from None
             segment.wrong_checksums.extend([] if "isvalid: true" in line else [len(segment.batches)])
             segment.batches.append(batch)
         elif _COMPLAINT.match(line) or (complaint and line.startswith("  ")):
@@ -77,22 +78,14 @@ def parse_dumped_segment(text: str, *, path: Path | str | None = None) -> Dumped
         elif _RECORD.match(line):
             reason = "lines about records, whose text can look like any other line: dump with --files alone, that is "
             reason += "without --print-data-log, --deep-iteration and decoders"
-            raise InputError(reason, path=path, position=number)
+            raise InputError(reason, position=number)
         elif not _START.fullmatch(line.strip()):
-            raise InputError("not a line of kafka-dump-log about a segment or batch", path=path, position=number)
+            raise InputError("not a line of kafka-dump-log about a segment or batch", position=number)
     return segment._replace(complaint=complaint, complaint_count=complaint_count)
 
 
-def _iter_quoted(text: str, path: Path | str | None) -> Iterator[tuple[int, str]]:
-    """The lines but empty ones, with their numbers, from the `Dumping` line to a fence."""
-    lines = _iter_lines(text)
-    start = next((numbered for numbered in lines if _DUMPING.fullmatch(numbered[1].strip())), None)
-    if start is None:
-        raise InputError("no `Dumping` line: not the output of kafka-dump-log", path=path)
-    return takewhile(lambda numbered: numbered[1].strip() != _FENCE, lines)
-
-
 def _iter_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines but empty ones, with their numbers."""
     number, counted = 1, 0
     for match in _LINE.finditer(text):
         number, counted = number + text.count("\n", counted, match.start()), match.start()

@@ -15,16 +15,11 @@ from pipeline.codec.tools.tool_text import int32, partition_number
 from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 
-_STATUSES = tuple(
-    map(
-        re.compile,
-        (
-            r"Reassignment of partition (?P<name>\S+)-(?P<number>[0-9]+) (?:is )?(?P<status>.+)",
-            r"Reassignment of replica (?P<name>\S+)-(?P<number>[0-9]+)-(?P<broker>[0-9]+) (?:is )?(?P<status>.+)",
-            r"There is (?P<status>no active reassignment) of partition (?P<name>\S+)-(?P<number>[0-9]+), (?P<but>but .+)",
-            r"Partition (?P<name>\S+)-(?P<number>[0-9]+) (?:on broker (?P<broker>[0-9]+) )?(?:is )?(?P<status>.+)",
-        ),
-    )
+_STATUSES = (
+    r"Reassignment of partition (?P<name>\S+)-(?P<number>[0-9]+) (?:is )?(?P<status>.+)",
+    r"Reassignment of replica (?P<name>\S+)-(?P<number>[0-9]+)-(?P<broker>[0-9]+) (?:is )?(?P<status>.+)",
+    r"There is (?P<status>no active reassignment) of partition (?P<name>\S+)-(?P<number>[0-9]+), (?P<but>but .+)",
+    r"Partition (?P<name>\S+)-(?P<number>[0-9]+) (?:on broker (?P<broker>[0-9]+) )?(?:is )?(?P<status>.+)",
 )
 _IN_PROGRESS = "still in progress"
 _REASSIGNMENT_WORDS = ("Status of partition reassignment", "Clearing ", "No active")
@@ -52,11 +47,10 @@ class ReassignmentStatus(NamedTuple):
 
 
 @parser
-def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> tuple[ReassignmentStatus, ...]:
+def parse_reassignment_status(text: str) -> tuple[ReassignmentStatus, ...]:
     """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
 
-    Raises:
-        InputError: No status in it, or a line that is not one; `position` is the line number.
+    `InputError` for a text without a status, or a line that is not one; `position` is the line number.
     """
     statuses = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -64,14 +58,14 @@ def parse_reassignment_status(text: str, *, path: Path | str | None = None) -> t
         if status is not None:
             statuses.append(status)
         elif line.strip() and not line.startswith(_REASSIGNMENT_WORDS):
-            raise InputError("not a line of kafka-reassign-partitions --verify", path=path, position=number)
+            raise InputError("not a line of kafka-reassign-partitions --verify", position=number)
     if not statuses:
-        raise InputError("no status of a reassignment", path=path)
+        raise InputError("no status of a reassignment")
     return tuple(statuses)
 
 
 def _parse_status(line: str) -> ReassignmentStatus | None:
-    match = next((match for pattern in _STATUSES if (match := pattern.fullmatch(line))), None)
+    match = next((match for pattern in _STATUSES if (match := re.fullmatch(pattern, line))), None)
     if match is None:
         return None
     fields = match.groupdict()
@@ -107,8 +101,7 @@ def format_election(rows: Iterable[tuple[str, int]]) -> str:
 def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tuple[str, int], tuple[int, ...]]:
     """Parses replicas by topic and partition from the JSON that `kafka-reassign-partitions` reads.
 
-    Raises:
-        InputError: It is not such a document, or a partition has no replica or one twice.
+    `InputError` for another document, or where a partition has no replica or one twice.
 
     >>> parse_reassignment('{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0]}]}')
     {('orders', 1): (2, 0)}

@@ -12,7 +12,6 @@ References:
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.directory_names import parse_directory_name
@@ -53,13 +52,11 @@ def is_log_size(size_bytes: int) -> bool:
 
 
 @parser
-def parse_topics_describe(text: str, *, path: Path | str | None = None) -> TopicsDescription:
+def parse_topics_describe(text: str) -> TopicsDescription:
     """Partitions and configs from the text of `kafka-topics --describe`.
 
-    Topic lines may be absent (`--unavailable-partitions` prints partitions only); ids are then None.
-
-    Raises:
-        InputError: No partition in it, or a partition line that does not parse; `position` is the line number.
+    Topic lines may be absent (`--unavailable-partitions` prints partitions only); ids are then None. `InputError` for a text
+    without a partition, or with a partition line that does not parse; `position` is the line number.
     """
     topic_ids: dict[str, str] = {}
     configs: dict[str, dict[str, str]] = {}
@@ -80,20 +77,17 @@ def parse_topics_describe(text: str, *, path: Path | str | None = None) -> Topic
             partitions.append(_parse_partition(fields, topic_ids.get(topic)))
         except (KeyError, ValueError) as error:
             reason = f"a partition line that does not parse{_name_missing(error)}"
-            raise InputError(reason, path=path, position=number) from None
+            raise InputError(reason, position=number) from None
     if not partitions:
-        raise InputError("no partition in the output of kafka-topics", path=path)
+        raise InputError("no partition in the output of kafka-topics")
     return TopicsDescription(tuple(partitions), configs)
 
 
 @parser
-def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tuple[DescribedReplica, ...]:
+def parse_log_dirs_describe(text: str) -> tuple[DescribedReplica, ...]:
     """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
 
-    By broker, directory and name; Kafka leaves out those of directories with an error.
-
-    Raises:
-        InputError: No JSON line, or one of another shape.
+    By broker, directory and name; Kafka leaves out those of directories with an error. `InputError` for another shape.
     """
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("{"):
@@ -101,22 +95,20 @@ def parse_log_dirs_describe(text: str, *, path: Path | str | None = None) -> tup
                 return tuple(sorted(_list_replicas(json.loads(line))))
             except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
                 reason = f"not the JSON that kafka-log-dirs prints{_name_missing(error)}"
-                raise InputError(reason, path=path, position=number) from None
-    raise InputError("no line of JSON in the output of kafka-log-dirs", path=path)
+                raise InputError(reason, position=number) from None
+    raise InputError("no line of JSON in the output of kafka-log-dirs")
 
 
 @parser
-def parse_offsets(text: str, *, path: Path | str | None = None) -> dict[TopicPartition, int]:
+def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
 
     Partitions without one (no such timestamp) are left out: the tool prints nothing, or nothing after the colon.
-
-    Raises:
-        InputError: Text without such a line.
+    `InputError` for a text without such a line.
     """
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
     if not matches and text.strip():
-        raise InputError("no `topic:partition:offset` line", path=path)
+        raise InputError("no `topic:partition:offset` line")
     return {
         TopicPartition(m["topic"], partition_number(m["partition"])): int64(m["offset"]) for m in matches if m["offset"]
     }

@@ -79,11 +79,8 @@ def agree_on_history(hosts: Sequence[Host]) -> Agreement:
         if one.end_ms > one.collected_at_ms + DAY_MS:
             refused[one.place] = "its metadata log tells of changes after it was collected: the host is left out"
         elif 2 * len(against) > len(told):
-            named = ", ".join(other.host.name for other in against[:5])
-            refused[one.place] = (
-                f"its metadata log is not what {len(against)} of {len(others)} other hosts have ({named}): "
-                "the host is left out"
-            )
+            named = f"{len(against)} of {len(others)} other hosts have ({', '.join(o.host.name for o in against[:5])})"
+            refused[one.place] = f"its metadata log is not what {named}: the host is left out"
         else:
             believed.append(one)
             if 2 * len(against) == len(told):

@@ -7,7 +7,7 @@ last counts, with its own parts alone.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pipeline.model.cluster import CLUSTER_METADATA, ClusterState
 from pipeline.model.log import Problem, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
+from pipeline.sources.collected.host import window_starts
 from pipeline.sources.collected.manifest import CollectedAs, HostState, Manifest, Part, read_manifest, write_manifest
 from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, read_partition
 from pipeline.sources.collected.reading import NEEDS_KEYS
@@ -77,9 +78,7 @@ class CollectorReport:
 def collect(request: CollectRequest, landing: StoredFolder, rate_limit: RateLimit) -> CollectorReport:
     """Collects what is new on this host.
 
-    Raises:
-        ConfigError: The host has no name, or was collected with other settings before.
-        NothingUsableError: No log is under the paths.
+    `ConfigError` if the host has no name, or was collected with other settings before, `NothingUsableError` without a log.
     """
     tree = discover_logs(request.paths)
     if not tree.directories:
@@ -87,17 +86,12 @@ def collect(request: CollectRequest, landing: StoredFolder, rate_limit: RateLimi
     host = request.host or "-".join(f"broker-{broker_id}" for broker_id in tree.broker_ids)
     if not host or "/" in host or host.startswith("."):
         raise ConfigError(f"host {host!r} cannot name a folder: pass --host NAME")
-    return _Collector(
-        request, tree, host, replace(landing, location=f"{landing.location.rstrip('/')}/{host}"), rate_limit
-    ).run()
+    folder = replace(landing, location=f"{landing.location.rstrip('/')}/{host}")
+    return _Collector(request, tree, host, folder, rate_limit).run()
 
 
 def collector_settings(config: PipelineConfig, cluster: str, as_of_ms: int) -> ScanSettings:
-    """Settings of a scan over all time.
-
-    Raises:
-        ConfigError: User-defined strategies, or sums alone, need keys that do not leave the host.
-    """
+    """Settings of a scan over all time; `ConfigError` where strategies or sums alone need keys, which do not leave the host."""
     keys = config.keys
     if keys.strategies or keys.mode == COUNTS_ONLY:
         raise ConfigError(NEEDS_KEYS)
@@ -122,9 +116,8 @@ class _Collector:
         self._collected_as = CollectedAs.of(self._settings)
         self._before = read_manifest(folder)
         if self._before is not None and self._before.collected_as != self._collected_as:
-            raise ConfigError(
-                f"{folder.location} was collected with other settings (window, keys or arrivals): empty it, or pass another --host"
-            )
+            others = "collected with other settings (window, keys or arrivals)"
+            raise ConfigError(f"{folder.location} was {others}: empty it, or pass another --host")
         self._parts = list(self._before.parts if self._before else ())
         self._progress = {one.key: one for one in (self._before.progress if self._before else ())}
         self._held: dict[Kind, list[pa.Table]] = defaultdict(list)
@@ -136,15 +129,17 @@ class _Collector:
         # deletes parts that no manifest names, once they are so old that no collector can be about to name them
         named = {part.path for part in self._parts}
         for path, written_at_ms, _ in self._folder.files("parts"):
-            if path not in named and written_at_ms < self._request.as_of_ms - DAY_MS:
+            if path not in named and written_at_ms < request.as_of_ms - DAY_MS:
                 self._folder.delete(path)
         history, problems = read_cluster_history(self._tree)
         replicas, replica_problems = read_replica_states(self._tree)
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history.state_at(request.as_of_ms)):
+            progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
+            reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
             try:
-                for unit in self._read(directory, partition):
+                for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):
                     self._take(unit)
                     self._rate_limit.keep(self.done.read_bytes, began_s)
                     if self._held_bytes >= request.commit_bytes:
@@ -153,13 +148,10 @@ class _Collector:
                 all_problems.append(Problem.of_error(partition.path, error))
         self.done.problem_count = len(all_problems)
         tree = LogTree(directories=tuple(map(self._renamed, self._tree.directories)))
-        state = HostState.of(
-            tree,
-            history if history.state_source == CLUSTER_METADATA else None,
-            replicas=tuple(replace(one, log_directory=self._name(one.log_directory)) for one in replicas),
-            problems=tuple(replace(one, path=self._name(one.path)) for one in all_problems),
-        )
-        self._commit(request.as_of_ms, state)
+        renamed = tuple(replace(one, log_directory=self._name(one.log_directory)) for one in replicas)
+        faults = tuple(replace(one, path=self._name(one.path)) for one in all_problems)
+        known = history if history.state_source == CLUSTER_METADATA else None
+        self._commit(request.as_of_ms, HostState.of(tree, known, replicas=renamed, problems=faults))
         return self.done
 
     def _choose(self, state: ClusterState) -> list[tuple[LogDirectory, PartitionDirectory]]:
@@ -175,11 +167,6 @@ class _Collector:
                 chosen[key] = (directory, partition)
         self.done.partition_count = len(chosen)
         return [chosen[key] for key in sorted(chosen)]
-
-    def _read(self, directory: LogDirectory, partition: PartitionDirectory) -> Iterable[ReadUnit]:
-        progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
-        reads = plan_reads([(directory, partition)])
-        return read_partition(reads, progress, self._settings, name=self._name, unit_bytes=self._request.unit_bytes)
 
     def _take(self, unit: ReadUnit) -> None:
         for piece in unit.pieces:
@@ -202,12 +189,14 @@ class _Collector:
         old = [part for part in self._parts if max(part.end_ms, part.collected_at_ms) < oldest_ms]
         self._parts = [part for part in self._parts if part not in old]
         here = {(p.topic, p.topic_id or "", p.partition) for _, p in self._tree.iter_partitions()}
+        if state is None:
+            nothing = HostState.of(LogTree(), None, replicas=(), problems=())
+            state = nothing if self._before is None else self._before.state
         manifest = Manifest(
             host=self.done.host,
             collected_as=self._collected_as,
             collected_at_ms=collected_at_ms,
-            state=state
-            or (self._before.state if self._before else HostState.of(LogTree(), None, replicas=(), problems=())),
+            state=state,
             parts=tuple(self._parts),
             progress=tuple(p for k, p in sorted(self._progress.items()) if k in here or p.collected_at_ms >= oldest_ms),
         )
@@ -223,21 +212,15 @@ class _Collector:
         self._number += 1
         self._folder.write(path, content)
         self.done.written_bytes[kind.value] += len(content)
-        # returns the starts of the first and the last window of the rows; -1 without rows
-        if "window_start_ms" in rows.column_names:
-            starts = rows["window_start_ms"]
-        else:
-            starts = pc.divide(rows["window_start"].cast(pa.int64()), 1000)
-        bounds = pc.min_max(starts).as_py()
-        start_ms, end_ms = (-1, -1) if bounds["min"] is None else (bounds["min"], bounds["max"])
-        row_count = Piece(kind, rows).row_count
+        starts = window_starts(rows)
+        bounds = pc.min_max(starts.filter(pc.greater_equal(starts, 0))).as_py()  # of the first and the last window
         return Part(
             path=path,
             kind=kind.value,
             size_bytes=len(content),
-            row_count=row_count,
-            start_ms=start_ms,
-            end_ms=end_ms,
+            row_count=Piece(kind, rows).row_count,
+            start_ms=-1 if bounds["min"] is None else bounds["min"],
+            end_ms=-1 if bounds["max"] is None else bounds["max"],
             newest_ms=newest_ms,
             collected_at_ms=self._request.as_of_ms,
         )
@@ -245,31 +228,19 @@ class _Collector:
     def _name(self, path: str) -> str:
         """A path as tables show it: below the host's name."""
         absolute = Path(path).absolute()
-        if not absolute.is_relative_to(self._root):
-            return path
-        return str(Path(self.done.host, absolute.relative_to(self._root)))
+        is_below = absolute.is_relative_to(self._root)
+        return str(Path(self.done.host, absolute.relative_to(self._root))) if is_below else path
 
     def _renamed(self, directory: LogDirectory) -> LogDirectory:
-        partitions = tuple(
-            replace(
-                partition,
-                path=self._name(partition.path),
-                segments=tuple(
-                    replace(
-                        segment,
-                        path=self._name(segment.path),
-                        index_path=None,
-                        time_index_path=None,
-                        txn_index_path=None,
-                    )
-                    for segment in partition.segments
-                ),
-                snapshot_paths=(),
-                metadata_snapshot_paths=(),
+        partitions = []
+        for log in directory.partitions:
+            segments = (
+                replace(one, path=self._name(one.path), index_path=None, time_index_path=None, txn_index_path=None)
+                for one in log.segments
             )
-            for partition in directory.partitions
-        )
-        return replace(directory, path=self._name(directory.path), partitions=partitions)
+            bare = replace(log, segments=tuple(segments), snapshot_paths=(), metadata_snapshot_paths=())
+            partitions.append(replace(bare, path=self._name(log.path)))
+        return replace(directory, path=self._name(directory.path), partitions=tuple(partitions))
 
 
 def _encode(kind: Kind, schema: pa.Schema) -> dict[str, Any]:

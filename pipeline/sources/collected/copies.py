@@ -15,7 +15,7 @@ from typing import Self
 
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import TopicPartition, fits_topics
-from pipeline.model.log_tree import DirectoryKind
+from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.host import Host, PartitionId, iter_window_rows
 
@@ -88,16 +88,9 @@ class _Disks:
             if one.log_start_offset is not None and not one.is_future:
                 key = one.topic, one.topic_id or "", one.partition
                 starts[key] = min(starts.get(key, _NO_LIMIT), one.log_start_offset)
-        return cls(
-            frozenset(found.broker_id for found in state.directories),
-            frozenset(
-                (found.topic, found.topic_id or "", found.partition)
-                for directory in state.directories
-                for found in directory.partitions
-                if found.kind is DirectoryKind.LIVE
-            ),
-            starts,
-        )
+        live = [log for _, log in LogTree(directories=state.directories).iter_partitions(kind=DirectoryKind.LIVE)]
+        held = frozenset((log.topic, log.topic_id or "", log.partition) for log in live)
+        return cls(frozenset(found.broker_id for found in state.directories), held, starts)
 
 
 def _rank(

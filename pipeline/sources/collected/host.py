@@ -86,11 +86,8 @@ class Host:
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
         """Parts that may have rows of a span's windows."""
-        return [
-            part
-            for part in self.manifest.parts
-            if part.start_ms < span.end_ms and (part.end_ms >= span.start_ms or part.start_ms < 0)
-        ]
+        begun = (part for part in self.manifest.parts if part.start_ms < span.end_ms)
+        return [part for part in begun if part.end_ms >= span.start_ms or part.start_ms < 0]
 
 
 def read_hosts(landing: StoredFolder, span: TimeWindow, problems: list[Problem]) -> list[Host]:
@@ -125,8 +122,7 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
 def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expression | None = None) -> pa.Table:
     """Reads the rows of a part.
 
-    Raises:
-        InputError: It is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
+    `InputError` if it is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
     """
     content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
@@ -179,19 +175,12 @@ def iter_window_rows(host: Host, span: TimeWindow, of: Collection[PartitionId]) 
             continue
         found = rows.filter(is_wanted)
         found = found.filter(pc.is_in(name_partitions(found), names))
-        by_window = found.group_by(["topic", "topic_id", "partition", "window_start_ms"])
-        ranges = by_window.aggregate([("first_offset", "min"), ("last_offset", "max")])
-        yield from ranges.rename_columns(
-            {"first_offset_min": "first_offset", "last_offset_max": "last_offset"}
-        ).to_pylist()
+        ranges = found.group_by(_UNIT).aggregate([("first_offset", "min"), ("last_offset", "max")])
+        yield from ranges.rename_columns([*_UNIT, "first_offset", "last_offset"]).to_pylist()
 
 
 def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.Table:
-    """Reads the rows of a part, those of a filter only, with the columns of its kind.
-
-    Raises:
-        InputError: What is in there is no collector's; besides it Arrow's errors.
-    """
+    """Reads the rows of a part, those of a filter only, with the columns of its kind; `InputError` if no collector wrote it."""
     kind = Kind(part.kind)
     schema = SCHEMAS[kind]
     found = pq.read_schema(io.BytesIO(content))
@@ -202,9 +191,8 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     file = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts)
     row_count, is_exact = file.metadata.num_rows, kind is not Kind.ARRIVALS  # of those the manifest counts the records
     if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
-        raise InputError(
-            f"it has {row_count:,} rows, its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
-        )
+        said = f"its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
+        raise InputError(f"it has {row_count:,} rows, {said}")
     names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
     rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:

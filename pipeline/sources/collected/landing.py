@@ -90,11 +90,8 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
         return tuple(one for one in directory.partitions if is_placed(one.topic_partition, one.topic_id, on))
 
     directories = tuple(replace(log, partitions=keep(log)) for log in own)
-    replicas = tuple(
-        one
-        for one in state.replicas
-        if one.broker_id in brokers and is_placed(one.topic_partition, one.topic_id, {one.broker_id})
-    )
+    held = (one for one in state.replicas if one.broker_id in brokers)
+    replicas = tuple(one for one in held if is_placed(one.topic_partition, one.topic_id, {one.broker_id}))
     progress = tuple(
         one for one in manifest.progress if is_placed(TopicPartition(one.topic, one.partition), one.topic_id, brokers)
     )
@@ -140,12 +137,11 @@ class Landing:
         `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
         """
         lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
-        other = (
-            f"{row['topic']}-{row['partition']}: {row['window_count']} batches up to offset {row['window_last']} were collected, "
-            f"its parts hold {row['held_count']} up to {row['held_last']}"
-            for row in disputed
+        said = (
+            "{topic}-{partition}: {window_count} batches up to offset {window_last} were collected, "
+            "its parts hold {held_count} up to {held_last}"
         )
-        return replace(self, doubts=(*self.doubts, *lost, *sorted(other)))
+        return replace(self, doubts=(*self.doubts, *lost, *sorted(said.format(**row) for row in disputed)))
 
 
 def settle(
@@ -177,18 +173,14 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition
-        tree = LogTree(directories=host.manifest.state.directories)
-        begins = {
-            (found.topic, found.topic_id or "", found.partition): {one.base_offset or 0 for one in found.segments}
-            for _, found in tree.iter_partitions()
-        }
+        logs = [found for _, found in LogTree(directories=host.manifest.state.directories).iter_partitions()]
+        named = (((log.topic, log.topic_id or "", log.partition), log.segments) for log in logs)
+        begins = {key: {segment.base_offset or 0 for segment in segments} for key, segments in named}
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}
             is_settled = progress.collected_at_ms <= host.manifest.collected_at_ms
             if progress.key in of_host and progress.key in begins and is_settled and progress.next_offset not in ends:
-                overstated.append(
-                    f"{host.name} says it read {progress.topic}-{progress.partition} up to offset "
-                    f"{progress.next_offset}, and its batches end at {last}"
-                )
+                read = f"{progress.topic}-{progress.partition} up to offset {progress.next_offset}"
+                overstated.append(f"{host.name} says it read {read}, and its batches end at {last}")
     return overstated

@@ -33,6 +33,7 @@ _MOST_BYTES = 1 << 45  # of a replica
 _MOST_PACKED_BYTES = 64 << 20
 _MOST_PART_BYTES = 1 << 30
 _INT64 = 2**63
+_OF_HISTORY = ("brokers", "topic_configs", "default_configs", "state_source", "known_since_ms", "unread")
 
 Count = Annotated[int, Field(ge=0, lt=_INT64)]
 Instant = Annotated[int, Field(ge=-1, le=LATEST_MS)]
@@ -131,20 +132,15 @@ class HostState(_Stored):
         return self
 
     @model_validator(mode="after")
-    def _sizes_and_offsets_can_be(self) -> Self:
+    def _numbers_can_be(self) -> Self:
         for one in self.replicas:
             offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark)
-            if (one.size_bytes or 0) not in range(_MOST_BYTES) or any(
-                (n or 0) not in range(-1, 1 << 62) for n in offsets
-            ):
+            is_odd = any((n or 0) not in range(-1, 1 << 62) for n in offsets)
+            if is_odd or (one.size_bytes or 0) not in range(_MOST_BYTES):
                 raise ValueError("a replica with a size or an offset that no broker has")
         logs = (log for directory in self.directories for log in directory.partitions)
         if not all(one.size_bytes in range(_MOST_BYTES) for log in logs for one in log.segments):
             raise ValueError("a segment with a size that no file has")
-        return self
-
-    @model_validator(mode="after")
-    def _partitions_can_be(self) -> Self:
         numbers = {state.partition for timeline in self.partitions for state in timeline.values if state is not None}
         numbers |= {one.partition for one in self.replicas}
         numbers |= {one.partition for directory in self.directories for one in directory.partitions}
@@ -165,15 +161,8 @@ class HostState(_Stored):
         lengths = [directory.length for _, directory in tree.iter_partitions() if directory.is_cluster_metadata]
         of_history: dict[str, Any] = {}
         if history is not None:
-            of_history = {
-                "brokers": history.brokers,
-                "partitions": tuple(history.partitions.values()),
-                "topic_configs": history.topic_configs,
-                "default_configs": history.default_configs,
-                "state_source": history.state_source,
-                "known_since_ms": history.known_since_ms,
-                "unread": history.unread,
-            }
+            of_history = {name: getattr(history, name) for name in _OF_HISTORY}
+            of_history["partitions"] = tuple(history.partitions.values())
         return cls(
             directories=tuple(
                 replace(directory, high_watermarks={}, log_start_offsets={}, recovery_points={}, cleaner_offsets={})
@@ -188,18 +177,11 @@ class HostState(_Stored):
 
     @property
     def history(self) -> ClusterHistory:
-        return ClusterHistory(
-            state_source=self.state_source,
-            known_since_ms=self.known_since_ms,
-            brokers=self.brokers,
-            partitions={
-                next(state.topic_partition for state in timeline.values if state is not None): timeline
-                for timeline in self.partitions
-            },
-            topic_configs=self.topic_configs,
-            default_configs=self.default_configs,
-            unread=self.unread,
-        )
+        partitions = {
+            next(state.topic_partition for state in timeline.values if state is not None): timeline
+            for timeline in self.partitions
+        }
+        return ClusterHistory(partitions=partitions, **{name: getattr(self, name) for name in _OF_HISTORY})
 
     @property
     def log_directories(self) -> tuple[LogDirectory, ...]:
@@ -230,9 +212,7 @@ class Manifest(_Stored):
 def read_manifest(folder: StoredFolder) -> Manifest | None:
     """Reads the manifest of a host's folder; None before its first commit.
 
-    Raises:
-        InputError: It is damaged, or of a newer format.
-        StorageError: It cannot be read.
+    `InputError` if it is damaged, or of a newer format, `StorageError` if it cannot be read.
     """
     path = f"{folder.location}/{MANIFEST}"
     packed = folder.read(MANIFEST, _MOST_PACKED_BYTES)
@@ -246,8 +226,7 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
         manifest = Manifest.model_validate_json(text)
         json.loads(text, parse_int=_parse_int64)
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = f"no manifest of format {FORMAT} ({type(error).__name__})"
-        raise InputError(reason, path=path) from error
+        raise InputError(f"no manifest of format {FORMAT} ({type(error).__name__})", path=path) from error
     return manifest
 
 

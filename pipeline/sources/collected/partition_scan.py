@@ -43,12 +43,9 @@ def read_partition(
     name: Callable[[str], str],
     unit_bytes: int = UNIT_BYTES,
 ) -> Iterator[ReadUnit]:
-    """Reads what is committed of a log and not collected yet, stretch by stretch.
+    """Reads what is committed of a log and not collected yet, stretch by stretch; `OSError` for a file that cannot be read.
 
     `reads`: the partition's segments, in order of offsets. `name`: what a path is called in the rows.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     for read in reads:
         while progress is None or not 0 <= read.next_base_offset <= progress.next_offset:
@@ -163,12 +160,9 @@ def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) 
 _JOINED: dict[str, Callable[[list[Any]], Any]] = {
     **dict.fromkeys(("first_offset", "min_timestamp_ms"), min),
     **dict.fromkeys(("last_offset", "max_timestamp_ms"), max),
-    **dict.fromkeys(
-        ("batch_count", "record_count", "control_batch_count", "missing_offset_count", "crc_error_count"), sum
-    ),
-    **dict.fromkeys(
-        ("magic", "codecs"), lambda lists: ",".join(sorted({item for one in lists for item in one.split(",") if item}))
-    ),
+    **dict.fromkeys(("batch_count", "record_count", "control_batch_count"), sum),
+    **dict.fromkeys(("missing_offset_count", "crc_error_count"), sum),
+    **dict.fromkeys(("magic", "codecs"), lambda lists: ",".join(sorted({*",".join(lists).split(",")} - {""}))),
 }
 """How the columns of two stretches' rows are put together."""
 

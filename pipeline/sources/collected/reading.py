@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,14 +113,12 @@ def _lost_rows(error: InputError) -> pa.Table:
 
 def _count_held(rows: pa.Table) -> pa.Table:
     """Rows of kind `HELD`: batches and last offset of each partition and window."""
-    names = ("topic", "topic_id", "partition", "window_start_ms")
+    names = ["topic", "topic_id", "partition", "window_start_ms"]
     held = rows.select([*names[:3], "last_offset"]).append_column(names[3], window_starts(rows))
     counted = held.group_by(names).aggregate([("last_offset", "max"), ("last_offset", "count")])
-    rows_of: dict[str, Any] = {name: counted[name] for name in names}
-    rows_of |= {"last_offset": counted["last_offset_max"], "batch_count": counted["last_offset_count"]}
-    rows_of["row_kind"] = pa.repeat(HELD, counted.num_rows)
-    nothing = {field.name: pa.nulls(counted.num_rows, field.type) for field in SUMMARY_SCHEMA}
-    return pa.table({**nothing, **rows_of}).cast(SUMMARY_SCHEMA)
+    counted = counted.rename_columns([*names, "last_offset", "batch_count"])
+    counted = counted.append_column("row_kind", pa.repeat(HELD, counted.num_rows))
+    return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), counted], promote_options="default")
 
 
 def plan_collected_tasks(
@@ -129,18 +126,14 @@ def plan_collected_tasks(
 ) -> list[ReadTask]:
     """Plans tasks over the parts with rows of the run's windows.
 
-    Raises:
-        ConfigError: Hosts were collected with other settings than the run's, or the run asks about keys themselves.
+    `ConfigError` if all hosts were collected with other settings than the run's, or the run asks about keys themselves.
     """
     if settings.questions:
         raise ConfigError(NEEDS_KEYS)
     foreign = [host for host in landing.hosts if host.manifest.collected_as != collected_as]
     if foreign and len(foreign) == len(landing.hosts):
-        first = foreign[0]
-        raise ConfigError(
-            f"{first.folder.location} was collected as {first.manifest.collected_as!r}, the run wants {collected_as!r}: "
-            "collect and run with one configuration"
-        )
+        theirs = f"{foreign[0].folder.location} was collected as {foreign[0].manifest.collected_as!r}"
+        raise ConfigError(f"{theirs}, the run wants {collected_as!r}: collect and run with one configuration")
     landing = landing.without(foreign) if foreign else landing
     tasks: list[ReadTask] = [RefusedHost(host.folder.location) for host in foreign]
     for host, copies in zip(landing.hosts, landing.copies.of, strict=True):

@@ -35,8 +35,8 @@ class StoredFolder:
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Reads a file; None where there is none.
 
-        Raises:
-            InputError: It is larger, no regular file, or a link out of the folder; of a file system also where it cannot be read.
+        `InputError` if it is larger, no regular file, or a link out of the folder; of a file system also where it cannot be
+        read.
         """
         try:
             if not is_remote(self.location):
@@ -87,10 +87,9 @@ class StoredFolder:
             return sorted(self._iter_local_files(name))
         from pyarrow import fs  # noqa: PLC0415 - loaded where files are stored
 
+        below = fs.FileSelector(self._path(name), allow_not_found=True, recursive=True)
         try:
-            entries = self._system.get_file_info(
-                fs.FileSelector(self._path(name), allow_not_found=True, recursive=True)
-            )
+            entries = self._system.get_file_info(below)
         except OSError as error:
             raise self._error(name, error) from error
         start = len(self._path("").rstrip("/")) + 1

@@ -1,6 +1,6 @@
 """Rows of `bronze.brokers` and `bronze.cluster_state` from what was read."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -33,15 +33,10 @@ def count_directories(tree: LogTree, registered: Collection[int] = ()) -> dict[i
 
     A broker without partitions is one all the same. A controller registers as no broker: of its own it is none.
     """
-    counts: dict[int, int] = defaultdict(int)
-    brokers = {*registered}
-    for directory in tree.directories:
-        if not directory.partitions or any(not one.is_cluster_metadata for one in directory.partitions):
-            brokers.add(-1 if directory.broker_id is None else directory.broker_id)
-    for directory in tree.directories:
-        if directory.broker_id is not None and directory.broker_id in brokers:
-            counts[directory.broker_id] += 1
-    return dict(counts)
+    logs = [directory for directory in tree.directories if directory.broker_id is not None]
+    bearing = (log for log in logs if not log.partitions or any(not one.is_cluster_metadata for one in log.partitions))
+    brokers = {*registered, *(log.broker_id for log in bearing)}
+    return dict(Counter(log.broker_id for log in logs if log.broker_id is not None and log.broker_id in brokers))
 
 
 class WindowState(NamedTuple):
@@ -82,11 +77,8 @@ def list_window_states(
 ) -> list[WindowState]:
     """Lists the cluster's state at the end of each window.
 
-    Args:
-        history: What the source knows.
-        windows: Which windows.
-        epochs: By window's start, the largest leader epoch among the batches of each partition.
-        newest: The window that a live cluster's state was observed for.
+    `epochs`: by window's start, the largest leader epoch among the batches of each partition. `newest`: the window that a
+    live cluster's state was observed for.
     """
     states = []
     for window in windows:
@@ -247,11 +239,8 @@ def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterato
 def _partition_columns(state: ClusterState, partition: PartitionState, replica: ReplicaState | None) -> dict[str, Any]:
     configs = state.topic_config(partition.topic)
     return {
-        "topic": partition.topic,
+        **{name: getattr(partition, name) for name in ("topic", "partition", "leader_id", "leader_epoch")},
         "topic_id": partition.topic_id or (replica.topic_id if replica else None) or "",
-        "partition": partition.partition,
-        "leader_id": partition.leader_id,
-        "leader_epoch": partition.leader_epoch,
         "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
         "state_source": state.state_source,
     }
@@ -273,12 +262,10 @@ def _disk_columns(
     if replica is None:
         return {}
     end, leader_end = replica.log_end_offset, leader.log_end_offset if leader else None
+    named = ("log_start_offset", "log_end_offset", "high_watermark", "size_bytes")
     return {
-        "log_start_offset": replica.log_start_offset,
-        "log_end_offset": end,
-        "high_watermark": replica.high_watermark,
+        **{name: getattr(replica, name) for name in named},
         "lag_count": None if end is None or leader_end is None else leader_end - end,
-        "size_bytes": replica.size_bytes,
         "log_directory": relative(replica.log_directory),
     }
 

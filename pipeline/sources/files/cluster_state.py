@@ -32,20 +32,14 @@ def read_cluster_history(
 
     The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
     """
-    known = [directory for directory in tree.directories if directory.cluster_id is not None]
-    problems = [
-        Problem(
-            path=directory.path,
-            reason=f"cluster.id {directory.cluster_id}, others of this source have {known[0].cluster_id}",
-            severity="suspect",
-        )
-        for directory in known
-        if directory.cluster_id != known[0].cluster_id
-    ]
-    copies = [faults for _, faults in tree.iter_partitions(kind=DirectoryKind.LIVE) if faults.is_cluster_metadata]
-    for directory in sorted(
-        copies, key=lambda copy: (-copy.length[0], -copy.length[1], copy.path)
-    ):  # the longest first
+    known, problems = [one for one in tree.directories if one.cluster_id is not None], []
+    for one in known:
+        if one.cluster_id != known[0].cluster_id:
+            reason = f"cluster.id {one.cluster_id}, others of this source have {known[0].cluster_id}"
+            problems.append(Problem(path=one.path, reason=reason, severity="suspect"))
+    copies = [log for _, log in tree.iter_partitions(kind=DirectoryKind.LIVE) if log.is_cluster_metadata]
+    copies.sort(key=lambda copy: (-copy.length[0], -copy.length[1], copy.path))  # the longest first
+    for directory in copies:
         history, faults = read_metadata_log(directory)
         problems += faults
         if history is not None:
@@ -60,19 +54,17 @@ def with_ids_by_name(
 
     A partition of an earlier topic of the same name would be taken for one of the present topic: it is said.
     """
-    problems = []
-    directories = []
+    problems, directories = [], []
+    ids = {key: state.topic_id for key, state in partitions.items() if state.topic_id is not None}
     for directory in tree.directories:
-        known: list[PartitionDirectory] = []
-        for partition in directory.partitions:
-            state = partitions.get(partition.topic_partition) if partition.topic_id is None else None
-            is_by_name = state is not None and state.topic_id is not None
-            known.append(replace(partition, topic_id=state.topic_id) if is_by_name and state else partition)
-        count = sum(one is not other for one, other in zip(known, directory.partitions, strict=True))
-        if count:
-            partitions_said = "1 partition" if count == 1 else f"{count:,} partitions"
-            reason = f"{partitions_said} without partition.metadata: topics are known by name only"
+        by_name = {one.path for one in directory.partitions if one.topic_id is None and one.topic_partition in ids}
+        if count := len(by_name):
+            reason = f"{count:,} partition{'s' * (count > 1)} without partition.metadata: topics are known by name only"
             problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
+        known = (
+            replace(one, topic_id=ids[one.topic_partition]) if one.path in by_name else one
+            for one in directory.partitions
+        )
         directories.append(replace(directory, partitions=tuple(known)))
     return replace(tree, directories=tuple(directories)), tuple(problems)
 

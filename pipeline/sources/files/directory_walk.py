@@ -59,19 +59,9 @@ class DirectoryWalk:
         self._root = real if real.is_dir() else real.parent
         return True
 
-    def problem(
-        self,
-        path: Path,
-        reason: str,
-        *,
-        position: int | None = None,
-        first_bytes: bytes = b"",
-        severity: str = "refused",
-    ) -> None:
+    def problem(self, path: Path, reason: str, *, position: int | None = None, severity: str = "refused") -> None:
         """Notes what is wrong with a file or directory."""
-        self.problems.append(
-            Problem(path=str(path), position=position, reason=reason, first_bytes=first_bytes[:64], severity=severity)
-        )
+        self.problems.append(Problem(path=str(path), position=position, reason=reason, severity=severity))
 
     def list(self, path: Path) -> Listing | None:
         """Lists a directory; None, with a problem noted, where that cannot be done, and None where it was done before."""

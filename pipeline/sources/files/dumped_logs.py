@@ -19,17 +19,10 @@ from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
 from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
+from pipeline.model import log_tree
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import (
-    CLUSTER_METADATA_TOPIC,
-    DirectoryKind,
-    LogDirectory,
-    LogTree,
-    PartitionDirectory,
-    SegmentFile,
-    TextPart,
-)
+from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.regular_files import read_small
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
@@ -106,9 +99,7 @@ def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionS
         state = partitions.get(partition.topic_partition)
         return partition if state is None else replace(partition, topic_id=state.topic_id)
 
-    directories = (
-        replace(directory, partitions=tuple(map(named, directory.partitions))) for directory in tree.directories
-    )
+    directories = (replace(one, partitions=tuple(map(named, one.partitions))) for one in tree.directories)
     return replace(tree, directories=tuple(directories))
 
 
@@ -116,21 +107,20 @@ def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionS
 def scan_dump(part: TextPart, path: str) -> HeaderScan:
     """The batches of a dumped segment, in the columns of a scan; a first timestamp is -1: dumps lack it.
 
-    Raises:
-        InputError: A line of a batch does not parse.
-        OSError: The text cannot be read.
+    `InputError` for a line of a batch that does not parse, `OSError` for a text that cannot be read.
     """
-    file = parse_dumped_segment(_read_part(part), path=part.path)
+    file = parse_dumped_segment(_read_part(part))
     rows = np.zeros(len(file.batches), HEADER_ROW)
     for name in _HEADER_FIELDS:
         rows[name] = [getattr(batch, name) for batch in file.batches]
     rows["crc_ok"] = True
     rows["crc_ok"][file.wrong_checksums] = False
     rows["flaw"][file.wrong_checksums] = Flaw.CRC
-    wrong = [
-        Problem(path=path, position=file.batches[place].position, reason="checksum mismatch, says kafka-dump-log")
-        for place in file.wrong_checksums
-    ]
+    positions, reason = (
+        (file.batches[n].position for n in file.wrong_checksums),
+        "checksum mismatch, says kafka-dump-log",
+    )
+    wrong = [Problem(path=path, position=position, reason=reason) for position in positions]
     end = int(rows["position"][-1]) + int(rows["size_bytes"][-1]) if len(rows) else 0
     return HeaderScan(rows=rows, problems=limit_problems(path, wrong), valid_bytes=end, file_bytes=end)
 
@@ -154,18 +144,14 @@ def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[
         try:
             file = parse_dumped_segment(_read_part(part)) if dumped.endswith(".log") else None
         except InputError as error:
-            reason = f"{error.reason}; nothing from here on is read"
-            problems.append(
-                replace(Problem.of_error(path, error), position=line + (error.position or 1) - 1, reason=reason)
-            )
+            reason, at = f"{error.reason}; nothing from here on is read", line + (error.position or 1) - 1
+            problems.append(replace(Problem.of_error(path, error), position=at, reason=reason))
             return
         try:
             if file is not None:
                 if file.complaint_count:
-                    text = f"{file.complaint.strip()} ({file.complaint_count:,} error lines)"
-                    problems.append(
-                        Problem(path=part.path, position=line, reason=f"the tool says: {text}", severity="suspect")
-                    )
+                    reason = f"the tool says: {file.complaint.strip()} ({file.complaint_count:,} error lines)"
+                    problems.append(Problem(path=part.path, position=line, reason=reason, severity="suspect"))
                 yield from _read_segment(part, dumped, broker_id, file)
         except InputError as error:
             problems.append(replace(Problem.of_error(path, error), position=line))
@@ -182,7 +168,7 @@ def _read_segment(part: TextPart, dumped: str, broker_id: int, file: DumpedSegme
     except InputError as error:
         reason = f"{dumped} does not name topic and partition: dump it by a path that holds its directory"
         raise InputError(reason) from error
-    if directory.kind is not DirectoryKind.LIVE or directory.topic == CLUSTER_METADATA_TOPIC:
+    if directory.kind is not log_tree.DirectoryKind.LIVE or directory.topic == log_tree.CLUSTER_METADATA_TOPIC:
         return
     last = file.batches[-1] if file.batches else None
     base_offset = int(name["offset"])

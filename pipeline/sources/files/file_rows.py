@@ -14,10 +14,8 @@ def iter_consumer_group_rows(
     cluster: str, groups: Iterable[tuple[int, ConsumerGroupMember]], windows: Sequence[TimeWindow]
 ) -> Iterator[dict[str, Any]]:
     """One row per group, partition and moment of description, for the moments within the windows."""
-    for observed_at_ms, member in groups:
-        yield from (
-            group_row(cluster, window, observed_at_ms, member) for window in windows if observed_at_ms in window
-        )
+    observed = ((window, at_ms, member) for at_ms, member in groups for window in windows if at_ms in window)
+    return (group_row(cluster, *one) for one in observed)
 
 
 def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: ConsumerGroupMember) -> dict[str, Any]:
@@ -28,14 +26,9 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
     """Problems found by Spark tasks, from collected rows of kind `problem`."""
+    names = ("path", "position", "reason", "severity")
     return [
-        Problem(
-            path=row["path"],
-            position=row["position"],
-            reason=row["reason"],
-            first_bytes=bytes.fromhex(row["first_bytes_hex"]),
-            severity=row["severity"],
-        )
+        Problem(**{name: row[name] for name in names}, first_bytes=bytes.fromhex(row["first_bytes_hex"]))
         for row in rows
     ]
 
@@ -54,12 +47,6 @@ def iter_quarantine_rows(
             reason = escape_hidden(problem.reason)
             if (path, position, reason) not in seen:
                 seen.add((path, position, reason))
-                yield {
-                    "cluster": cluster,
-                    "source": source,
-                    "path": path,
-                    "position": position,
-                    "reason": reason,
-                    "severity": problem.severity,
-                    "first_bytes_hex": problem.first_bytes.hex(),
-                }
+                place = {"cluster": cluster, "source": source, "path": path, "position": position}
+                found = {"severity": problem.severity, "first_bytes_hex": problem.first_bytes.hex()}
+                yield {**place, "reason": reason, **found}

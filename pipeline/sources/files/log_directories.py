@@ -102,13 +102,10 @@ def _has_partition_name(path: Path) -> bool:
 
 def _read_log_directory(listing: Listing, walk: DirectoryWalk) -> LogDirectory:
     partitions: list[PartitionDirectory] = []
-    for child in listing.directories:
-        inner = walk.list(child)
-        if inner is None or not (_has_partition_name(child) or has_partition_files(inner)):
-            continue
-        partition = read_partition_directory(inner, walk)
-        if partition is not None:
-            partitions.append(partition)
+    for inner in filter(None, map(walk.list, listing.directories)):
+        if _has_partition_name(inner.path) or has_partition_files(inner):
+            partition = read_partition_directory(inner, walk)
+            partitions += [] if partition is None else [partition]
     partitions.sort(key=lambda found: (found.topic, found.partition, found.kind, found.path))
     return _with_root_files(listing, walk, tuple(partitions))
 
@@ -169,26 +166,20 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
         if reason:
             problems.append(Problem(path=directory.path, reason=reason))
             continue
-        problems += [
-            Problem(
-                path=partition,
-                reason=f"a live partition that {other.path} of the same broker holds too",
-                severity="suspect",
-            )
-            for other in twins
-            for partition in _shared_live_partitions(other, directory)
-        ]
+        for other in twins:
+            reason = f"a live partition that {other.path} of the same broker holds too"
+            shared = _shared_live_partitions(other, directory)
+            problems += [Problem(path=path, reason=reason, severity="suspect") for path in shared]
         kept.append(directory)
     return tuple(kept), tuple(problems)
 
 
 def _copied_from(kept: LogDirectory, directory: LogDirectory) -> str | None:
-    if directory.directory_id is not None and directory.directory_id == kept.directory_id:
-        return (
-            f"node.id {directory.broker_id} with directory.id {directory.directory_id} is already read from {kept.path}"
-        )
-    if directory.directory_id is None and kept.directory_id is None and _shared_live_partitions(kept, directory):
-        return f"node.id {directory.broker_id} without directory.id holds partitions already read from {kept.path}"
+    node, directory_id = f"node.id {directory.broker_id}", directory.directory_id
+    if directory_id is not None and directory_id == kept.directory_id:
+        return f"{node} with directory.id {directory_id} is already read from {kept.path}"
+    if directory_id is None and kept.directory_id is None and _shared_live_partitions(kept, directory):
+        return f"{node} without directory.id holds partitions already read from {kept.path}"
     return None
 
 
@@ -204,13 +195,11 @@ def _merge(same: Sequence[LogDirectory]) -> LogDirectory:
     for directory in same:
         for partition in directory.partitions:
             by_path.setdefault(partition.path, []).append(partition)
-    partitions = [_merge_segments(parts) for parts in by_path.values()]
+    partitions = []
+    for parts in by_path.values():
+        segments = {segment.path: segment for partition in parts for segment in partition.segments}
+        ordered = sorted(segments.values(), key=lambda s: (s.base_offset is None, s.base_offset or 0, s.path))
+        fullest = max(parts, key=lambda partition: len(partition.segments))
+        partitions.append(replace(fullest, segments=tuple(ordered)))
     partitions.sort(key=lambda p: (p.topic, p.partition, p.kind, p.path))
     return replace(same[0], partitions=tuple(partitions))
-
-
-def _merge_segments(parts: Sequence[PartitionDirectory]) -> PartitionDirectory:
-    segments = {segment.path: segment for partition in parts for segment in partition.segments}
-    ordered = sorted(segments.values(), key=lambda s: (s.base_offset is None, s.base_offset or 0, s.path))
-    fullest = max(parts, key=lambda partition: len(partition.segments))
-    return replace(fullest, segments=tuple(ordered))

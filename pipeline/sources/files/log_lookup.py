@@ -45,10 +45,8 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
         return find_offset(segment.path, offset, index_offsets=index.offset, index_positions=index.position)
 
     segments = partition.segments
-    floor = max(
-        (i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset), default=len(segments)
-    )
-    return _search(directory, partition, segments[floor:], find)
+    below = [i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset]
+    return _search(directory, partition, segments[below[-1] :] if below else (), find)
 
 
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
@@ -80,16 +78,13 @@ def _search(
 ) -> SegmentLookup:
     way = start = SegmentLookup(directory=directory, partition=partition)
     for passed, segment in enumerate(segments):
-        base_offset = segment.base_offset or 0
+        at, base_offset = replace(start, segment=segment, segments_passed=passed), segment.base_offset or 0
         try:
             index = read_offset_index(segment.index_path, base_offset) if segment.index_path else _NO_OFFSETS
             times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
-            answer = find(segment, index, times)
+            way = replace(at, index=index, time_index=times, found=find(segment, index, times))
         except (OSError, InputError) as error:
-            return replace(
-                start, segment=segment, segments_passed=passed, problem=Problem.of_error(segment.path, error)
-            )
-        way = replace(start, segment=segment, segments_passed=passed, index=index, time_index=times, found=answer)
-        if answer.batch is not None:
+            return replace(at, problem=Problem.of_error(segment.path, error))
+        if way.found is not None and way.found.batch is not None:
             break
     return way

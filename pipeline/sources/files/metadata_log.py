@@ -45,7 +45,7 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
         if snapshot is not None:
             for entry in _read_entries(snapshot, problems, unread):
                 yield entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
-            from_offset = _snapshot_end_offset(snapshot)
+            from_offset = int(snapshot.name.partition("-")[0])
         for segment in directory.segments:
             yield from (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)
 
@@ -68,11 +68,6 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
     return replace(history, unread=tuple(unread)), tuple(problems)
 
 
-def _snapshot_end_offset(path: Path) -> int:
-    """`<end offset>-<epoch>.checkpoint`: the first offset that is not in it."""
-    return int(path.name.split("-", 1)[0])
-
-
 def _read_snapshot_time(path: Path) -> int | None:
     """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
 
@@ -92,7 +87,10 @@ def _read_snapshot_time(path: Path) -> int | None:
 
 
 def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unread: list[UnreadState]) -> Path | None:
-    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history."""
+    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history.
+
+    `<end offset>-<epoch>.checkpoint` holds what is before the offset.
+    """
     snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
     if not directory.segments:
         return snapshots[-1] if snapshots else None
@@ -100,7 +98,7 @@ def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unr
     if start == 0:
         return None
     for snapshot in snapshots:
-        if _snapshot_end_offset(snapshot) >= start:
+        if int(snapshot.name.partition("-")[0]) >= start:
             return snapshot
     reason = f"the metadata log begins at offset {start} and no snapshot reaches it: its state is incomplete"
     problems.append(Problem(path=directory.path, reason=reason, severity="suspect"))
@@ -135,14 +133,14 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
                 file.seek(position)
                 records = read_entry_records(file.read(int(row["size_bytes"])))
             except InputError as error:
-                problems.append(_problem(path, position, error))
+                problems.append(replace(Problem.of_error(path, error), position=position))
                 _note(unread, last_ms, _EVERYTHING, f"a batch at position {position} of {path.name}")
                 continue
             for value, offset in ((record.value, record.offset) for record in records if record.value is not None):
                 try:
                     yield MetadataEntry(last_ms, offset, parse_metadata_record(value))
                 except InputError as error:
-                    problems.append(_problem(path, position, error))
+                    problems.append(replace(Problem.of_error(path, error), position=position))
                     del problems[_MOST_NOTED:]
                     _note(unread, last_ms, find_subjects(value), error.reason)
     # why a log was not read to its end; None where it was, or where only its last batch is torn
@@ -156,10 +154,6 @@ def _note(unread: list[UnreadState], at_ms: int | None, subjects: frozenset[Stat
     """Notes what is not read; after many, only if it is about something new: that is in doubt since the first."""
     if len(unread) < _MOST_NOTED or not any(subjects <= one.subjects for one in unread):
         unread.append(UnreadState(at_ms, subjects, reason))
-
-
-def _problem(path: Path, position: int, error: InputError) -> Problem:
-    return Problem(path=str(path), position=position, reason=error.reason, first_bytes=error.first_bytes)
 
 
 def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:

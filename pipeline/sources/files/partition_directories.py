@@ -23,9 +23,8 @@ _SUSPECT = "suspect"
 
 def has_partition_files(listing: Listing) -> bool:
     """Whether a directory holds what Kafka puts into partition directories."""
-    return any(
-        name in {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA} or _KAFKA_NAME.fullmatch(name) for name in listing.files
-    )
+    named = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
+    return any(name in named or _KAFKA_NAME.fullmatch(name) for name in listing.files)
 
 
 def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> PartitionDirectory | None:
@@ -67,9 +66,8 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
         name = parse_directory_name(path.parent.name)
     except InputError:
         name = DirectoryName("", -1, DirectoryKind.LIVE, is_topic_truncated=False)
-    return PartitionDirectory(
-        path=str(path.parent), topic=name.topic, partition=name.partition, kind=name.kind, segments=(segment,)
-    )
+    topic, partition, kind, _ = name
+    return PartitionDirectory(path=str(path.parent), topic=topic, partition=partition, kind=kind, segments=(segment,))
 
 
 def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:
@@ -80,11 +78,9 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
     for file in logs:
         if not SEGMENT_NAME.fullmatch(file):
             walk.problem(listing.files[file], "expected <20 digits>.log as the name of a segment")
-    for file in sorted(listing.files):
+    for file, path in sorted(listing.files.items()):
         if file.endswith(".log.swap") and file.removesuffix(".swap") not in listing.files:
-            walk.problem(
-                listing.files[file], "left by an interrupted replacement of segments; not read", severity=_SUSPECT
-            )
+            walk.problem(path, "left by an interrupted replacement of segments; not read", severity=_SUSPECT)
     names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
     if not names and not may_be_empty:
         walk.problem(listing.path, "a partition directory without a segment file")
@@ -116,8 +112,7 @@ def _read_segment(
         return None
 
     def sibling(ending: str) -> str | None:
-        sibling = siblings.get(f"{path.stem}{ending}")
-        return None if sibling is None else str(sibling)
+        return str(siblings[name]) if (name := f"{path.stem}{ending}") in siblings else None
 
     return SegmentFile(
         path=str(path),

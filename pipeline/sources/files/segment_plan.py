@@ -12,15 +12,7 @@ from typing import Any, Protocol, TypeVar
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
 from pipeline.model.log import TopicPartition, fits_topics
-from pipeline.model.log_tree import (
-    CLUSTER_METADATA_TOPIC,
-    DirectoryKind,
-    LogDirectory,
-    LogTree,
-    PartitionDirectory,
-    SegmentFile,
-    TextPart,
-)
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -65,7 +57,7 @@ def choose_replicas(
     """
     chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
-        if partition.topic == CLUSTER_METADATA_TOPIC or not fits_topics(partition.topic, topics):
+        if partition.is_cluster_metadata or not fits_topics(partition.topic, topics):
             continue
         key = partition.topic_partition
         rank = _rank(directory, partition, leaders.get(key))
@@ -133,8 +125,7 @@ def pack(
     """
     total_bytes = sum(read.size_bytes for read in reads)
     count = min(len(reads), max(least, -(-total_bytes // target_bytes)))
-    groups: list[list[Read]] = [[] for _ in range(count)]
-    sizes = [0] * count
+    groups, sizes = list[list[Read]]([] for _ in range(count)), [0] * count
     for read in sorted(reads, key=lambda read: (-read.size_bytes, order(read))):
         smallest = sizes.index(min(sizes))
         groups[smallest].append(read)

@@ -56,12 +56,8 @@ class Collected(RecordSource):
         from pipeline.sources.files.log_directories import refuse_doubles
 
         problems: list[Problem] = []
-        span = spanning(question.windows)
-        read = [
-            host
-            for source in sources
-            for host in read_hosts(StoredFolder(source.path, question.storage), span, problems)
-        ]
+        span, folders = spanning(question.windows), [StoredFolder(one.path, question.storage) for one in sources]
+        read = [host for folder in folders for host in read_hosts(folder, span, problems)]
         agreement = agree_on_history(read)
         found_directories, _ = refuse_doubles(found for host in read for found in host.manifest.state.log_directories)
         history = agreement.history or described.history or infer_from_replicas(LogTree(directories=found_directories))
@@ -87,26 +83,18 @@ class Collected(RecordSource):
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Availability: brokers registered at the window's end are expected; those read since have arrived."""
-        landing = reading.collected
-        hosts = () if landing is None else landing.hosts
-        doubts = () if landing is None else landing.doubts
-        availabilities = {
-            directory.broker_id
-            for host in hosts
-            if host.manifest.collected_at_ms >= window.end_ms
-            for directory in host.manifest.state.directories
-        }
+        hosts, doubts = ((), ()) if reading.collected is None else (reading.collected.hosts, reading.collected.doubts)
+        manifests = [host.manifest for host in hosts]
+        since = (one for one in manifests if one.collected_at_ms >= window.end_ms)
+        arrived = {directory.broker_id for one in since for directory in one.state.directories}
         expected = set(reading.history.state_at(window.end_ms).brokers) | set(reading.directory_counts)
-        late = [
-            f"{host.name} (until {format_instant(max(0, host.manifest.collected_at_ms))})"
-            for host in hosts
-            if host.manifest.collected_at_ms < window.end_ms
-        ]
+        ends_ms = {host.name: host.manifest.collected_at_ms for host in hosts}
+        late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms.items() if at < window.end_ms]
         missing = [name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)]
-        newest = max((part.newest_ms for host in hosts for part in host.manifest.parts), default=-1)
+        newest = max((part.newest_ms for one in manifests for part in one.parts), default=-1)
         return SourceAvailability(
             len(expected) + len(doubts),
-            len(availabilities & set(reading.directory_counts)),
+            len(arrived & set(reading.directory_counts)),
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )

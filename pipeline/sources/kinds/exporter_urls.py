@@ -116,19 +116,14 @@ class ExporterUrls(PageFolder):
                 with HttpReader(self.access.quick(), time.sleep) as http:
                     text = http.read(url).text
                 names |= names_of_page(text)
-                answered = f"{shown(url)}: a page of {len(text):,} characters"
+                yield Finding(name="", is_ok=True, found=f"{shown(url)}: a page of {len(text):,} characters")
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
-            else:
-                yield Finding(name="", is_ok=True, found=answered)
         yield from find_unknown_names(names)
 
 
 def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
-    """Reads an exporter's page and keeps it as `<folder>/<epoch ms>.prom`.
-
-    Raises `InputError` where it cannot be read or is not a page of metrics, `OSError` where it cannot be kept.
-    """
+    """Keeps an exporter's page as `<folder>/<epoch ms>.prom`; `InputError` if it is none, `OSError` if it cannot be kept."""
     from pipeline.sources.metrics.http_text import shown
 
     answer = http.read(url, accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=1")

@@ -90,22 +90,15 @@ class LiveCluster(RecordSource, LiveSettings):
 
         (source,) = sources
         live = read_live_cluster(source, question)
-        reading = ClusterReading(
+        names = ("replicas", "directory_counts", "spaces", "broker_configs") if live.state is not None else ()
+        return ClusterReading(
             record_source=cls.column,
             history=live.history,
             problems={cls.column: live.problems},
             has_records=source.read == "record_batches",
             groups_now=live.groups,
             live=live,
-        )
-        if live.state is None:
-            return reading
-        return replace(
-            reading,
-            replicas=live.state.replicas,
-            directory_counts=live.state.directory_counts,
-            spaces=live.state.spaces,
-            broker_configs=live.state.broker_configs,
+            **{name: getattr(live.state, name) for name in names},
         )
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
@@ -121,12 +114,8 @@ class LiveCluster(RecordSource, LiveSettings):
             return combined
         known = {(replica.topic_partition, replica.broker_id, replica.is_future) for replica in reading.replicas}
         others = (r for r in live.state.replicas if (r.topic_partition, r.broker_id, r.is_future) not in known)
-        return replace(
-            combined,
-            replicas=(*reading.replicas, *others),
-            spaces=live.state.spaces,
-            broker_configs=live.state.broker_configs,
-        )
+        replicas, configs = (*reading.replicas, *others), live.state.broker_configs
+        return replace(combined, replicas=replicas, spaces=live.state.spaces, broker_configs=configs)
 
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
@@ -141,9 +130,8 @@ class LiveCluster(RecordSource, LiveSettings):
         quick = self.model_copy(update={"connect_timeout": _PROBE_TIMEOUT, "request_timeout": _PROBE_TIMEOUT})
         try:
             yield from examine_live_cluster(quick)
-        except ConfigError as error:
+        except (ConfigError, SourceUnreachableError) as error:
             advice = "export the variable that holds the secret, or correct the client settings"
-            yield Finding(name="", is_ok=False, found=str(error), advice=advice)
-        except SourceUnreachableError as error:
-            advice = "correct the source's addresses or client settings, or see why the brokers are away"
+            if isinstance(error, SourceUnreachableError):
+                advice = "correct the source's addresses or client settings, or see why the brokers are away"
             yield Finding(name="", is_ok=False, found=str(error), advice=advice)

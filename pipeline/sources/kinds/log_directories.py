@@ -60,11 +60,10 @@ class LogDirectories(RecordSource):
 
         tried = [*super().probe()]
         yield from tried
-        unread = find_unread(path for path, finding in zip(self.paths, tried, strict=True) if finding.is_ok)
-        if unread:
-            more = f"; {len(unread) - 1} more" if len(unread) > 1 else ""
+        if unread := find_unread(path for path, finding in zip(self.paths, tried, strict=True) if finding.is_ok):
+            found = unread[0] + (f"; {len(unread) - 1} more" if len(unread) > 1 else "")
             advice = "read it with a version of partition-health that knows it; until then plans move no replica"
-            yield Finding(name="metadata log", is_ok=False, found=f"{unread[0]}{more}", advice=advice)
+            yield Finding(name="metadata log", is_ok=False, found=found, advice=advice)
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """Expected are the brokers registered at the window's end, arrived those whose disks were found; they may be idle."""

@@ -24,5 +24,4 @@ class ReassignVerify(TextSource):
                 described.moving.add((status.topic_partition, status.broker_id))
             elif not status.is_over:
                 reason = f"the reassignment of {status.topic_partition} did not come to its end: {status.status}"
-                problem = Problem(path=str(self.path), reason=reason, severity="suspect")
-                described.problems[self.kind].append(problem)
+                described.problems[self.kind].append(Problem(path=str(self.path), reason=reason, severity="suspect"))

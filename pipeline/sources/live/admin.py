@@ -23,16 +23,9 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition, is_partition_number
+from pipeline.sources.live import requests
 from pipeline.sources.live.connection import ClusterConnection, count_votes
-from pipeline.sources.live.requests import (
-    PAGE_PARTITIONS,
-    PAUSES_S,
-    Failures,
-    ask_all,
-    describe_error,
-    group_partitions,
-    pages,
-)
+from pipeline.sources.live.requests import Failures, describe_error, pages
 
 _K = TypeVar("_K")
 ATTEMPTS = 3
@@ -69,9 +62,8 @@ def ask_metadata(connection: ClusterConnection) -> Metadata:
 
     Where brokers differ they are asked again: while leaders change, each learns of it in its own time.
     """
-    last: KafkaError | None = None
-    metadata = None
-    for pause_s in (*PAUSES_S, 0):
+    last, metadata = None, None
+    for pause_s in (*requests.PAUSES_S, 0):
         try:
             metadata = _compare(connection.ask_metadata(MetadataRequest(topics=None, allow_auto_topic_creation=False)))
         except KafkaError as error:
@@ -182,17 +174,14 @@ def ask_offsets(
     offsets: dict[TopicPartition, OffsetAt] = {}
     wanted = dict(leaders)
     for attempt in range(ATTEMPTS):
-        asked = [
-            (broker_id, page)
-            for broker_id, page in _by_broker(wanted)
-            if broker_id != NO_LEADER and broker_id not in failures.brokers
-        ]
+        silent_ones = {NO_LEADER, *failures.brokers}
+        asked = [(broker_id, page) for broker_id, page in _by_broker(wanted) if broker_id not in silent_ones]
 
         def ask(broker_id: int, page: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAt | str]:
             answered = _read_offsets(connection.send(_offsets_request(page, timestamp), broker_id))
             return {key: answered[key] for key in page if key in answered}  # not what others lead
 
-        answers, silent = ask_all(asked, ask)
+        answers, silent = requests.ask_all(asked, ask)
         answered = {key: value for answer in answers for key, value in answer.items()}
         offsets |= {key: value for key, value in answered.items() if isinstance(value, OffsetAt)}
         missing = [key for key in leaders if key not in offsets]
@@ -205,7 +194,7 @@ def ask_offsets(
             failures.partitions[key] = _why(wanted.get(key, NO_LEADER), failures, reasons.get(key, "no answer"))
         if is_known or attempt + 1 == ATTEMPTS:
             break
-        time.sleep(PAUSES_S[attempt])
+        time.sleep(requests.PAUSES_S[attempt])
         known = ask_metadata(connection).partitions
         wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
     return offsets
@@ -223,21 +212,18 @@ def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tup
     grouped: dict[int, list[TopicPartition]] = defaultdict(list)
     for key, broker_id in leaders.items():
         grouped[broker_id].append(key)
-    for broker_id, keys in sorted(grouped.items()):
-        yield from ((broker_id, page) for page in pages(keys, PAGE_PARTITIONS))
+    return (
+        (broker_id, page)
+        for broker_id, keys in sorted(grouped.items())
+        for page in pages(keys, requests.PAGE_PARTITIONS)
+    )
 
 
 def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    topics = [
-        topic_type(
-            name=topic,
-            partitions=[
-                topic_type.ListOffsetsPartition(partition_index=number, timestamp=timestamp) for number in numbers
-            ],
-        )
-        for topic, numbers in group_partitions(page).items()
-    ]
+    topic_type, topics = ListOffsetsRequest.ListOffsetsTopic, []
+    for topic, numbers in requests.group_partitions(page).items():
+        partitions = [topic_type.ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in numbers]
+        topics.append(topic_type(name=topic, partitions=partitions))
     return ListOffsetsRequest(isolation_level=0, topics=topics, min_version=1)
 
 

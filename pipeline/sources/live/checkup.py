@@ -30,17 +30,12 @@ _NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new
 
 
 def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
-    """Connects, then tries every question once; says what is lost where one is refused.
-
-    Raises:
-        SourceUnreachableError: with the cause as far as it could be found out.
-        ConfigError: a secret or a certificate is not there.
-    """
+    """Connects, then tries every question once; says what is lost where one is refused; errors as of `connect`."""
     with connect(source) as connection:
         metadata = admin.ask_metadata(connection)
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
-        advice = "" if metadata.partitions else _NO_TOPIC_ADVICE
-        yield Finding(name="connection", is_ok=bool(metadata.partitions), found=counts, advice=advice)
+        is_any = bool(metadata.partitions)
+        yield Finding(name="connection", is_ok=is_any, found=counts, advice="" if is_any else _NO_TOPIC_ADVICE)
         yield from _examine_brokers(source, metadata)
         for address, said in metadata.dissenters.items():
             complaint = f"contradicts most brokers about the addresses or leaders {said}"
@@ -53,10 +48,9 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         describe.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
         describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
         describe.ask_reassignments(connection, brokers, failures)
-        refused = failures.questions
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"
-            reason = refused.get(question)
+            reason = failures.questions.get(question)
             answer = "answered" if reason is None else f"not answered ({reason}); {advice}"
             yield Finding(name=question, is_ok=True, found=answer)
         if source.groups:
@@ -70,15 +64,14 @@ def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Findi
     for broker in metadata.brokers.values():
         name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
         failure = probe_broker(host, port, source.client, secrets, timeout_s=PROBE_TIMEOUT_S, log_in=False)
-        if failure is None:
-            yield Finding(name=name, is_ok=True, found=f"{host}:{port}")
-        else:
+        found, advice = f"{host}:{port}", ""
+        if failure is not None:
+            found = f"advertises {host}:{port}: {failure.reason}"
             advice = "see advertised.listeners of the broker, or the way to it from here"
-            complaint = f"advertises {host}:{port}: {failure.reason}"
-            yield Finding(name=name, is_ok=False, found=complaint, advice=advice)
-    for broker_id in metadata.absent_brokers:
-        complaint = "holds replicas and is not in the cluster"
-        yield Finding(name=f"broker {broker_id}", is_ok=False, found=complaint, advice="see why it is away")
+        yield Finding(name=name, is_ok=failure is None, found=found, advice=advice)
+    for name in (f"broker {broker_id}" for broker_id in metadata.absent_brokers):
+        found = "holds replicas and is not in the cluster"
+        yield Finding(name=name, is_ok=False, found=found, advice="see why it is away")
 
 
 def _examine_groups(connection: ClusterConnection) -> Finding:
@@ -105,18 +98,9 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
         return Finding(name="records", is_ok=True, found="no partition holds any")
     # A topic of users first: the brokers' own are often kept from others.
     key = min(held, key=lambda key: (key.topic in metadata.internal_topics, key))
-    state = FetchState(starts[key].offset)
-    read = FetchRead(
-        topic=key.topic,
-        topic_id=metadata.partitions[key].topic_id or "",
-        partition=key.partition,
-        leader_id=leaders[key],
-        start_offset=starts[key].offset,
-        end_offset=starts[key].offset + 1,
-        is_first=True,
-        is_last=True,
-        size_bytes=0,
-    )
+    start = starts[key].offset
+    state, topic_id = FetchState(start), metadata.partitions[key].topic_id or ""
+    read = FetchRead(*(key.topic, topic_id, key.partition), leaders[key], start, start + 1, is_first=True, is_last=True)
     for data in iter_replies(connection, read, state, Counter([leaders[key]])):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"

@@ -29,7 +29,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.window import milliseconds_of
 from pipeline.sources.live.diagnosis import find_address
 from pipeline.sources.live.login import login_options
-from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
+from pipeline.sources.live.settings import LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 128 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
@@ -189,10 +189,7 @@ def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConn
 
     The address is chosen by a probe: the library would try one until the time is up, log in again and again
     where a login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
-
-    Raises:
-        SourceUnreachableError: with the cause as far as it could be found out.
-        ConfigError: a secret or a certificate is not there.
+    `SourceUnreachableError` has the cause as far as it could be found out; `ConfigError`: a secret or certificate is missing.
     """
     # The library repeats a cause with every attempt; we report it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -211,6 +208,7 @@ def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConn
 
 
 def _connect(source: LiveSettings, address: str, secrets: Secrets) -> ClusterConnection:
+    client = source.client
     admin = KafkaAdminClient(
         bootstrap_servers=[address],
         bootstrap_timeout_ms=milliseconds_of(source.connect_timeout),
@@ -218,7 +216,10 @@ def _connect(source: LiveSettings, address: str, secrets: Secrets) -> ClusterCon
         reconnect_backoff_ms=250,
         reconnect_backoff_max_ms=5_000,
         receive_message_max_bytes=RECEIVE_LIMIT_BYTES,
-        **_client_options(source.client, secrets),
+        client_id=client.client_id,
+        security_protocol=client.security_protocol,
+        **({"ssl_context": client.tls_context(secrets)} if client.uses_tls else {}),
+        **(login_options(client, secrets) if client.uses_sasl else {}),  # secrets among them: never to be logged
     )
     connection = ClusterConnection(admin, source)
     try:
@@ -227,13 +228,3 @@ def _connect(source: LiveSettings, address: str, secrets: Secrets) -> ClusterCon
         connection.close()
         raise
     return connection
-
-
-def _client_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
-    """The settings under kafka-python's names, secrets among them; never to be logged."""
-    options: dict[str, Any] = {"client_id": settings.client_id, "security_protocol": settings.security_protocol}
-    if settings.uses_tls:
-        options["ssl_context"] = settings.tls_context(secrets)
-    if settings.uses_sasl:
-        options |= login_options(settings, secrets)
-    return options

@@ -7,6 +7,7 @@ References:
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError, for_code
@@ -16,17 +17,9 @@ from pipeline.codec.tools.tool_text import DescribedReplica, is_log_size
 from pipeline.model.cluster import DirectorySpace
 from pipeline.model.log import TopicPartition
 from pipeline.model.number_text import format_name
+from pipeline.sources.live import requests
 from pipeline.sources.live.connection import ClusterConnection, count_votes
-from pipeline.sources.live.requests import (
-    PAGE_PARTITIONS,
-    PAGE_TOPICS,
-    Failures,
-    ask_all,
-    describe_error,
-    group_partitions,
-    pages,
-    refuse_error,
-)
+from pipeline.sources.live.requests import Failures, describe_error, pages
 from pipeline.sources.questions import name_some
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -42,8 +35,8 @@ def ask_log_directories(
     spaces: dict[int, dict[str, DirectorySpace]] = {}
 
     def ask(broker_id: int, page: Sequence[TopicPartition]) -> list[DescribedReplica]:
-        reply = connection.send(DescribeLogDirsRequest(topics=list(group_partitions(page).items())), broker_id)
-        refuse_error(getattr(reply, "error_code", 0))
+        reply = connection.send(DescribeLogDirsRequest(topics=list(requests.group_partitions(page).items())), broker_id)
+        requests.refuse_error(getattr(reply, "error_code", 0))
         directories = [one for one in reply.results if one.log_dir is not None and len(one.log_dir) <= _MOST_CHARACTERS]
         del directories[_MOST_DIRECTORIES:]
         failed = [(one.log_dir, for_code(one.error_code)()) for one in directories if one.error_code]
@@ -55,18 +48,13 @@ def ask_log_directories(
             if is_told and len(spaces.get(broker_id, ())) < _MOST_DIRECTORIES:
                 volume = DirectorySpace(directory.total_bytes, directory.usable_bytes)
                 spaces.setdefault(broker_id, {})[directory.log_dir] = volume
+        rows = [(d.log_dir, topic.name, row) for d in directories for topic in d.topics for row in topic.partitions]
         replicas = [
             DescribedReplica(
-                broker_id,
-                directory.log_dir,
-                TopicPartition(topic.name, row.partition_index),
-                row.partition_size,
-                row.offset_lag,
-                row.is_future_key,
+                *(broker_id, path, TopicPartition(topic, row.partition_index)),
+                *(row.partition_size, row.offset_lag, row.is_future_key),
             )
-            for directory in directories
-            for topic in directory.topics
-            for row in topic.partitions
+            for path, topic, row in rows
         ]
         asked = set(page)
         believed = [one for one in replicas if one.topic_partition in asked and is_log_size(one.size_bytes)]
@@ -75,9 +63,9 @@ def ask_log_directories(
             failures.questions[f"some replica sizes of broker {broker_id}"] = reason
         return believed
 
-    wanted = list(pages(partitions, PAGE_PARTITIONS))
+    wanted = list(pages(partitions, requests.PAGE_PARTITIONS))
     refused: dict[int, str] = {}
-    answers, silent = ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
+    answers, silent = requests.ask_all([(broker_id, page) for broker_id in broker_ids for page in wanted], ask, refused)
     failures.brokers |= silent
     if refused:
         failures.questions["replica sizes"] = next(iter(refused.values()))
@@ -93,16 +81,12 @@ def ask_topic_configs(
 ) -> dict[str, dict[str, str]]:
     """Values of some configs by topic, defaults included: as most of three brokers say."""
     configs: dict[str, dict[str, str]] = {}
-    for page in pages(topics, PAGE_TOPICS):
+    for page in pages(topics, requests.PAGE_TOPICS):
         resources = [(TOPIC_RESOURCE, topic, list(names)) for topic in page]
         refused = Failures()
-        answers = [
-            _ask_configs(connection, resources, broker_id, "topic configs", refused)
-            for broker_id in broker_ids[:_ASKED_ALIKE]
-        ]
-        told = [
-            {(topic, name): v for topic in page for name, v in one.get(topic, {}).items()} for one in answers if one
-        ]
+        ask = partial(_ask_configs, connection, resources, question="topic configs", failures=refused)
+        answers = filter(None, map(ask, broker_ids[:_ASKED_ALIKE]))
+        told = [{(topic, name): v for topic in page for name, v in one.get(topic, {}).items()} for one in answers]
         agreed, contested = count_votes(told)
         for (topic, name), value in agreed.items():
             configs.setdefault(topic, {})[name] = value
@@ -163,7 +147,7 @@ def ask_reassignments(
     for broker_id in broker_ids:
         try:
             reply = connection.send(ListPartitionReassignmentsRequest(), broker_id)
-            refuse_error(reply.error_code)
+            requests.refuse_error(reply.error_code)
         except KafkaError as error:
             refused = describe_error(error)
             continue

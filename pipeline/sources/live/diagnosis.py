@@ -48,9 +48,7 @@ class _ProbeError(Exception):
 def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secrets, *, log_in: bool = True) -> str:
     """Tries addresses until one serves; without `log_in` only up to where a login begins.
 
-    Raises:
-        SourceUnreachableError: none serves; says what is wrong with each.
-        ConfigError: a certificate is not there.
+    `SourceUnreachableError` if none serves, with what is wrong with each; `ConfigError` for a certificate that is not there.
     """
     failures: dict[str, Failure] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
@@ -63,10 +61,9 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
         if failure.is_final:
             break
     reasons = {failure.reason for failure in failures.values()}
-    explanation = "; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())
-    if len(reasons) == 1:
-        explanation = reasons.pop()
-    raise SourceUnreachableError(f"live cluster {', '.join(addresses)}: {explanation}")
+    if len(reasons) > 1:
+        reasons = {"; ".join(f"{address}: {failure.reason}" for address, failure in failures.items())}
+    raise SourceUnreachableError(f"live cluster {', '.join(addresses)}: {reasons.pop()}")
 
 
 def probe_broker(
@@ -74,10 +71,8 @@ def probe_broker(
 ) -> Failure | None:
     """Does what a client does at one broker, up to the answer to a Metadata request; None where the broker answers.
 
-    Each step takes at most `timeout_s`; without `log_in` it ends where a login begins.
-
-    Raises:
-        ConfigError: a certificate is not there.
+    Each step takes at most `timeout_s`; without `log_in` it ends where a login begins. `ConfigError` for a certificate that
+    is not there.
     """
     try:
         with _connect(host, port, timeout_s) as plain:
@@ -202,10 +197,10 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
         except SourceUnreachableError as error:  # no token
             raise _ProbeError(str(error), is_final=True) from error
         except (KafkaConfigurationError, AttributeError) as error:  # no region, no credentials: the library says so
-            reason = (
-                f"{name}: no AWS credentials or region here ({error}): set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
-            )
-            raise _ProbeError(reason, is_final=True) from error
+            advice = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
+            raise _ProbeError(
+                f"{name}: no AWS credentials or region here ({error}): {advice}", is_final=True
+            ) from error
         reply = wire.ask(request)
         if reply is None:
             raise _ProbeError("the broker closed the connection at the login", is_final=True)

@@ -108,12 +108,9 @@ def _ask(connection: ClusterConnection, read: FetchRead, request: Any, leader_id
         return None, describe_error(error)
     if not reply.responses:
         return None, "the broker throttles"
-    topic = reply.responses[0]
-    is_named = (
-        topic.topic_id == admin.parse_topic_id(read.topic_id)
-        if reply.version > BY_NAME_VERSION
-        else topic.topic == read.topic
-    )
+    topic, is_named = reply.responses[0], reply.responses[0].topic == read.topic
+    if reply.version > BY_NAME_VERSION:
+        is_named = topic.topic_id == admin.parse_topic_id(read.topic_id)
     row = next((one for one in topic.partitions if is_named and one.partition_index == read.partition), None)
     if row is None:
         return None, "the broker answers about another partition"
@@ -132,9 +129,8 @@ def _pauses(deadline: float) -> Iterator[float]:
 
 def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
     topic_type = FetchRequest.FetchTopic
-    partition = topic_type.FetchPartition(
-        partition=read.partition, fetch_offset=offset, partition_max_bytes=limit_bytes
-    )
+    limit = {"fetch_offset": offset, "partition_max_bytes": limit_bytes}
+    partitions = [topic_type.FetchPartition(partition=read.partition, **limit)]
     return FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
@@ -144,7 +140,7 @@ def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
         session_epoch=-1,
         forgotten_topics_data=[],
         rack_id="",
-        topics=[topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=[partition])],
+        topics=[topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=partitions)],
         min_version=4,
         **({} if read.topic_id else {"max_version": BY_NAME_VERSION}),
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FetchRead:
     """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know."""
 
@@ -15,7 +15,7 @@ class FetchRead:
     end_offset: int
     is_first: bool  # first range of its partition: takes the batch that its start is within
     is_last: bool
-    size_bytes: int
+    size_bytes: int = 0
     taken_until: int = 0  # batches that begin before this offset were read with an earlier slice of the time
 
     @property

@@ -19,27 +19,18 @@ _EARLY_S = 60.0  # a token is renewed so long before it expires
 
 
 def login_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
-    """Options for kafka-python's mechanisms, secrets included: never log them.
-
-    Raises:
-        ConfigError: the mechanism needs a package that is not installed.
-    """
+    """Options for kafka-python's mechanisms, secrets included: never log them; `ConfigError` without a package it needs."""
     options: dict[str, Any] = {"sasl_mechanism": settings.sasl_mechanism}
     if settings.sasl_mechanism == AWS_MSK_IAM:
-        if not _is_installed("botocore"):
-            raise ConfigError("sasl.mechanism AWS_MSK_IAM needs botocore: pip install 'partition-health[iam]'")
+        try:
+            importlib.import_module("botocore")
+        except ImportError:
+            advice = "pip install 'partition-health[iam]'"
+            raise ConfigError(f"sasl.mechanism AWS_MSK_IAM needs botocore: {advice}") from None
         return options
     if settings.sasl_mechanism == OAUTHBEARER:
         return options | {"sasl_oauth_token_provider": ClientCredentials(settings, secrets)}
     return options | {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": secrets.password}
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        importlib.import_module(package)
-    except ImportError:
-        return False
-    return True
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types

@@ -33,17 +33,12 @@ def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeW
 def find_newest_traffic(source: LiveSettings, windows: Sequence[TimeWindow]) -> TimeWindow | None:
     """Asks a cluster for the newest of some consecutive windows in which a client's topic got a record.
 
-    Raises:
-        SourceUnreachableError: with the cause as far as it could be found out.
-        ConfigError: a secret or a certificate is not there.
+    Errors are those of `connect`.
     """
     with connect(source) as connection:
         metadata = ask_metadata(connection)
-        leaders = {
-            key: state.leader_id
-            for key, state in metadata.partitions.items()
-            if key.topic not in metadata.internal_topics and state.leader_id >= 0
-        }
+        clients = {key: one for key, one in metadata.partitions.items() if key.topic not in metadata.internal_topics}
+        leaders = {key: state.leader_id for key, state in clients.items() if state.leader_id >= 0}
 
         def offsets_at(at_ms: int) -> Mapping[TopicPartition, int]:
             return {key: at.offset for key, at in ask_offsets(connection, leaders, at_ms, Failures()).items()}

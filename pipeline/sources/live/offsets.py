@@ -6,8 +6,9 @@ since an earlier run, else from all it holds. A log that was cut, a topic recrea
 within a window make a number unknowable: the run reports a shortfall.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.model.cluster import NO_LEADER, EarlierState
@@ -15,7 +16,6 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
-from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.plan import Shortfall, find_retention
 from pipeline.sources.live.state import LiveState
@@ -26,7 +26,7 @@ _UNKNOWN_COUNTS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OffsetTraffic:
     """Traffic of a partition in a window: offsets `[first_offset, end_offset)`, and an estimate of their bytes.
 
@@ -60,7 +60,7 @@ def read_offset_traffic(
     leaders = {key: state.partitions[key].leader_id for key in partitions if key in state.high_watermarks}
     instants = sorted({instant for window in windows for instant in (window.start_ms, window.end_ms)})
     by_instant = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}
-    past = {TopicPartition(e.topic, e.partition): e for e in earlier}  # the newest of each
+    newest = {TopicPartition(one.topic, one.partition): one for one in earlier}
     rows: list[OffsetTraffic] = []
     shortfalls: list[Shortfall] = []
     for key in partitions:
@@ -70,36 +70,17 @@ def read_offset_traffic(
         epoch = state.partitions[key].leader_epoch
         high = state.high_watermarks[key]._replace(leader_epoch=-1 if epoch is None else epoch)
         at = {i: high if by_instant[i][key].offset < 0 else by_instant[i][key] for i in instants}
-        start_ms = windows[0].start_ms
+        start_ms, past = windows[0].start_ms, newest.get(key)
         shortfalls += find_retention(key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms)
-        shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past.get(key))]
-        rows += _rows(key, state, windows, at, _bytes_per_offset(key, state, past.get(key)))
+        shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past)]
+        log = key.topic, state.partitions[key].topic_id or "", key.partition
+        for window in windows:
+            first, end = at[window.start_ms], at[window.end_ms]
+            if end.offset > first.offset:
+                led = _led_all(key, state, first.leader_epoch, end.leader_epoch)
+                size_bytes = round((end.offset - first.offset) * _bytes_per_offset(key, state, past))
+                rows.append(OffsetTraffic(window.start_ms, *log, *led, first.offset, end.offset, size_bytes))
     return tuple(rows), tuple(shortfalls)
-
-
-def _rows(
-    key: TopicPartition,
-    state: LiveState,
-    windows: Sequence[TimeWindow],
-    at: Mapping[int, OffsetAt],
-    bytes_per_offset: float,
-) -> Iterator[OffsetTraffic]:
-    partition = state.partitions[key]
-    for window in windows:
-        first, end = at[window.start_ms], at[window.end_ms]
-        if end.offset > first.offset:
-            leader_id, leader_epoch = _led_all(key, state, first.leader_epoch, end.leader_epoch)
-            yield OffsetTraffic(
-                window_start_ms=window.start_ms,
-                topic=key.topic,
-                topic_id=partition.topic_id or "",
-                partition=key.partition,
-                leader_id=leader_id,
-                leader_epoch=leader_epoch,
-                first_offset=first.offset,
-                end_offset=end.offset,
-                size_bytes=round((end.offset - first.offset) * bytes_per_offset),
-            )
 
 
 def _led_all(key: TopicPartition, state: LiveState, first_epoch: int, next_epoch: int) -> tuple[int, int]:
@@ -124,18 +105,16 @@ def _bytes_per_offset(key: TopicPartition, state: LiveState, earlier: EarlierSta
         return 0.0
     if earlier is not None and _is_same_log(earlier, key, state):
         grown, offsets = now - (earlier.size_bytes or 0), end - (earlier.log_end_offset or 0)
-        if grown > 0 and offsets > 0 and earlier.log_start_offset == start:
+        if grown > 0 and offsets > 0:
             return grown / offsets
     return now / (end - start)
 
 
 def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -> bool:
-    partition = state.partitions[key]
-    return (
-        earlier.topic_id == (partition.topic_id or "")
-        and earlier.leader_id == partition.leader_id
-        and None not in {earlier.size_bytes, earlier.log_end_offset}
-    )
+    """Whether an earlier run saw the same leader's log, of which nothing before the start has gone since."""
+    of_log = state.partitions[key].topic_id or "", state.partitions[key].leader_id, state.log_starts[key].offset
+    is_known = None not in {earlier.size_bytes, earlier.log_end_offset}
+    return is_known and (earlier.topic_id, earlier.leader_id, earlier.log_start_offset) == of_log
 
 
 def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> Iterator[str]:
@@ -147,39 +126,27 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
         yield "brokers tell the size of its local log only (remote.storage.enable): its bytes follow from no offsets"
     if earlier is None:
         return
-    partition, size_bytes = state.partitions[key], state.leader_sizes.get(key)
+    partition, size_bytes = state.partitions[key], state.leader_sizes.get(key, math.inf)
+    has_shrunk = _is_same_log(earlier, key, state) and size_bytes < (earlier.size_bytes or 0)
     if earlier.topic_id and earlier.topic_id != (partition.topic_id or ""):
         yield "the topic was deleted and recreated since the run before: what the old one got is unknown"
     elif earlier.log_end_offset is not None and state.high_watermarks[key].offset < earlier.log_end_offset:
         yield "its log was cut since the run before"
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
-        yield (
-            f"its leader changed since the run before (broker {earlier.leader_id}, now {partition.leader_id}): "
-            "which of them carried which part is not known"
-        )
-    elif size_bytes is not None and _has_shrunk(key, state, earlier, size_bytes) and not key.topic.startswith("__"):
+        leaders = f"(broker {earlier.leader_id}, now {partition.leader_id})"
+        yield f"its leader changed since the run before {leaders}: which of them carried which part is not known"
+    elif has_shrunk and not key.topic.startswith("__"):
         # Kafka's own topics are compacted all the time, and are little load: they are estimated by what they hold.
         yield "its log has shrunk since the run before: compaction has taken a part of the bytes that is not known"
 
 
-def _has_shrunk(key: TopicPartition, state: LiveState, earlier: EarlierState, size_bytes: int) -> bool:
-    """Whether bytes went though nothing before the log's start did."""
-    is_kept = earlier.log_start_offset == state.log_starts[key].offset
-    return is_kept and _is_same_log(earlier, key, state) and size_bytes < (earlier.size_bytes or 0)
-
-
 def offset_summary_rows(traffic: Iterable[OffsetTraffic], window_ms: int) -> list[dict[str, Any]]:
-    """Rows of `SUMMARY_SCHEMA` for each window, from offsets."""
+    """Rows of `SUMMARY_SCHEMA` for each window, from offsets; with the other fields of `OffsetTraffic`."""
     return [
         {
+            **asdict(row),
             "row_kind": "window",
             "path": f"{row.topic}-{row.partition}",
-            "topic": row.topic,
-            "topic_id": row.topic_id,
-            "partition": row.partition,
-            "window_start_ms": row.window_start_ms,
-            "leader_epoch": row.leader_epoch,
-            "first_offset": row.first_offset,
             "last_offset": row.end_offset - 1,
             "batch_count": 1,
             "record_count": row.offset_count,
@@ -195,19 +162,13 @@ def iter_offset_traffic_rows(
     """Rows of `silver.partition_traffic` from offsets and sizes; batches are taken as full, the fewest there can be."""
     for row in traffic:
         yield {
+            **asdict(row),
             "cluster": cluster,
             "window_start": instant_of(row.window_start_ms),
-            "topic": row.topic,
-            "topic_id": row.topic_id,
-            "partition": row.partition,
-            "leader_id": row.leader_id,
-            "leader_epoch": row.leader_epoch,
             "record_count": row.offset_count,
             "batch_count": -(-row.size_bytes // batch_size_bytes),
-            "size_bytes": row.size_bytes,
-            "first_offset": row.first_offset,
             "last_offset": row.end_offset - 1,
-            "covered_offset_count": row.end_offset - row.first_offset,
+            "covered_offset_count": row.offset_count,
             "is_compacted": row.topic in compacted,
             "batch_bytes_squared": float(row.size_bytes * batch_size_bytes),
             "count_kind": "upper_bound",

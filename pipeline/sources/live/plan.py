@@ -162,10 +162,8 @@ def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANG
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), most))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
     size_bytes = read.size_bytes // count
-    parts = [
-        replace(read, start_offset=first, end_offset=last, is_first=False, is_last=False, size_bytes=size_bytes)
-        for first, last in pairwise(edges)
-    ]
+    inner = replace(read, is_first=False, is_last=False, size_bytes=size_bytes)
+    parts = [replace(inner, start_offset=first, end_offset=last) for first, last in pairwise(edges)]
     parts[0] = replace(parts[0], is_first=True)
     parts[-1] = replace(parts[-1], is_last=True)
     return parts
@@ -187,7 +185,8 @@ def sample_partitions(partitions: Iterable[TopicPartition], rate: float) -> froz
         by_topic[key.topic].append(key)
     chosen: set[TopicPartition] = set()
     for keys in by_topic.values():
-        chosen.update(sorted(keys, key=lambda key: (_draw(str(key)), key))[: math.ceil(rate * len(keys))])
+        drawn = sorted(keys, key=lambda key: (mmh3.hash64(str(key), signed=False)[0], key))
+        chosen.update(drawn[: math.ceil(rate * len(keys))])
     return frozenset(chosen)
 
 
@@ -197,12 +196,7 @@ def choose_slices(windows: Sequence[TimeWindow], rate: float, *, cluster: str) -
     for window in windows:
         length_ms = max(1, round(rate * window.duration_ms))
         free_ms = window.duration_ms - length_ms
-        start_ms = window.start_ms + _draw(f"{cluster} {window.start_ms}") * (free_ms + 1) // 2**64
+        drawn = mmh3.hash64(f"{cluster} {window.start_ms}", signed=False)[0]
+        start_ms = window.start_ms + drawn * (free_ms + 1) // 2**64
         slices.append(TimeWindow(start_ms, start_ms + length_ms))
     return tuple(slices)
-
-
-def _draw(text: str) -> int:
-    """A number below 2^64 that depends on a text alone."""
-    number: int = mmh3.hash64(text, signed=False)[0]
-    return number

@@ -19,7 +19,6 @@ from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.log.segment import scan_reply
 from pipeline.codec.records.arrival_layout import NO_WINDOW
-from pipeline.codec.records.arrivals import BatchTimes
 from pipeline.codec.records.record_reader import decode_reply
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import Problem
@@ -43,18 +42,12 @@ _MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRange:
-    """A range's batches, and what of it could not be read.
-
-    Attributes:
-        next_offset: The first offset that was not read.
-        rest: What is still to be read, after as many bytes as were asked for at most.
-        size_bytes: Of the replies.
-    """
+    """A range's batches, and what of it could not be read."""
 
     scanned: ScannedSegment
-    next_offset: int
-    rest: FetchRead | None
-    size_bytes: int
+    next_offset: int  # the first one that was not read
+    rest: FetchRead | None  # what is still to be read, after as many bytes as were asked for at most
+    size_bytes: int  # of the replies
     lost: tuple[str, ...]  # what is missing, in words; empty where nothing is
     retry_count: int
 
@@ -103,30 +96,19 @@ def scan_range(
         rest = replace(read, start_offset=state.next_offset, is_first=False)
         read = replace(read, end_offset=state.next_offset, is_last=False)
     rows = np.concatenate(scans) if scans else np.empty(0, HEADER_ROW)
-    headers = HeaderScan(
-        rows=rows, problems=limit_problems(read.path, problems), valid_bytes=stream_bytes, file_bytes=stream_bytes
-    )
+    limited = limit_problems(read.path, problems)
+    headers = HeaderScan(rows=rows, problems=limited, valid_bytes=stream_bytes, file_bytes=stream_bytes)
+    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
+    if state.stopped:
+        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
     return ScannedRange(
         scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),
         next_offset=min(state.next_offset, read.end_offset),
         rest=rest,
         size_bytes=stream_bytes,
-        lost=_losses(state, read),
+        lost=tuple(lost),
         retry_count=state.retry_count,
     )
-
-
-def time_range_batches(
-    scanned: ScannedSegment, replies: Sequence[tuple[bytes, HeaderScan]], settings: ScanSettings
-) -> BatchTimes:
-    """Times of each batch of a range, for the packer of arrivals."""
-    types = [read_markers(BytesIO(data), headers) for data, headers in replies]
-    is_aborted, _ = match_markers(scanned.headers, np.concatenate([np.zeros(0, np.int64), *types]))
-    return time_batches(scanned, settings, is_aborted)
-
-
-def _keep_in(replies: list[tuple[bytes, HeaderScan]]) -> Callable[[bytes, HeaderScan], None]:
-    return lambda data, scan: replies.append((data, scan))
 
 
 def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
@@ -134,13 +116,6 @@ def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
     index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
     offset = int(scan.base_offset[min(index, len(scan) - 1)])
     return replace(problem, position=offset)
-
-
-def _losses(state: FetchState, read: FetchRead) -> tuple[str, ...]:
-    lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
-    if state.stopped:
-        lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
-    return tuple(lost)
 
 
 MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it
@@ -154,10 +129,7 @@ def _make_shortfalls(lost: Iterable[tuple[FetchRead, str]]) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """The ranges that one Spark task fetches.
-
-    Secrets are read on the driver: workers need no variables. They show nowhere.
-    """
+    """The ranges that one Spark task fetches; secrets, which show nowhere, are read on the driver: workers need no variables."""
 
     reads: tuple[FetchRead, ...]
     settings: ScanSettings
@@ -189,19 +161,19 @@ class RangeTask:
     def _read(self, connection: ClusterConnection, read: FetchRead, given_up: Counter[int]) -> Iterator[Piece]:
         most_bytes = (_MOST_TIMES * read.size_bytes or _MOST_BYTES_OF_UNKNOWN) + RANGE_BYTES
         read_bytes, rest = 0, read
+        replies: list[tuple[bytes, HeaderScan]] = []
+        is_kept = self.settings.max_distinct_keys or self.settings.reads_arrivals
+        keep = (lambda data, scan: replies.append((data, scan))) if is_kept else None
         while True:
-            replies: list[tuple[bytes, HeaderScan]] = []
-            keep = _keep_in(replies) if self.settings.max_distinct_keys or self.settings.reads_arrivals else None
+            replies.clear()
             as_of_ms = self.settings.as_of_ms
             scan = scan_range(connection, rest, as_of_ms, given_up=given_up, on_reply=keep, most_bytes=RANGE_BYTES)
             read_bytes += scan.size_bytes
             lost = list(scan.lost)
             if scan.rest is not None and read_bytes > most_bytes:
-                said = (
-                    f"of {read.size_bytes:,} bytes that the leader named" if read.size_bytes else "of an unknown size"
-                )
+                named = f"{read.size_bytes:,} bytes that the leader named" if read.size_bytes else "an unknown size"
                 unread = f"offsets {scan.next_offset} to {read.end_offset - 1} were not read"
-                lost.append(f"{unread}: {read_bytes:,} bytes have come {said}")
+                lost.append(f"{unread}: {read_bytes:,} bytes have come of {named}")
             yield from self._pieces(rest, scan, lost, replies)
             if scan.rest is None or read_bytes > most_bytes:
                 return
@@ -216,8 +188,10 @@ class RangeTask:
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():
-            scans = chain.from_iterable(starmap(decode_reply, replies))
-            times = time_range_batches(scanned, replies, self.settings) if self.settings.reads_arrivals else None
+            scans, times = chain.from_iterable(starmap(decode_reply, replies)), None
+            if self.settings.reads_arrivals:
+                markers = np.concatenate([read_markers(BytesIO(data), headers) for data, headers in replies])
+                times = time_batches(scanned, self.settings, match_markers(scanned.headers, markers)[0])
             yield from scan_records(read, scans, starts, times, self.settings)
 
 

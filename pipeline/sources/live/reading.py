@@ -2,8 +2,9 @@
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -63,29 +64,21 @@ def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) 
             continue
         if described.get("error"):  # groups of the newer protocol have a description of their own
             questions[f"members of group {group_id}"] = str(described["error"])
-        found = [*_group_rows(group_id, described, committed, state)]
-        taken, room = _take_rows(found, room)
-        rows += taken
-        left_out += [group_id] * (len(taken) < len(found))
+        for row in _group_rows(group_id, described, committed, state):
+            if row.can_be and room > 0:
+                rows.append(row)
+                room -= _ROW_CHARACTERS + sum(row.name_lengths)
+            else:
+                left_out.append(group_id)
     if left_out:
         questions["some rows of consumer groups"] = name_groups(left_out)
     return tuple(sorted(rows, key=lambda row: row.group_id))
 
 
-def _take_rows(found: Iterable[ConsumerGroupMember], room: int) -> tuple[list[ConsumerGroupMember], int]:
-    """Rows whose names can be, as many as there is room for; the characters left of it."""
-    taken = []
-    for row in found:
-        if row.can_be and room > 0:
-            taken.append(row)
-            room -= _ROW_CHARACTERS + sum(row.name_lengths)
-    return taken, room
-
-
 def _group_rows(
     group_id: str, described: Mapping[str, Any], committed: Mapping[Any, Any], state: LiveState
 ) -> Iterator[ConsumerGroupMember]:
-    owners = {key: member for member in described.get("members") or () for key in _owned(member)}
+    owners = {key: member for member in described.get("members") or () for key in _iter_owned(member)}
     offsets = {TopicPartition(key.topic, key.partition): row.offset for key, row in committed.items()}
     assignor = described.get("protocol_data") or None
     for key in sorted({*owners, *offsets} & state.partitions.keys()):
@@ -107,7 +100,7 @@ def _group_rows(
         )
 
 
-def _owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
+def _iter_owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
     assignment = member.get("member_assignment")
     if isinstance(assignment, dict):  # bytes where it could not be decoded
         for entry in assignment["assigned_partitions"] or ():  # a member may say null anywhere
@@ -152,11 +145,8 @@ class LiveReading:
             return SourceAvailability(None, 0, self.unreachable)
         away = [f"broker {broker_id} ({reason})" for broker_id, reason in self.state.silent_brokers.items()]
         away = [*away, *self.state.failures.directories.values()] if self.observed_at_ms in window else []
-        reasons = {
-            shortfall.name: shortfall.reason
-            for shortfall in self.shortfalls
-            if shortfall.until_ms is None or window.start_ms < shortfall.until_ms
-        }
+        lacking = (one for one in self.shortfalls if one.until_ms is None or window.start_ms < one.until_ms)
+        reasons = {shortfall.name: shortfall.reason for shortfall in lacking}
         reasons |= {f"topic {topic}": reason for topic, reason in self.state.failures.topics.items()}
         expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys())
         expected += len(self.state.in_scope) + len(self.state.failures.topics)
@@ -170,17 +160,10 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
     at_ms = question.as_of_ms
     try:
         with connect(source) as connection:
-            state = read_live_state(
-                connection,
-                topics=question.topics,
-                internal_topics=source.internal_topics,
-                at_ms=at_ms,
-                earlier=question.earlier,
-            )
-            groups = ask_groups(connection, state, at_ms) if source.groups else ()
-            reading = LiveReading(
-                source=source, observed_at_ms=at_ms, state=state, groups=tuple((at_ms, member) for member in groups)
-            )
+            scope, earlier = source.internal_topics, question.earlier
+            state = read_live_state(connection, question.topics, internal_topics=scope, at_ms=at_ms, earlier=earlier)
+            groups = tuple((at_ms, one) for one in ask_groups(connection, state, at_ms)) if source.groups else ()
+            reading = LiveReading(source=source, observed_at_ms=at_ms, state=state, groups=groups)
             return _with_plan(reading, connection, state, question) if with_records else reading
     except SourceUnreachableError as error:
         return LiveReading(source=source, observed_at_ms=at_ms, unreachable=str(error))
@@ -208,11 +191,9 @@ def forget_deleted(live: LiveReading) -> LiveReading:
         return live
     reason = "deleted, or made anew, while the run read them"
     state.failures.questions[name_some("the last records of", sorted(gone))] = reason
-    return replace(
-        live,
-        state=replace(state, in_scope=tuple(key for key in state.in_scope if key.topic not in gone)),
-        shortfalls=tuple(shortfall for shortfall in live.shortfalls if shortfall.topic not in gone),
-    )
+    in_scope = tuple(key for key in state.in_scope if key.topic not in gone)
+    shortfalls = tuple(shortfall for shortfall in live.shortfalls if shortfall.topic not in gone)
+    return replace(live, state=replace(state, in_scope=in_scope), shortfalls=shortfalls)
 
 
 def _with_plan(
@@ -236,26 +217,13 @@ def _with_plan(
     }
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
+    plan = partial(plan_fetches, connection, state, sorted(fetched), lateness_ms=lateness_ms, settled=settled)
     for piece in slices:
-        fetches, missing = plan_fetches(
-            connection,
-            state,
-            sorted(fetched),
-            piece,
-            lateness_ms=lateness_ms,
-            as_of_ms=question.as_of_ms,
-            settled=settled,
-            is_sample=source.sampling.time != 1,
-        )
+        fetches, missing = plan(piece, as_of_ms=question.as_of_ms, is_sample=source.sampling.time != 1)
         reads = join_reads(reads, fetches)
         shortfalls += missing
     others = [key for key in state.in_scope if key not in fetched]
     before = [past for past in question.earlier if past.window_start_ms < windows[0].start_ms]
     traffic, missing = read_offset_traffic(connection, state, windows, others, before) if others else ((), ())
-    return replace(
-        reading,
-        reads=tuple(reads),
-        slices=slices,
-        offset_traffic=traffic,
-        shortfalls=tuple(dict.fromkeys((*shortfalls, *missing))),
-    )
+    lacks = tuple(dict.fromkeys((*shortfalls, *missing)))
+    return replace(reading, reads=tuple(reads), slices=slices, offset_traffic=traffic, shortfalls=lacks)

@@ -78,9 +78,8 @@ class ClientSettings(Section):
         if (url is None) == (self.sasl_mechanism == "OAUTHBEARER"):
             raise ValueError("sasl.oauthbearer.token.endpoint.url goes with sasl.mechanism OAUTHBEARER")
         if url is not None and url.startswith("http:") and urlsplit(url).hostname not in _THIS_MACHINE:
-            raise ValueError(
-                "the client's secret would be sent in clear: sasl.oauthbearer.token.endpoint.url needs https"
-            )
+            sent = "the client's secret would be sent in clear"
+            raise ValueError(f"{sent}: sasl.oauthbearer.token.endpoint.url needs https")
         if is_iam and self.security_protocol != "SASL_SSL":
             raise ValueError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")
         return self
@@ -95,9 +94,7 @@ class ClientSettings(Section):
 
     def read_secrets(self) -> Secrets:
         """Reads the secrets that the settings name; `ConfigError` where a variable is not set."""
-        return Secrets(
-            environment_secret(self.sasl_password_variable), environment_secret(self.ssl_key_password_variable)
-        )
+        return Secrets(*map(environment_secret, (self.sasl_password_variable, self.ssl_key_password_variable)))
 
     def tls_context(self, secrets: Secrets) -> ssl.SSLContext:
         """The certificates to trust and to show; `ConfigError` where a file cannot be used."""

@@ -53,8 +53,8 @@ class LiveState:
 
 def read_live_state(
     connection: ClusterConnection,
-    *,
     topics: Collection[str] = (),
+    *,
     internal_topics: bool = True,
     at_ms: int = 0,
     earlier: Sequence[EarlierState] = (),
@@ -85,13 +85,11 @@ def read_live_state(
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
     names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
     configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
-    moving = describe.ask_reassignments(connection, answering, failures)
-    partitions = {
-        key: replace(state, adding_replicas=moving[key][0], removing_replicas=moving[key][1])
-        if key in moving
-        else state
-        for key, state in metadata.partitions.items()
-    }
+    partitions = dict(metadata.partitions)
+    for key, (adding, removing) in describe.ask_reassignments(connection, answering, failures).items():
+        if key in partitions:
+            partitions[key] = replace(partitions[key], adding_replicas=adding, removing_replicas=removing)
+    on_leaders = [d for d in disks if not d.is_future and leaders.get(d.topic_partition) == d.broker_id]
     return LiveState(
         history=_history(metadata, partitions, configs, at_ms, earlier),
         partitions=partitions,
@@ -102,11 +100,7 @@ def read_live_state(
         broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=dict(Counter(broker_id for broker_id, _ in {(d.broker_id, d.log_directory) for d in disks})),
         spaces=spaces,
-        leader_sizes={
-            d.topic_partition: d.size_bytes
-            for d in disks
-            if not d.is_future and leaders.get(d.topic_partition) == d.broker_id
-        },
+        leader_sizes={d.topic_partition: d.size_bytes for d in on_leaders},
         silent_brokers=dict.fromkeys(metadata.absent_brokers, "it is not in the cluster") | failures.brokers,
         failures=failures,
         dissenters=metadata.dissenters,
@@ -127,9 +121,8 @@ def _note_unread(
     wanted = [pattern for pattern in topics if not pattern.startswith("!")]
     asked = {*seen, *(pattern for pattern in wanted if not {*"*?["} & {*pattern})} - {*known}
     admin.find_denied(connection, {topic for topic in asked if fits_topics(topic, topics)}, failures)
-    idle = [
-        one for one in wanted if one not in failures.topics and not any(fits_topics(topic, (one,)) for topic in known)
-    ]
+    unmet = (one for one in wanted if not any(fits_topics(topic, (one,)) for topic in known))
+    idle = [one for one in unmet if one not in failures.topics]
     if is_any_read:
         failures.questions |= {f"topics like {pattern}": "none is there: see `topics`" for pattern in idle}
     elif topics:
@@ -140,10 +133,8 @@ def _note_unread(
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
     """Describes unanswered requests as problems of the source; `name` stands for the file."""
     unanswered = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
-    unanswered += [
-        f"{address} contradicts most brokers about the addresses or leaders {said}"
-        for address, said in state.dissenters.items()
-    ]
+    contradicts = "contradicts most brokers about the addresses or leaders"
+    unanswered += [f"{address} {contradicts} {said}" for address, said in state.dissenters.items()]
     unanswered += [f"sizes are not known in {failed}" for failed in state.failures.directories.values()]
     unanswered += [f"{address} of `bootstrap_servers` does not answer" for address in state.unheard]
     questions = [(f"partitions of {topic}", reason) for topic, reason in state.failures.topics.items()]

@@ -58,9 +58,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
 
         Raises `ConfigError` where a secret's variable is not set, or a file of `tls_config` cannot be used.
         """
-        self._access = access
-        self._pause = pause
-        self._client = access.async_client()
+        self._access, self._pause, self._client = access, pause, access.async_client()
         self._runner = asyncio.Runner()
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
 
@@ -141,42 +139,29 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             raise InputError(f"{where}, and credentials are not sent there: configure that URL itself", path=shown(url))
 
     async def _read_body(self, url: str, answer: httpx.Response) -> str:
-        most = self._access.max_bytes
-        body = _Body(answer.headers.get("content-encoding", "").strip().lower(), most, shown(url))
-        async for piece in answer.aiter_raw():
-            body.take(piece)
-        try:
-            return body.end().decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"the answer is not UTF-8: {error.reason}", path=shown(url)) from error
-
-
-class _Body:
-    """Body of an answer as it comes, inflated no further than allowed. One encoding: a second one would hide its size."""
-
-    def __init__(self, encoding: str, most_bytes: int, path: str) -> None:
+        """Body of an answer as it comes, inflated no further than allowed. One encoding: a second one would hide its size."""
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
+        most, path, content = self._access.max_bytes, shown(url), bytearray()
         if encoding not in _WINDOW_BITS:
             what = escape_hidden(encoding[:40])
             raise InputError(f"Content-Encoding {what!r}: gzip, deflate or none was asked for", path=path)
-        self._inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if _WINDOW_BITS[encoding] else None
-        self._most_bytes, self._path = most_bytes, path
-        self._content = bytearray()
-
-    def take(self, piece: bytes) -> None:
-        if self._inflate is not None:
+        inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if _WINDOW_BITS[encoding] else None
+        async for piece in answer.aiter_raw():
             try:
-                piece = self._inflate.decompress(piece, self._most_bytes + 1 - len(self._content))
+                content += piece if inflate is None else inflate.decompress(piece, most + 1 - len(content))
             except zlib.error as error:
-                raise InputError(f"the answer is not compressed as it says: {error}", path=self._path) from error
-        self._content += piece
-        if len(self._content) > self._most_bytes:
-            reason = f"more than {self._most_bytes:,} bytes after decompression: refused; raise access.max_bytes if that is right"
-            raise InputError(reason, path=self._path)
-
-    def end(self) -> bytes:
-        if self._inflate is not None and self._content and not self._inflate.eof:
-            raise InputError("the compressed answer broke off: did the server die?", path=self._path)
-        return bytes(self._content)
+                raise InputError(f"the answer is not compressed as it says: {error}", path=path) from error
+            if len(content) > most:
+                reason = (
+                    f"more than {most:,} bytes after decompression: refused; raise access.max_bytes if that is right"
+                )
+                raise InputError(reason, path=path)
+        if inflate is not None and content and not inflate.eof:
+            raise InputError("the compressed answer broke off: did the server die?", path=path)
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"the answer is not UTF-8: {error.reason}", path=path) from error
 
 
 def shown(url: str) -> str:
@@ -197,15 +182,13 @@ def _cause(error: BaseException) -> BaseException:
 def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s: float) -> InputError:
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        reason = (
-            f"its certificate is not trusted ({cause.verify_message}): give its authority as access.tls_config.ca_file"
-        )
+        advice = "give its authority as access.tls_config.ca_file"
+        reason = f"its certificate is not trusted ({cause.verify_message}): {advice}"
     elif isinstance(cause, ssl.SSLError):
         reason = f"no TLS is spoken there ({cause.reason}): is the port right, and is it http rather than https?"
     elif isinstance(error, (httpx.TimeoutException, TimeoutError)):
-        reason = (
-            f"no whole answer within {timeout_s:g} s: is the server there, or does it need a larger access.timeout_s?"
-        )
+        advice = "is the server there, or does it need a larger access.timeout_s?"
+        reason = f"no whole answer within {timeout_s:g} s: {advice}"
     elif isinstance(cause, ConnectionRefusedError):
         reason = "connection refused: nothing listens there; start the server or correct host and port"
     elif isinstance(error, httpx.RemoteProtocolError):

@@ -7,11 +7,11 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,21 +24,16 @@ from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
 from pipeline.sources.records.pieces import Kind, Piece
+
+if TYPE_CHECKING:
+    from pipeline.sources.metrics.metric_source import MetricSource
 
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
 
 
-class PageReader(Protocol):
-    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
-
-    @classmethod
-    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MetricPage:
     """One scrape, or one text of a client, kept as a file."""
 
@@ -47,12 +42,12 @@ class MetricPage:
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    kind: type[PageReader]  # pickles by name, for tasks
+    kind: type[MetricSource]  # whose `parse_page` reads the file; pickles by name, for tasks
     is_dated: bool = True
 
 
 def discover_pages(
-    root: Path, source: str, kind: type[PageReader]
+    root: Path, source: str, kind: type[MetricSource]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not is_folder(root):
@@ -61,8 +56,7 @@ def discover_pages(
     problems: list[Problem] = []
     for path in refuse_odd_paths(root, _files_of_instances(root, problems), problems):
         if path.stem.isdecimal() and (at_ms := int(path.stem[:_MOST_DIGITS])) <= LATEST_MS:
-            instance = path.parent.name
-            pages.append(MetricPage(source=source, instance=instance, observed_at_ms=at_ms, path=str(path), kind=kind))
+            pages.append(MetricPage(source, path.parent.name, at_ms, str(path), kind))
         else:
             problems.append(Problem(path=str(path), reason="the file name is not an instant: expected <epoch ms>.prom"))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
@@ -76,7 +70,7 @@ def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
@@ -85,17 +79,9 @@ def discover_texts(
     problems: list[Problem] = []
     pages = []
     for path in list_files(paths, [f"*{suffix}" for suffix in suffixes], problems):
-        name, instant_ms = split_instant(path.stem)
-        pages.append(
-            MetricPage(
-                source=source,
-                instance=name or path.parent.name,
-                observed_at_ms=path.stat().st_mtime_ns // 1_000_000 if instant_ms is None else instant_ms,
-                path=str(path),
-                kind=kind,
-                is_dated=instant_ms is not None,
-            )
-        )
+        (name, instant_ms), written_at_ms = split_instant(path.stem), path.stat().st_mtime_ns // 1_000_000
+        is_dated, at_ms = instant_ms is not None, written_at_ms if instant_ms is None else instant_ms
+        pages.append(MetricPage(source, name or path.parent.name, at_ms, str(path), kind, is_dated))
     return tuple(pages), tuple(problems)
 
 
@@ -141,14 +127,15 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     """Rows of one file; `reader` knows the series of the instance's pages before."""
+    at_page = page.source, page.instance, page.observed_at_ms
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n")
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
-        yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem.of_error(page.path, error)])
+        yield problem_batch(*at_page, [Problem.of_error(page.path, error)])
     except (ValueError, OverflowError) as error:  # such as a number beyond 64 bits, or half a character
         reason = f"holds what no table can: {type(error).__name__}"
-        yield problem_batch(page.source, page.instance, page.observed_at_ms, [Problem(path=page.path, reason=reason)])
+        yield problem_batch(*at_page, [Problem(path=page.path, reason=reason)])
 
 
 def list_exposed_names(pages: Iterable[MetricPage]) -> set[str]:
@@ -163,11 +150,7 @@ def list_exposed_names(pages: Iterable[MetricPage]) -> set[str]:
 def names_of_page(text: str) -> set[str]:
     """Names of all metrics of a page, as exposed."""
     names: set[str] = set()
-
-    def note(name: str, _: Mapping[str, str]) -> None:
-        names.add(name)
-
-    ExpositionReader(note).read(text)
+    ExpositionReader(lambda name, _: names.add(name)).read(text)
     return names
 
 
@@ -195,9 +178,7 @@ def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.Re
     if not parsed.samples and not problems:
         problems = [Problem(path=page.path, reason="no metric in it")]
     series = [sample.series for sample in parsed.samples]
-    instants_ms = np.array([sample.observed_at_ms for sample in parsed.samples], np.int64)
-    if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
-        raise ValueError("an instant that no calendar holds")
+    instants_ms = take_instants(np.array([sample.observed_at_ms for sample in parsed.samples], np.int64))
     values = np.array([sample.value for sample in parsed.samples], np.float64)
     return _rows(page, series, np.arange(len(series)), instants_ms, values, problems=problems)
 
@@ -211,21 +192,12 @@ def _rows(
     *,
     problems: Sequence[Problem],
 ) -> Iterator[pa.RecordBatch]:
-    intake = SampleIntake()
-    yield from sample_batches(
-        *(page.source, page.instance, page.path),
-        series=series,
-        places=places,
-        observed_at_ms=instants_ms,
-        values=values,
-        intake=intake,
-    )
+    intake, known_as = SampleIntake(), (page.source, page.instance, page.path)
+    yield from sample_batches(known_as, series, places, instants_ms, values, intake=intake)
     problems = [*problems, *(Problem(path=page.path, reason=reason) for reason in intake.reasons)]
     if problems:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, problems)
 
 
 def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:
-    return [
-        Problem(path=page.path, position=line.number, reason=line.reason, severity=line.severity) for line in bad_lines
-    ]
+    return [Problem(path=page.path, position=at, reason=reason, severity=kind) for at, reason, kind in bad_lines]

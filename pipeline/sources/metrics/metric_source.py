@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.config.section import ConfigPath, Duration
@@ -55,9 +56,10 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     counts: Counter[tuple[str, TimeWindow]] = Counter()
     instances = []
     for row in counted.to_pylist():
-        if row["start_ms"] in by_start:  # others serve as predecessors only
-            counts[row["source"], by_start[row["start_ms"]]] += row["row_count"]
-        instances.append(InstanceSamples(*(row[name] for name in InstanceSamples._fields)))
+        found = InstanceSamples(*(row[name] for name in InstanceSamples._fields))
+        if found.start_ms in by_start:  # others serve as predecessors only
+            counts[found.source, by_start[found.start_ms]] += row["row_count"]
+        instances.append(found)
     problems_by_source: dict[str, list[Problem]] = defaultdict(list)
     for row in problems.to_pylist():
         problems_by_source[row["source"]] += problems_of([row])
@@ -80,16 +82,11 @@ def count_expected(
 
     `samples` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
     """
-    first_ms: dict[str, int] = {}
-    last_ms: dict[str, int] = {}
+    known_ms: dict[str, list[int]] = defaultdict(list)
     for sample in samples:
-        first_ms[sample.instance] = min(first_ms.get(sample.instance, sample.first_ms), sample.first_ms)
-        last_ms[sample.instance] = max(last_ms.get(sample.instance, sample.last_ms), sample.last_ms)
-    lived_ms = (
-        min(window.end_ms, last_ms[instance] + after_last_ms) - max(window.start_ms, first_ms[instance])
-        for instance in first_ms
-    )
-    return sum(max(0, span_ms) // interval_ms for span_ms in lived_ms)
+        known_ms[sample.instance] += sample.first_ms, sample.last_ms
+    ends = ((max(window.start_ms, min(at)), min(window.end_ms, max(at) + after_last_ms)) for at in known_ms.values())
+    return sum(max(0, end_ms - start_ms) // interval_ms for start_ms, end_ms in ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,18 +222,9 @@ def read_metrics(
     clock: Callable[[], int],
 ) -> MetricReading:
     """Reads every metrics source, or lists its files; `pause` and `clock` as in `SampleQuestion`."""
+    asked = partial(SampleQuestion, span=span, window_ms=window_ms, now_ms=now_ms, pause=pause, clock=clock)
     readings = [
-        source.read_samples(
-            SampleQuestion(
-                name=name,
-                span=span,
-                window_ms=window_ms,
-                now_ms=now_ms,
-                is_recorded=cluster.as_of is not None,
-                pause=pause,
-                clock=clock,
-            )
-        )
+        source.read_samples(asked(name=name, is_recorded=cluster.as_of is not None))
         for name, source in name_metric_sources(cluster).items()
     ]
     return MetricReading(

@@ -25,7 +25,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, milliseconds_of_seconds, sample_batches
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
 from pipeline.sources.questions import name_some
 
 
@@ -134,13 +134,10 @@ class _Server:
     def __init__(
         self, source: PrometheusServer, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
     ) -> None:
-        self._source = source
-        self._source_name = source_name
-        self._http = http
+        self._source, self._source_name, self._http, self._clock = source, source_name, http, clock
         self._url = source.url.rstrip("/") + "/api/v1/"
         self._warnings: set[str] = set()
         self._intake = SampleIntake()
-        self._clock = clock
         self._clocks: tuple[int, int] | None = None
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -201,22 +198,15 @@ class _Server:
         places = np.repeat(np.arange(len(held)), [len(points) for _, points in held])
         instants = np.array([point[0] for _, points in held for point in points], np.float64)
         values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
-        observed_at_ms = milliseconds_of_seconds(instants)
+        observed_at_ms = take_instants(instants * 1000)
         # Thanos and VictoriaMetrics move points back to multiples of the step.
         is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
         is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
         if not is_asked.all():
             self._intake.reasons.add("points of instants that were not asked for are left out")
-        return sample_batches(
-            self._source_name,
-            instance,
-            shown(self._source.url),
-            series=[series for series, _ in held],
-            places=places[is_asked],
-            observed_at_ms=observed_at_ms[is_asked],
-            values=values[is_asked],
-            intake=self._intake,
-        )
+        known_as, series = (self._source_name, instance, shown(self._source.url)), [one for one, _ in held]
+        samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
+        return sample_batches(known_as, series, *samples, intake=self._intake)
 
     def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
@@ -263,11 +253,7 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
     is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
     text = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
-    lacks = "" if is_ok or not series else "; no series of a broker"
-    answered = Finding(
-        name="",
-        is_ok=is_ok,
-        found=f"{text}{lacks}{'; targets ' if down else ''}{down}",
-        advice="" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source",
-    )
+    text += "" if is_ok or not series else "; no series of a broker"
+    advice = "" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source"
+    answered = Finding(name="", is_ok=is_ok, found=f"{text}{'; targets ' if down else ''}{down}", advice=advice)
     return [answered, *find_unknown_names([name for name in names if name not in source.queries.values()])]

@@ -5,9 +5,10 @@ Rows are of kind `sample`, or of kind `problem` for what could not be read.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,29 +27,25 @@ _escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label pas
 _LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
-        ("row_kind", pa.string()),
-        ("source", pa.string()),
-        ("instance", pa.string()),
+        *((name, pa.string()) for name in ("row_kind", "source", "instance")),
         ("observed_at_ms", pa.int64()),
-        ("name", pa.string()),
-        ("exposed_name", pa.string()),
+        *((name, pa.string()) for name in ("name", "exposed_name")),
         ("labels", _LABELS),
         ("labels_text", pa.string()),  # sorted, `name=value` joined by commas, `\` before such within
         ("value", pa.float64()),
         ("path", pa.string()),
         ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("severity", pa.string()),
-        ("first_bytes_hex", pa.string()),
+        *((name, pa.string()) for name in ("reason", "severity", "first_bytes_hex")),
     ]
 )
 
 
-def milliseconds_of_seconds(instants_s: NDArray[np.float64]) -> NDArray[np.int64]:
+def take_instants(instants_ms: NDArray[Any]) -> NDArray[np.int64]:
     """Instants of samples, UTC milliseconds; `ValueError` if no calendar holds one of them."""
-    if not np.all((instants_s >= 0) & (instants_s * 1000 <= LATEST_MS)):
+    if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
         raise ValueError("an instant that no calendar holds")
-    return np.rint(instants_s * 1000).astype(np.int64)
+    taken: NDArray[np.int64] = np.rint(instants_ms).astype(np.int64)
+    return taken
 
 
 @dataclass(slots=True)
@@ -60,87 +57,63 @@ class SampleIntake:
 
 
 def sample_batches(
-    source: str,
-    instance: str,
-    path: str,
-    *,
+    known_as: tuple[str, str, str],
     series: Sequence[Series],
     places: NDArray[np.int64],
     observed_at_ms: NDArray[np.int64],
     values: NDArray[np.float64],
+    *,
     intake: SampleIntake,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of samples of one instance; `InputError` beyond what `intake` takes.
+    """Rows of samples of one instance, known as source, instance and path; `InputError` beyond what `intake` takes.
 
     `places` are indexes into `series`, one per sample, as are instants and values; what was never recorded (NaN), is negative
     or infinite becomes NULL. A client that pushes its metrics to brokers is an instance by itself.
     """
     used, index = np.unique(places, return_inverse=True)
-    texts = ((instance, s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
+    texts = ((known_as[1], s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
     chars = np.array([sum(map(len, text)) for text in texts], np.int64)[index]
     rows = np.flatnonzero(chars <= MAX_SERIES_CHARS)
     if len(rows) < len(places):
         intake.reasons.add(f"series with more than {MAX_SERIES_CHARS:,} characters of names and labels are left out")
     numbers = np.cumsum(chars[rows]) // _MOST_BATCH_CHARS
     for part in np.split(rows, np.flatnonzero(np.diff(numbers)) + 1) if len(rows) else ():
-        batch = _sample_batch((source, instance, path), series, (places[part], observed_at_ms[part], values[part]))
+        batch = _sample_batch(known_as, series, (places[part], observed_at_ms[part], values[part]))
         intake.left_bytes -= batch.nbytes
         if intake.left_bytes < 0:
             reason = f"its samples take more than {MOST_SAMPLE_BYTES >> 20:,} MiB: the rest is left out"
-            raise InputError(f"{reason}; read fewer windows at once", path=path)
+            raise InputError(f"{reason}; read fewer windows at once", path=known_as[2])
         yield batch
 
 
 def _sample_batch(
     known_as: tuple[str, str, str],
     series: Sequence[Series],
-    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    samples: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
 ) -> pa.RecordBatch:
-    (source, instance, path), (places, observed_at_ms, values) = known_as, columns
+    (source, instance, path), (places, observed_at_ms, values) = known_as, samples
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]
-    take = pa.array(index, pa.int64())
-    count = len(places)
     values = values * np.array([s.factor for s in taken], np.float64)[index]
-    instances = [dict(s.labels).get("client_instance_id", instance) for s in taken]
-    known = {
-        "row_kind": _repeated("sample", count),
-        "source": _repeated(source, count),
-        "instance": pa.array(instances, pa.string()).take(take),
-        "observed_at_ms": pa.array(observed_at_ms, pa.int64()),
-        "name": pa.array([s.name for s in taken], pa.string()).take(take),
-        "exposed_name": pa.array([s.exposed_name for s in taken], pa.string()).take(take),
-        "labels": pa.array([s.labels for s in taken], _LABELS).take(take),
-        "labels_text": pa.array(
-            [",".join(f"{_escape(name)}={_escape(value)}" for name, value in s.labels) for s in taken], pa.string()
-        ).take(take),
-        "value": pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63))),
-        "path": _repeated(path, count),
+    of_series = {
+        "instance": [dict(s.labels).get("client_instance_id", instance) for s in taken],
+        "name": [s.name for s in taken],
+        "exposed_name": [s.exposed_name for s in taken],
+        "labels": [s.labels for s in taken],
+        "labels_text": [",".join(f"{_escape(name)}={_escape(value)}" for name, value in s.labels) for s in taken],
     }
-    return _batch(known, count)
+    columns = {n: pa.array(held, SAMPLE_SCHEMA.field(n).type).take(pa.array(index)) for n, held in of_series.items()}
+    columns |= {
+        n: pa.repeat(text, len(places)) for n, text in (("row_kind", "sample"), ("source", source), ("path", path))
+    }
+    columns["observed_at_ms"] = pa.array(observed_at_ms, pa.int64())
+    columns["value"] = pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63)))
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(len(places), f.type) for f in SAMPLE_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)
 
 
 def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
     """Rows of what could not be read of an instance."""
-    count = len(problems)
-    known = {
-        "row_kind": _repeated("problem", count),
-        "source": _repeated(source, count),
-        "instance": _repeated(instance, count),
-        "observed_at_ms": pa.array([observed_at_ms] * count, pa.int64()),
-        "path": pa.array([p.path for p in problems], pa.string()),
-        "position": pa.array([p.position for p in problems], pa.int64()),
-        "reason": pa.array([p.reason for p in problems], pa.string()),
-        "severity": pa.array([p.severity for p in problems], pa.string()),
-        "first_bytes_hex": pa.array([p.first_bytes[:64].hex() for p in problems], pa.string()),
-    }
-    return _batch(known, count)
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
-
-
-def _batch(known: dict[str, pa.Array], count: int) -> pa.RecordBatch:
-    arrays = [known[f.name] if f.name in known else pa.nulls(count, f.type) for f in SAMPLE_SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)
+    known = {"row_kind": "problem", "source": source, "instance": instance, "observed_at_ms": observed_at_ms}
+    rows = [known | asdict(one) | {"first_bytes_hex": one.first_bytes[:64].hex()} for one in problems]
+    return pa.RecordBatch.from_pylist(rows, SAMPLE_SCHEMA)

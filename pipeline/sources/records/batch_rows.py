@@ -139,12 +139,8 @@ def make_batch_rows(
     kept &= is_mine
     rows = headers.rows[kept]
     direct = ("base_offset", "last_offset", "magic", "producer_id", "producer_epoch", "base_sequence", "record_count")
-    shared = {
-        "topic": log.topic,
-        "topic_id": log.topic_id,
-        "partition": log.partition,
-        "segment_base_offset": base_offset,
-    }
+    shared = {name: getattr(log, name) for name in ("topic", "topic_id", "partition")}
+    shared["segment_base_offset"] = base_offset
     columns: dict[str, NDArray[Any]] = {
         **{name: rows[name] for name in (*direct, "size_bytes", "position")},
         "window_start": starts_ms[kept],

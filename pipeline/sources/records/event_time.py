@@ -32,9 +32,7 @@ def assign_event_times(max_timestamp_ms: NDArray[np.int64], as_of_ms: int) -> Ev
     up to five batches on either side; the first batch of a segment may be arbitrarily old, the last one as young as
     `as_of_ms` plus 24 h, because an idle partition writes such.
 
-    Args:
-        max_timestamp_ms: Shape (batches,), in append order; -1 where a batch has none.
-        as_of_ms: The run's now.
+    `max_timestamp_ms`: shape (batches,), in append order; -1 where a batch has none. `as_of_ms`: the run's now.
 
     >>> day = 86_400_000
     >>> times = assign_event_times(np.array([10, 20, 30 + 400 * day, 40, 15]), as_of_ms=day)

@@ -52,10 +52,8 @@ def choose_questions(
     """Which strategies are asked about the keys of which topic, for how many partitions.
 
     The user's own are asked for the topic's partition count, those of the configuration, and those of the candidates.
-    Where only counts are stored, one strategy of each family that keys can distinguish is asked too.
-
-    Raises:
-        ConfigError: A strategy cannot be loaded.
+    Where only counts are stored, one strategy of each family that keys can distinguish is asked too. `ConfigError` for a
+    strategy that cannot be loaded.
     """
     keys = run.config.keys
     names = list(keys.strategies)
@@ -89,10 +87,7 @@ def load_strategy(name: str) -> tuple[Strategy, str]:
 
 
 def ask(question: Question, keys: pa.Array) -> Answers:
-    """Asks one strategy about distinct keys, large binary without nulls.
-
-    Raises `ConfigError` where the strategy is not there, or is another version than the driver's.
-    """
+    """Asks one strategy about distinct keys, large binary without nulls; `ConfigError` if it is not the driver's."""
     strategy, version = load_strategy(question.strategy)
     if version != question.version:
         raise ConfigError(f"strategy {question.strategy} is version {version} here, {question.version} on the driver")
@@ -115,16 +110,9 @@ def _ask_function(strategy: Strategy, keys: pa.Array, partition_count: int) -> A
             raised[type(error).__name__] += 1
             continue
         if again != answer:
-            failure = (
-                f"returned {answer}, then {again} for one key; expected a function of the key: no answer is stored"
-            )
-            return Answers(np.full(len(keys), NO_ANSWER, np.int64), (failure,))
+            failure = f"returned {answer}, then {again} for one key; expected a function of the key"
+            return Answers(np.full(len(keys), NO_ANSWER, np.int64), (f"{failure}: no answer is stored",))
         partitions[index] = NO_ANSWER if answer is None else answer
-    return Answers(
-        partitions,
-        tuple(
-            f"raised {name} for {count} of {len(keys)} keys; expected a partition, 0 to {partition_count - 1}: "
-            "these keys go without an answer"
-            for name, count in sorted(raised.items())
-        ),
-    )
+    expected = f"expected a partition, 0 to {partition_count - 1}: these keys go without an answer"
+    failures = (f"raised {name} for {count} of {len(keys)} keys; {expected}" for name, count in sorted(raised.items()))
+    return Answers(partitions, tuple(failures))

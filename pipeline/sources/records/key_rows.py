@@ -22,7 +22,7 @@ from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WindowKeys:
     window_start_ms: int
     counts: KeyCounts
@@ -31,8 +31,8 @@ class WindowKeys:
 
 
 class _Window:
-    def __init__(self, counter: KeyCounter) -> None:
-        self.counter = counter
+    def __init__(self, limit: int) -> None:
+        self.counter = KeyCounter(limit)
         self.unreadable_record_count = self.unreadable_size_bytes = 0
 
     def add(self, scan: RecordScan) -> None:
@@ -44,20 +44,14 @@ class _Window:
         self.unreadable_size_bytes += int(unreadable["size_bytes"].sum(dtype=np.int64))
 
     def finish(self, window_start_ms: int) -> WindowKeys:
-        return WindowKeys(
-            window_start_ms=window_start_ms,
-            counts=self.counter.result(),
-            unreadable_record_count=self.unreadable_record_count,
-            unreadable_size_bytes=self.unreadable_size_bytes,
-        )
+        counts = self.counter.result()
+        return WindowKeys(window_start_ms, counts, self.unreadable_record_count, self.unreadable_size_bytes)
 
 
 class WindowKeyCounter:
-    """Counts keys chunk after chunk; a window's keys are let go once its last batch is read.
+    """Counts keys chunk after chunk, at most `limit` at once per window, which are let go once its last batch is read.
 
-    Args:
-        starts: From `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
-        limit: Keys held at once per window.
+    `starts`: from `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
     """
 
     def __init__(self, starts: NDArray[np.int64], limit: int) -> None:
@@ -73,7 +67,7 @@ class WindowKeyCounter:
         self._done += len(scan.headers)
         for start_ms, own in _split(scan, mine):
             if start_ms not in self._windows:
-                self._windows[start_ms] = _Window(KeyCounter(self._limit))
+                self._windows[start_ms] = _Window(self._limit)
             self._windows[start_ms].add(own)
             if self._last_batch[start_ms] < self._done:  # at once: a client may choose another window for each batch
                 yield self._windows.pop(start_ms).finish(start_ms)
@@ -141,9 +135,11 @@ def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -
     """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`."""
     unit = {"topic": log.topic, "topic_id": log.topic_id, "partition": log.partition}
     unit |= {"window_start_ms": counted.window_start_ms}
-    columns, others = (
-        ({}, _cell_rows(log, counted, settings)) if settings.secret is None else _key_columns(log, counted, settings)
-    )
+    columns: dict[str, Any] = {}
+    if settings.secret is None:
+        others = _cell_rows(log, counted, settings)
+    else:
+        columns, others = _key_columns(log, counted, settings)
     count = len(counted.counts.keys) if columns else 0
     keys = [
         pa.array(columns[field.name], field.type)
@@ -213,10 +209,8 @@ def _answer(log: RecordLog, keys: pa.Array, questions: tuple[Question, ...]) -> 
 
 
 def _problem_row(log: RecordLog, question: Question, failure: str) -> dict[str, Any]:
-    reason = (
-        f"strategy {question.strategy} (version {question.version}) for {question.partition_count} partitions {failure}"
-    )
-    return {"kind": "problem", "path": log.path, "reason": reason}
+    asked = f"strategy {question.strategy} (version {question.version}) for {question.partition_count} partitions"
+    return {"kind": "problem", "path": log.path, "reason": f"{asked} {failure}"}
 
 
 def _unnamed(keys: WindowKeys) -> WindowKeys:
@@ -224,33 +218,23 @@ def _unnamed(keys: WindowKeys) -> WindowKeys:
     counts = keys.counts
     record_count = int(counts.record_count.sum()) + counts.other_record_count
     size_bytes = int(counts.size_bytes.sum()) + counts.other_size_bytes
-    summed = replace(
-        counts,
-        other_record_count=record_count,
-        other_size_bytes=size_bytes,
-        max_count_error=record_count,
-        max_size_error_bytes=size_bytes,
-    )
-    return replace(keys, counts=summed)
+    counts = counts._replace(other_record_count=record_count, other_size_bytes=size_bytes)
+    return replace(keys, counts=counts._replace(max_count_error=record_count, max_size_error_bytes=size_bytes))
 
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
     chosen, places = np.unique(partitions, return_inverse=True)
     for index, partition in enumerate(chosen.tolist()):
         mine = places == index
-        yield {
-            "chosen_partition": partition,
-            "key_count": int(np.count_nonzero(mine)),
-            "record_count": int(counts.record_count[mine].sum()),
-            "size_bytes": int(counts.size_bytes[mine].sum()),
-        }
+        sums = int(counts.record_count[mine].sum()), int(counts.size_bytes[mine].sum())
+        yield _cell(partition, int(np.count_nonzero(mine)), *sums)
     if counts.other_record_count:
-        yield {
-            "chosen_partition": UNNAMED,
-            "key_count": 0,
-            "record_count": counts.other_record_count,
-            "size_bytes": counts.other_size_bytes,
-        }
+        yield _cell(UNNAMED, 0, counts.other_record_count, counts.other_size_bytes)
+
+
+def _cell(partition: int, key_count: int, record_count: int, size_bytes: int) -> dict[str, int]:
+    sums = {"record_count": record_count, "size_bytes": size_bytes}
+    return {"chosen_partition": partition, "key_count": key_count, **sums}
 
 
 def _other_rows(keys: WindowKeys) -> Iterator[dict[str, Any]]:
@@ -265,11 +249,5 @@ def _other_rows(keys: WindowKeys) -> Iterator[dict[str, Any]]:
 
 
 def _sums(kind: str, record_count: int, size_bytes: int) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "key_id": "",
-        "record_count": record_count,
-        "size_bytes": size_bytes,
-        "count_error": 0,
-        "size_error_bytes": 0,
-    }
+    sums = {"record_count": record_count, "size_bytes": size_bytes}
+    return {"kind": kind, **sums, "count_error": 0, "size_error_bytes": 0}

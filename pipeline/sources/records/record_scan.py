@@ -177,14 +177,12 @@ def scan_file_records(
     wanted = np.arange(len(starts))[part][starts[part] != NO_WINDOW]
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
         return
-    path, first, end = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1
+    path, first, end, times = Path(read.path), int(wanted[0]), int(wanted[-1]) + 1, None
     try:
         scans = iter_record_scans(path, scanned.headers, first=first, end=end)
-        times = (
-            time_batches(scanned, settings, find_aborted(path, scanned.headers)) if settings.reads_arrivals else None
-        )
-        own = None if times is None else times.part(first, end)
-        yield from scan_records(read, scans, starts[first:end], own, settings)
+        if settings.reads_arrivals:
+            times = time_batches(scanned, settings, find_aborted(path, scanned.headers)).part(first, end)
+        yield from scan_records(read, scans, starts[first:end], times, settings)
     except (InputError, OSError):  # gone since, as retention takes files
         return
 

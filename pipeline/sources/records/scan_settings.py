@@ -41,17 +41,15 @@ def ensure_secret(path: Path) -> None:
         finally:
             Path(draft).unlink()
     except OSError as error:
-        raise ConfigError(
-            f"the secret for key ids cannot be made at {path}: {error.strerror or error}; set keys.secret to a file that "
-            "can be written, or keys.secret_variable"
-        ) from error
+        advice = "set keys.secret to a file that can be written, or keys.secret_variable"
+        cause = f"the secret for key ids cannot be made at {path}: {error.strerror or error}"
+        raise ConfigError(f"{cause}; {advice}") from error
 
 
 def read_secret(path: Path, text: str | None = None) -> KeySecret:
     """Reads the secret from its file, or from hex digits given in place of it.
 
-    Raises:
-        ConfigError: There is none, others may read it, or it is malformed (what it holds is not shown).
+    `ConfigError` if there is none, others may read it, or it is malformed (what it holds is not shown).
     """
     where = "the variable of keys.secret_variable" if text is not None else str(path)
     try:
@@ -97,10 +95,7 @@ class ScanSettings:
 
 
 def take_secret(keys: KeySettings) -> KeySecret | None:
-    """Reads the secret behind key ids, on the driver; makes it at the first start. None where no ids are stored.
-
-    Raises `ConfigError` where it cannot be made or read.
-    """
+    """The secret behind key ids, made at the first start; None where no ids are stored; `ConfigError` if it cannot be had."""
     if keys.mode != PSEUDONYMOUS:
         return None
     if keys.secret_variable is None:

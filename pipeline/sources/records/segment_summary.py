@@ -41,7 +41,17 @@ def summarise_partition(
         except OSError as error:
             problems.append(Problem.of_error(segment.path, error))
             continue
-        summary = _sum_up(directory, partition, segment, scan)
+        summary = SegmentSummary(
+            **asdict(sum_headers(scan)),
+            directory=directory,
+            partition=partition,
+            segment=segment,
+            batch_count=len(scan),
+            size_bytes=scan.file_bytes,
+            first_offset=int(scan.base_offset[0]) if len(scan) else None,
+            last_offset=int(scan.last_offset[-1]) if len(scan) else None,
+            problems=scan.problems,
+        )
         if records is not None:
             # adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps
             # compacted away
@@ -84,22 +94,6 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
     return replace(headers, problems=limit_problems(segment.path, problems)), tally.summary()
 
 
-def _sum_up(
-    directory: LogDirectory, partition: PartitionDirectory, segment: SegmentFile, scan: HeaderScan
-) -> SegmentSummary:
-    return SegmentSummary(
-        **asdict(sum_headers(scan)),
-        directory=directory,
-        partition=partition,
-        segment=segment,
-        batch_count=len(scan),
-        size_bytes=scan.file_bytes,
-        first_offset=int(scan.base_offset[0]) if len(scan) else None,
-        last_offset=int(scan.last_offset[-1]) if len(scan) else None,
-        problems=scan.problems,
-    )
-
-
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
     """Compares a segment's indexes, where there are any, with its batches; yields what does not fit."""
     base_offset = segment.base_offset or 0
@@ -130,6 +124,6 @@ def verify_partition(partition: PartitionDirectory, segments: Sequence[SegmentSu
             yield Problem(path=summary.segment.path, reason=reason, severity="suspect")
     for path in partition.snapshot_paths:
         try:
-            check_producer_snapshot(read_small(path), path=path)
+            check_producer_snapshot(read_small(path))
         except (OSError, InputError) as error:
             yield Problem.of_error(path, error)

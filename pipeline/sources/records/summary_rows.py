@@ -21,31 +21,25 @@ OF_PAST_WINDOWS = (
     "a tenth or more of the bytes bear times a window before those of earlier batches: they count in past windows; where "
     "clients' clocks are not trusted, set message.timestamp.type=LogAppendTime"
 )
+_NUMBERS = (
+    *(
+        "partition",
+        "first_offset",
+        "last_offset",
+        "min_timestamp_ms",
+        "max_timestamp_ms",
+        "batch_count",
+        "record_count",
+    ),
+    *("control_batch_count", "missing_offset_count", "producer_id_count", "crc_error_count"),
+)
 SUMMARY_SCHEMA = pa.schema(
     [
-        ("row_kind", pa.string()),
-        ("path", pa.string()),
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int64()),
-        ("first_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("min_timestamp_ms", pa.int64()),
-        ("max_timestamp_ms", pa.int64()),
-        ("batch_count", pa.int64()),
-        ("record_count", pa.int64()),
-        ("control_batch_count", pa.int64()),
-        ("missing_offset_count", pa.int64()),
-        ("producer_id_count", pa.int64()),
-        ("crc_error_count", pa.int64()),
-        ("magic", pa.string()),
-        ("codecs", pa.string()),
-        ("window_start_ms", pa.int64()),
-        ("leader_epoch", pa.int64()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("severity", pa.string()),
-        ("first_bytes_hex", pa.string()),
+        *((name, pa.string()) for name in ("row_kind", "path", "topic", "topic_id")),
+        *((name, pa.int64()) for name in _NUMBERS),
+        *((name, pa.string()) for name in ("magic", "codecs")),
+        *((name, pa.int64()) for name in ("window_start_ms", "leader_epoch", "position")),
+        *((name, pa.string()) for name in ("reason", "severity", "first_bytes_hex")),
     ]
 )
 
@@ -69,40 +63,29 @@ def _find_late(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[
 
 
 def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
-    return {
-        "row_kind": row_kind,
-        "path": log.path,
-        "topic": log.topic,
-        "topic_id": log.topic_id,
-        "partition": log.partition,
-    }
+    return {"row_kind": row_kind, **{name: getattr(log, name) for name in ("path", "topic", "topic_id", "partition")}}
 
 
 def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
-    return {
-        **_head(log, "problem"),
-        "position": problem.position,
-        "reason": problem.reason,
-        "severity": problem.severity,
-        "first_bytes_hex": problem.first_bytes.hex(),
-    }
+    said = {name: getattr(problem, name) for name in ("position", "reason", "severity")}
+    return {**_head(log, "problem"), **said, "first_bytes_hex": problem.first_bytes.hex()}
 
 
 def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
     """Makes the row of a whole file."""
     sums, rows = sum_headers(scanned.headers), scanned.headers.rows
+    stamps, counts = (
+        ("min_timestamp_ms", "max_timestamp_ms"),
+        ("record_count", "control_batch_count", "crc_error_count"),
+    )
     return {
         **_head(log, "segment"),
+        **{name: getattr(sums, name) for name in (*stamps, *counts)},
         "first_offset": _least(rows["base_offset"]),
         "last_offset": _most(rows["last_offset"]),
-        "min_timestamp_ms": sums.min_timestamp_ms,
-        "max_timestamp_ms": sums.max_timestamp_ms,
         "batch_count": len(rows),
-        "record_count": sums.record_count,
-        "control_batch_count": sums.control_batch_count,
         "missing_offset_count": int(scanned.missing_offset_count.sum()),
         "producer_id_count": len(sums.producer_ids),
-        "crc_error_count": sums.crc_error_count,
         "magic": ",".join(str(magic) for magic in sums.magics),
         "codecs": ",".join(sums.codecs),
     }
