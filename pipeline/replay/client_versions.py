@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.partitioner.clients import list_choices, rule_of
+from pipeline.calibration.partitioner.clients import Bounds, ClientChoice, list_choices, rule_of
 from pipeline.calibration.partitioner.settings import Setting
+from pipeline.calibration.partitioner.switch_rules import SwitchRule
+from pipeline.partitioners.recorded import list_families
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, Recording, SessionKey
+from pipeline.replay.recorded import ProducerSession, Recording, Row, SessionKey
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, OLDEST, find_config
 
 LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
@@ -20,33 +22,70 @@ LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
 def name_versions(
     recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
 ) -> list[ProducerSession]:
-    """The sessions with the version that their clients tell; pooled producers where all their clients tell the same."""
+    """The sessions with the library and version that their clients tell; pooled producers where all their clients tell the same.
+
+    Where only the library is known, from what kind of metrics it has, another library's strategy gives way to one of its own.
+    """
     named = []
     for session in sessions:
         nodes = recording.nodes.get(session.start_ms, {})
         told = {
-            (
-                row.get("client_software_name") or "apache-kafka-java",
-                read_kafka_version(row.get("client_version") or ""),
-            )
+            _read_client(row, has_requests=client in recording.requests)
             for client in metrics[session.key].clients
             for row in nodes.get(client, ())
         }
-        library, version = told.pop() if len(told) == 1 else ("", "")
-        is_known = version and library in LIBRARIES and session.baseline.strategy is not None
-        baseline = take_version(session.baseline, LIBRARIES[library], version) if is_known else session.baseline
+        name, version = told.pop() if len(told) == 1 else ("", "")
+        baseline, library = session.baseline, LIBRARIES.get(name)
+        if library and baseline.strategy is not None and (version or library != baseline.client):
+            alike = _list_alike(baseline.strategy, by_keys=not session.keyless_count)
+            choice = None if version else _choose(library, alike, session)
+            if version or choice:
+                baseline = take_version(baseline, library, version or (choice.version if choice else ""), alike)
+            if choice and baseline.client == library:
+                baseline = replace(baseline, version_range=choice.version_range, is_told=False)
         named.append(replace(session, baseline=baseline))
     return named
 
 
-def take_version(baseline: Baseline, library: str, version: str) -> Baseline:
+def _read_client(row: Row, *, has_requests: bool) -> tuple[str, str]:
+    """Library and version, each "" where nothing tells; only Java's metrics say how long each broker's requests take."""
+    version = read_kafka_version(row.get("client_version") or "")
+    library = row.get("client_software_name")
+    if library is None and (row.get("source") or "").startswith(LIBRDKAFKA):
+        library = LIBRDKAFKA
+    return library or ("apache-kafka-java" if version or has_requests else ""), version
+
+
+def _list_alike(strategy: str, *, by_keys: bool) -> list[str]:
+    """A strategy and those that nothing in the data distinguishes from it; `by_keys`: all records have keys."""
+    if by_keys:
+        families = (family.strategies for family in list_families())
+        return [strategy, *next((names for names in families if strategy in names), ())]
+    rule = rule_of(strategy)
+    return [strategy, *(choice.strategy for choice in (list_choices(rule) if rule else ()))]
+
+
+def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> ClientChoice | None:
+    """The library's version whose defaults fit best, of those that have such a strategy."""
+    linger = session.baseline.settings.get("linger.ms")
+    bounds = Bounds(None, (linger and linger.low) or 0.0, linger.high if linger else None, "")
+    fitting = [
+        choice
+        for rule in SwitchRule
+        for choice in list_choices(rule)
+        if choice.client == library and choice.strategy in alike
+    ]
+    is_idempotent = session.producer_id >= 0
+    return min(fitting, key=lambda choice: choice.misfits(bounds, is_idempotent=is_idempotent), default=None)
+
+
+def take_version(baseline: Baseline, library: str, version: str, alike: Sequence[str] = ()) -> Baseline:
     """A baseline whose client tells its version: it has that version's defaults where the data allow them.
 
-    Of strategies that the order of batches does not distinguish it has the one of that library. Where that version has none of
+    Of strategies that the data do not distinguish (`alike`) it has the first one of that library. Where that version has none of
     them the data win, and an assumption says so.
     """
-    rule = rule_of(baseline.strategy or "")
-    alike = [baseline.strategy or "", *(choice.strategy for choice in (list_choices(rule) if rule else ()))]
+    alike = alike or _list_alike(baseline.strategy or "", by_keys=False)
     strategy = next((name for name in alike if _has(library, version, name)), None)
     if strategy is None:
         note = Caveat.OTHER_VERSION.say(told=f"{library} {version}", strategy=baseline.strategy)

@@ -136,15 +136,16 @@ def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Com
     """Measures the codec's ratio for this traffic; None without a codec.
 
     What records of a batch have in common is stored once, so small batches compress less: a batch takes so many bytes, and
-    so many for each byte of its records; by least squares over the batches.
+    so many for each byte of its records. Least squares over the batches, by bytes: a few full ones outweigh no others, and
+    all batches together take as much as recorded.
     """
     if batches.codec == "none" or not len(traffic) or not len(batches):
         return None
     stored, plain = batches.size_bytes - BATCH_HEADER_BYTES, measure_plain(traffic, batches)
-    spread = plain - plain.mean()
-    squares = float((spread**2).sum())
-    ratio = float((spread * stored).sum()) / squares if squares else 0.0
-    overhead_bytes = round(float(stored.mean() - ratio * plain.mean()))
+    ratio, overhead_bytes = 0.0, 0
+    if np.ptp(plain):
+        ratio, overhead = np.polyfit(plain, stored, 1, w=1 / np.sqrt(plain))
+        overhead_bytes = round(overhead)
     if ratio <= 0 or overhead_bytes < 0:
         ratio, overhead_bytes = float(stored.sum() / plain.sum()), 0
     return Compression(max(1, round(1_000_000 * ratio)), overhead_bytes)

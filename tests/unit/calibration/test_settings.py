@@ -67,6 +67,18 @@ def test_small_batches_compress_less():
     assert found == Compression(500_000, 80)
 
 
+def test_a_few_full_batches_that_compress_better_change_little_of_small_ones():
+    """As lz4's: most batches hold one record, and some of 70 take a fifth less than these tell."""
+    counts = [1] * 900 + [2] * 80 + [8] * 10 + [70] * 3
+    traffic, batches = make_session(counts, batch_bytes=80, record_ratio=0.5)
+    sizes = np.where(batches.record_count == 70, batches.size_bytes * 8 // 10, batches.size_bytes)
+    found = measure_compression(traffic, replace(batches, size_bytes=sizes))
+    plain = measure_plain(traffic, batches)
+    told = 61 + found.overhead_bytes + found.ratio_ppm * plain / 1_000_000
+    assert told.sum() == pytest.approx(sizes.sum(), abs=len(sizes))
+    assert told[0] == pytest.approx(sizes[0], rel=0.05)
+
+
 @pytest.mark.parametrize(("counts", "batch_bytes"), [([4, 4, 4], 80), ([1, 2, 5], -20)])
 def test_batches_that_tell_no_more_give_one_ratio(counts, batch_bytes):
     """All alike, or small ones that compress better."""

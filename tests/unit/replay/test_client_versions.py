@@ -17,10 +17,11 @@ OPEN = Setting("0", Origin.DEFAULT, 0.0, None)
 QUICK = Setting("0", Origin.DEFAULT, 0.0, 0.7)
 
 
-def found(baseline, rows_of):
+def found(baseline, rows_of, *, with_requests=False, **fields):
     nodes = {START_MS: {client: [row] for client, row in rows_of.items()}}
-    recording = Recording(windows=(), window_ms=60_000, nodes=nodes)
-    session = make_session(baseline)
+    requests = dict.fromkeys(rows_of, ()) if with_requests else {}
+    recording = Recording(windows=(), window_ms=60_000, nodes=nodes, requests=requests)
+    session = dataclasses.replace(make_session(baseline), **fields)
     [named] = name_versions(recording, [session], {session.key: SessionMetrics({}, clients=tuple(rows_of))})
     return named.baseline
 
@@ -95,3 +96,42 @@ def test_a_version_older_than_any_that_is_simulated_changes_nothing_but_a_note()
     )
     assert (named.client, named.version) == ("librdkafka", "2.16.0")
     assert [one.kind for one in named.assumptions] == [Caveat.OTHER_VERSION]
+
+
+KEYED = dataclasses.replace(
+    make_baseline("librdkafka-murmur2_random", client="librdkafka", version="2.10.0"),
+    settings={"linger.ms": Setting("5", Origin.DEFAULT, 3.0, 9.0)},
+)
+"""What keys alone leave of a Java client without producer ids."""
+SCRAPED = ("10.0.0.1:80", "app")
+
+
+@pytest.mark.parametrize(
+    ("row", "with_requests", "named"),
+    [
+        # only Java's metrics say how long requests take
+        ({"source": "prometheus"}, True, ("kafka-clients", "java-sticky-2.4")),
+        ({"source": "prometheus"}, False, ("librdkafka", "librdkafka-murmur2_random")),
+        ({"source": "librdkafka_statistics"}, False, ("librdkafka", "librdkafka-murmur2_random")),
+        ({"client_version": "4.1.1"}, False, ("kafka-clients", "java-builtin")),
+        ({"client_version": "2.3.1"}, False, ("kafka-clients", "java-murmur2")),
+    ],
+)
+def test_what_keys_leave_open_the_library_of_the_metrics_tells(row, with_requests, named):
+    told = found(KEYED, {SCRAPED: row}, with_requests=with_requests, keyless_count=0, producer_id=-1)
+    assert (told.client, told.strategy) == named
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "version_range", "source"),
+    [(-1, "2.4 to 3.1", Origin.INFERRED), (7, "4.0 or later", Origin.DEFAULT)],
+)
+def test_a_library_without_a_version_gets_one_whose_defaults_fit(producer_id, version_range, source):
+    told = found(KEYED, {SCRAPED: {}}, with_requests=True, keyless_count=0, producer_id=producer_id)
+    assert (told.version_range, told.is_told) == (version_range, False)
+    assert (told.settings["linger.ms"].value, told.settings["linger.ms"].source) == ("5", source)
+
+
+def test_batches_without_keys_are_believed_where_the_library_has_no_such_partitioner():
+    timed = make_baseline("librdkafka-consistent_random", client="librdkafka", version="2.10.0")
+    assert found(timed, {SCRAPED: {}}, with_requests=True) == timed
