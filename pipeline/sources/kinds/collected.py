@@ -74,6 +74,13 @@ class Collected(RecordSource):
             key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
         )
         partitions = history.state_at(question.as_of_ms).partitions
+        gaps = {
+            key: gap
+            for host in landing.hosts
+            for key, topic_id, gap in host.list_gaps()
+            if (led := partitions.get(key))
+            and (led.topic_id or "", led.leader_id) in {(topic_id, one) for one in host.broker_ids}
+        }
         found = (problem for state in states for problem in state.problems)
         return ClusterReading(
             record_source=cls.column,
@@ -81,12 +88,15 @@ class Collected(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
+            gaps=gaps,
             problems={cls.column: (*problems, *found, *doubles)},
             collected=landing,
         )
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Availability: brokers registered at the window's end are expected; those read since have arrived."""
+        """What hosts' disks hold of the window, see `weigh_disks`; brokers read since its end have arrived."""
+        from pipeline.sources.files.log_gaps import weigh_disks
+
         landing = reading.collected
         hosts = () if landing is None else landing.hosts
         doubts = () if landing is None else landing.doubts
@@ -96,16 +106,27 @@ class Collected(RecordSource):
             if host.manifest.collected_at_ms >= window.end_ms
             for directory in host.manifest.state.directories
         }
-        expected = set(reading.history.state_at(window.end_ms).brokers) | set(reading.directory_counts)
+        weighed = weigh_disks(
+            reading.history,
+            window,
+            brokers=reading.directory_counts.keys(),
+            partitions={partition.topic_partition for _, partition in reading.tree.iter_partitions()},
+            gaps=reading.gaps,
+            topics=reading.topics,
+        )
         late = [
             f"{host.name} (until {format_instant(max(0, host.manifest.collected_at_ms))})"
             for host in hosts
             if host.manifest.collected_at_ms < window.end_ms
         ]
-        missing = [name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)]
+        missing = [
+            weighed.missing,
+            name_some("not collected since the window's end:", late),
+            name_some(NOT_AS_HOSTS_SAY, doubts),
+        ]
         newest = max((part.newest_ms for host in hosts for part in host.manifest.parts), default=-1)
         return SourceAvailability(
-            len(expected) + len(doubts),
+            (weighed.expected_count or 0) + len(doubts),
             len(availabilities & set(reading.directory_counts)),
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
