@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 64_752
-LEAST_LOGIC_PERCENT = 40.9
+MOST_LINES = 62_556
+LEAST_LOGIC_PERCENT = 41.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

@@ -16,8 +16,10 @@ from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
 Row: TypeAlias = Mapping[str, Any]
 Place: TypeAlias = tuple[str, int]  # topic and partition
-# confidence from which an inferred strategy counts as the current one; 0.9 is the most for the built-in one
-_SURE = 0.8
+_SURE = 0.8  # confidence from which an inferred strategy counts as the current one
+_UNIFORM = (
+    "java-builtin-uniform"  # batches seldom distinguish it from the default, which has half of the confidence then
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,8 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
         is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
         answers.append(is_new)
     if candidate.partitioner is not None:
-        is_sure = row["strategy"] is not None and row["confidence"] >= _SURE
+        is_either = row["strategy"] == "java-builtin" and candidate.partitioner != _UNIFORM
+        is_sure = row["strategy"] is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
         answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:
         return False

@@ -74,11 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = shlex.split((variable("COMP_LINE") or "").partition(" ")[2].replace("'", "").replace('"', ""))
         argcomplete.autocomplete(build_parser(next(iter(words), None)))
     parser = build_parser(arguments[0] if arguments else None)
-    args = parser.parse_args(arguments)
-    if args.run is None:
-        parser.print_help()
-        return USAGE_EXIT_CODE
     try:
+        args = parser.parse_args(arguments)  # values that an option refuses are errors of the configuration, too
+        if args.run is None:
+            parser.print_help()
+            return USAGE_EXIT_CODE
         code: int = args.run(args)
         sys.stdout.flush()
     except PipelineError as error:

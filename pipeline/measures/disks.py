@@ -16,6 +16,8 @@ LEAST_POINTS = 3
 LEAST_HOURS = 1.0
 MOST_AHEAD = 24.0
 """How far ahead a trend is followed, as a multiple of the time it was observed for: two minutes of it say nothing of a day."""
+MOST_AHEAD_OF_RUSH = 6.0
+"""The same of its newest part, an hour or more in which each point is a step higher and beyond all before it."""
 LEAST_HOURS_OF_CALM = 2.0
 """Of a disk that does not grow, or is full beyond what can be seen ahead: 24 times as long are the rule's limit of 48 h."""
 NO_END_HOURS = 87_600.0  # ten years: how the measure says it of such a disk
@@ -42,6 +44,8 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     True
     >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610)  # in 49 hours
     87600.0
+    >>> hours_to_full([hour * HOUR_MS for hour in range(24)], [120] * 21 + [120, 136, 152], 200)  # of late
+    3.0
     """
     if used_bytes[-1] >= FULL_RATIO * disk_bytes:
         return 0.0
@@ -52,8 +56,13 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     one, other = np.triu_indices(len(hours), 1)
     slope = float(np.median((used[other] - used[one]) / (hours[other] - hours[one])))
     left = (disk_bytes - float(used[-1])) / slope if slope > 0 else NO_END_HOURS
+    start = min(len(hours) - LEAST_POINTS, int(np.searchsorted(hours, hours[-1] - LEAST_HOURS, side="right")) - 1)
+    rush = float(np.min(np.diff(used[start:]) / np.diff(hours[start:])))
+    if rush > 0 and used[start + 1] > used[: start + 1].max():
+        rushed = (disk_bytes - float(used[-1])) / rush
+        left = min(left, rushed) if rushed <= MOST_AHEAD_OF_RUSH * (hours[-1] - hours[start]) else left
     if left <= MOST_AHEAD * span:
-        return left
+        return float(left)
     return NO_END_HOURS if span >= LEAST_HOURS_OF_CALM else None
 
 

@@ -83,6 +83,9 @@ class ClusterReading:
     tree: LogTree = field(default_factory=LogTree)  # log directories, or what texts show of them
     replicas: tuple[ReplicaState, ...] = ()
     directory_counts: Mapping[int, int] = field(default_factory=dict)
+    # of logs that lost records before they were read, when these were sent
+    gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
+    unfound: tuple[str, ...] = ()  # log directories of the configuration that hold no log, or cannot be read
     # volumes of log directories by broker and path, where the brokers report them
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
     # configs that matter by broker, likewise

@@ -55,7 +55,7 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     has_observed = any(field.name == "observed_leader_id" for field in stored.schema().fields)
     instant = "observed_at" if has_observed else "CAST(NULL AS TIMESTAMP) AS observed_at"
     live = f"FROM stored WHERE {where} AND state_source = 'live_cluster' AND "
-    led = f"SELECT {columns}, {instant} {live} is_leader"
+    led = f"SELECT {columns}, {instant} {live} (is_leader OR leader_id < 0)"
     if has_observed:
         observed = columns.replace("leader_epoch, leader_id", "observed_leader_epoch, observed_leader_id")
         led += f" UNION ALL SELECT {observed}, {instant} {live} replica_id = observed_leader_id"

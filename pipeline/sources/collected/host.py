@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
-from pipeline.model.log import MAX_PARTITION_NUMBER, Problem
+from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.collected.manifest import Manifest, Part, read_manifest
@@ -83,6 +83,27 @@ class Host:
     @property
     def name(self) -> str:
         return self.folder.location.rpartition("/")[2]
+
+    @property
+    def broker_ids(self) -> set[int | None]:
+        """Brokers whose disks it has."""
+        return {directory.broker_id for directory in self.manifest.state.directories}
+
+    def list_gaps(self) -> Iterator[tuple[TopicPartition, str, TimeWindow]]:
+        """Partition, topic id and time of records that retention took before they were collected."""
+        begins = {
+            (log.topic, log.topic_id or "", log.partition): log.segments[0].base_offset or 0
+            for directory in self.manifest.state.directories
+            for log in directory.partitions
+            if log.segments
+        }
+        for progress in self.manifest.progress:
+            lost = [progress.lost] if progress.lost else []
+            if begins.get(progress.key, 0) > progress.next_offset:  # nothing was written since
+                lost.append((progress.newest_ms, self.manifest.collected_at_ms))
+            if lost and min(lost)[0] < max(until_ms for _, until_ms in lost):
+                gap = TimeWindow(min(lost)[0], max(until_ms for _, until_ms in lost))
+                yield TopicPartition(progress.topic, progress.partition), progress.topic_id, gap
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
         """Parts that may have rows of a span's windows."""

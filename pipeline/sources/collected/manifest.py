@@ -95,6 +95,8 @@ class LogProgress(_Stored):
     stamps_ms: tuple[int, ...]  # max timestamps of the batches before the position, for those out of line after it
     totals: SegmentTotals
     collected_at_ms: Instant
+    # retention took records before they were read: those sent from a time to before another, all such together
+    lost: tuple[Instant, Instant] | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -67,6 +67,7 @@ def _read_stretch(
     next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
     headers, start, end = _scan_on(read, known, next_offset, unit_bytes)
     committed, is_end = _cut(headers, read, is_last=end == headers.file_bytes)
+    is_cut = read.base_offset > (0 if progress is None else progress.next_offset)
     if not len(committed) and not is_end:
         return None
     next_base_offset = read.next_base_offset if is_end else -1
@@ -82,7 +83,9 @@ def _read_stretch(
     totals = _add(known, read, scanned)
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
-        progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset),
+        progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset).model_copy(
+            update={"lost": _note_lost(progress, times, settings.as_of_ms, is_cut=is_cut)}
+        ),
         read_bytes=headers.valid_bytes - start,
     )
 
@@ -141,6 +144,19 @@ def _advance(
         totals=totals,
         collected_at_ms=-1,
     )
+
+
+def _note_lost(
+    progress: LogProgress | None, times: EventTimes, as_of_ms: int, *, is_cut: bool
+) -> tuple[int, int] | None:
+    """The time of which records were gone before this stretch, or an earlier one, was read; of an empty one until now."""
+    lost = None if progress is None else progress.lost
+    if not is_cut:
+        return lost
+    known_ms = times.event_time_ms[times.event_time_ms >= 0]
+    until_ms = int(known_ms.min(initial=as_of_ms))
+    from_ms = -1 if progress is None else progress.newest_ms
+    return (from_ms, until_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], until_ms))
 
 
 def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) -> SegmentTotals:

@@ -70,6 +70,13 @@ class Collected(RecordSource):
             key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
         )
         partitions = history.state_at(question.as_of_ms).partitions
+        gaps = {
+            key: gap
+            for host in landing.hosts
+            for key, topic_id, gap in host.list_gaps()
+            if (led := partitions.get(key))
+            and (led.topic_id or "", led.leader_id) in {(topic_id, one) for one in host.broker_ids}
+        }
         found = (problem for state in states for problem in state.problems)
         return ClusterReading(
             record_source=cls.column,
@@ -77,23 +84,27 @@ class Collected(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
+            gaps=gaps,
             problems={cls.column: (*problems, *found, *doubles)},
             collected=landing,
         )
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Availability: brokers registered at the window's end are expected; those read since have arrived."""
+        """What hosts' disks hold of the window, see `weigh_disks`; brokers read since its end have arrived."""
+        from pipeline.sources.files.log_gaps import weigh_disks
+
         hosts, doubts = ((), ()) if reading.collected is None else (reading.collected.hosts, reading.collected.doubts)
         manifests = [host.manifest for host in hosts]
         since = (one for one in manifests if one.collected_at_ms >= window.end_ms)
         arrived = {directory.broker_id for one in since for directory in one.state.directories}
-        expected = set(reading.history.state_at(window.end_ms).brokers) | set(reading.directory_counts)
+        weighed = weigh_disks(reading, window)
         ends_ms = {host.name: host.manifest.collected_at_ms for host in hosts}
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms.items() if at < window.end_ms]
-        missing = [name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)]
+        named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
+        missing = [weighed.missing, *named]
         newest = max((part.newest_ms for one in manifests for part in one.parts), default=-1)
         return SourceAvailability(
-            len(expected) + len(doubts),
+            (weighed.expected_count or 0) + len(doubts),
             len(arrived & set(reading.directory_counts)),
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,

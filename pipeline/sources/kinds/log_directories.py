@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -39,18 +40,23 @@ class LogDirectories(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states, with_ids_by_name
         from pipeline.sources.files.log_directories import discover_logs
+        from pipeline.sources.files.log_gaps import find_cut_logs
 
-        tree = discover_logs([path for source in sources for path in source.paths])
+        paths = [path for source in sources for path in source.paths]
+        tree = discover_logs(paths)
+        refused = {problem.path for problem in tree.problems}
         history, history_problems = read_cluster_history(tree, described.history)
-        partitions = history.state_at(question.as_of_ms).partitions
-        tree, unnamed = with_ids_by_name(tree, partitions)
+        state = history.state_at(question.as_of_ms)
+        tree, unnamed = with_ids_by_name(tree, state.partitions)
         replicas, replica_problems = read_replica_states(tree)
         return ClusterReading(
             record_source=cls.column,
             tree=tree,
             history=history,
-            replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
+            replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
+            gaps=find_cut_logs(tree, state.leaders, question.topics),
+            unfound=tuple(str(path) for path in paths if str(path) in refused),
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems)},
         )
 
@@ -66,8 +72,9 @@ class LogDirectories(RecordSource):
             yield Finding(name="metadata log", is_ok=False, found=found, advice=advice)
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
-        """Expected are the brokers registered at the window's end, arrived those whose disks were found; they may be idle."""
-        counted = set(reading.directory_counts)
-        registered = set(reading.history.state_at(window.end_ms).brokers)
+        """What the disks hold of it, see `weigh_disks`; a cluster that nobody writes to may be idle."""
+        from pipeline.sources.files.log_gaps import weigh_disks
+
+        weighed = weigh_disks(reading, window)
         known = (at_ms for at_ms in (newest_ms, reading.history.newest_ms) if at_ms is not None)
-        return SourceAvailability(len(registered | counted), len(counted), newest_ms=max(known, default=None))
+        return replace(weighed, newest_ms=max(known, default=None))

@@ -17,7 +17,7 @@ from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.plan import Shortfall, find_retention
+from pipeline.sources.live.plan import Shortfall, find_end, find_retention
 from pipeline.sources.live.state import LiveState
 
 _UNKNOWN_COUNTS = (
@@ -65,13 +65,17 @@ def read_offset_traffic(
     shortfalls: list[Shortfall] = []
     for key in partitions:
         if key not in leaders or any(key not in told for told in (state.log_starts, *by_instant.values())):
-            shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
+            shortfalls.append(
+                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms(key))
+            )
             continue
         epoch = state.partitions[key].leader_epoch
         high = state.high_watermarks[key]._replace(leader_epoch=-1 if epoch is None else epoch)
         at = {i: high if by_instant[i][key].offset < 0 else by_instant[i][key] for i in instants}
         start_ms, past = windows[0].start_ms, newest.get(key)
-        shortfalls += find_retention(key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms)
+        shortfalls += find_retention(
+            key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state)
+        )
         shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past)]
         log = key.topic, state.partitions[key].topic_id or "", key.partition
         for window in windows:

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import mmh3
 
+from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.segment_plan import pack
@@ -60,6 +61,7 @@ def plan_fetches(
     lateness_ms: int,
     as_of_ms: int,
     settled: Mapping[TopicPartition, int] | None = None,
+    earlier: Mapping[TopicPartition, EarlierState] | None = None,
     is_sample: bool = False,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
     """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
@@ -67,6 +69,7 @@ def plan_fetches(
     The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
 
     `settled`: where logs ended long before the span: a record there that bears a far later time is no start.
+    `earlier`: what the newest run before said of each.
     `is_sample`: times decide where a range ends, whatever a topic takes.
     """
     wanted = tuple(partitions)
@@ -83,7 +86,9 @@ def plan_fetches(
     shortfalls: list[Shortfall] = []
     for key in wanted:
         if key not in starts or key not in state.log_starts:
-            shortfalls.append(Shortfall.of(key, state.failures.partitions.get(key, "no answer")))
+            shortfalls.append(
+                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms(key))
+            )
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
@@ -92,7 +97,9 @@ def plan_fetches(
         if is_old and starts[key].timestamp_ms > late_ms:
             start = max(start, old_end)
         elif not is_old:
-            shortfalls += find_retention(key, starts[key], log_start, span.start_ms)
+            shortfalls += find_retention(
+                key, starts[key], log_start, span.start_ms, find_end((earlier or {}).get(key), state)
+            )
         if end > start:
             whole = FetchRead(
                 topic=key.topic,
@@ -142,19 +149,32 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
     return first, high if is_outlier else min(end.offset, high)
 
 
-def find_retention(key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int) -> tuple[Shortfall, ...]:
+def find_end(earlier: EarlierState | None, state: LiveState) -> int | None:
+    """Where a partition's log ended when an earlier run asked for it; None where that is not known, or of another topic."""
+    partition = earlier and state.partitions.get(TopicPartition(earlier.topic, earlier.partition))
+    is_same = earlier and partition and earlier.topic_id == (partition.topic_id or "")
+    return earlier.log_end_offset if earlier and is_same else None
+
+
+def find_retention(
+    key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int, end_before: int | None = None
+) -> tuple[Shortfall, ...]:
     """Finds what retention deleted, where a span begins before the oldest record that is left.
 
-    `start` is the first record that is not before the time.
+    `start` is the first record that is not before the time; without one, where an earlier run found the log's end decides.
     """
-    if log_start == 0 or start.offset != log_start or start.timestamp_ms <= start_ms:
+    if start.offset < 0:
+        is_cut, until_ms = end_before is not None and end_before < log_start, None
+    else:
+        is_cut, until_ms = start.offset == log_start > 0 and start.timestamp_ms > start_ms, start.timestamp_ms
+    if not is_cut:
         return ()
     reason = (
         f"retention has taken the offsets before {log_start}: they may have been of this window, or a client sends records "
         "older than retention.ms: message.timestamp.before.max.ms, set on the topic, refuses them; a topic that its readers purge, "
         "as Kafka Streams does, is left out by `topics: ['!*-repartition']`"
     )
-    return (Shortfall.of(key, reason, until_ms=start.timestamp_ms),)
+    return (Shortfall.of(key, reason, until_ms=until_ms),)
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:

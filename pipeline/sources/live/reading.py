@@ -215,15 +215,18 @@ def _with_plan(
         and past.settled_offset is not None
         and (past.topic_id, past.leader_id) == (state.partitions[key].topic_id or "", state.partitions[key].leader_id)
     }
+    before = [past for past in question.earlier if past.window_start_ms < windows[0].start_ms]
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
-    plan = partial(plan_fetches, connection, state, sorted(fetched), lateness_ms=lateness_ms, settled=settled)
+    earlier = {TopicPartition(past.topic, past.partition): past for past in before}
+    plan = partial(
+        plan_fetches, connection, state, sorted(fetched), lateness_ms=lateness_ms, settled=settled, earlier=earlier
+    )
     for piece in slices:
         fetches, missing = plan(piece, as_of_ms=question.as_of_ms, is_sample=source.sampling.time != 1)
         reads = join_reads(reads, fetches)
         shortfalls += missing
     others = [key for key in state.in_scope if key not in fetched]
-    before = [past for past in question.earlier if past.window_start_ms < windows[0].start_ms]
     traffic, missing = read_offset_traffic(connection, state, windows, others, before) if others else ((), ())
     lacks = tuple(dict.fromkeys((*shortfalls, *missing)))
     return replace(reading, reads=tuple(reads), slices=slices, offset_traffic=traffic, shortfalls=lacks)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import (
     LIVE_CLUSTER,
+    NO_LEADER,
     Broker,
     ClusterHistory,
     DirectorySpace,
@@ -49,6 +50,11 @@ class LiveState:
     failures: Failures = field(default_factory=Failures)
     dissenters: Mapping[str, str] = field(default_factory=dict)  # by address, what a broker says otherwise than most
     unheard: tuple[str, ...] = ()  # bootstrap addresses that did not answer
+
+    def leaderless_since_ms(self, key: TopicPartition) -> int | None:
+        """When a partition that nobody leads was first seen so: it got no record since. None for any other."""
+        is_led = self.partitions[key].leader_id != NO_LEADER
+        return None if is_led else self.history.partitions[key].moments_ms[-1]
 
 
 def read_live_state(

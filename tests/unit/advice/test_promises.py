@@ -227,7 +227,7 @@ def test_whether_partitioner_client_partitions_leaders_and_keys_changed():
 
     actions = [f"replay:{name}" for name in kinds] + ["rekey", "replay:gone"]
     assert [progress(action) for action in actions] == [1.0, 1.0, 1.0, 0.5, None]
-    unsure = replace(now, compared={}, sessions={"orders": [session(8, confidence=0.6)]})
+    unsure = replace(now, compared={}, sessions={"orders": [session(8, confidence=0.3)]})
     assert [progress(action, unsure) for action in actions[:2]] == [None, None]
     assert progress("replay:partitions", THEN) == 0.0
 
@@ -241,12 +241,22 @@ def test_whether_partitioner_client_partitions_leaders_and_keys_changed():
 
 
 @pytest.mark.parametrize(
+    ("partitioner", "ratio"), [("java-builtin", 1.0), ("java-sticky-2.4", 0.0), ("java-builtin-uniform", None)]
+)
+def test_batches_show_the_built_in_partitioner_though_not_which_of_the_two(partitioner, ratio):
+    """Its confidence is at most a half, unless slow brokers tell the adaptive one from the uniform one."""
+    now = window(2, (350, 350, 300), sessions={"orders": [session(8, confidence=0.4995)]})
+    candidates = {"up": Candidate(name="up", partitioner=partitioner)}
+    assert measure_progress(replace(ADVICE, action="replay:up"), THEN, now, candidates).ratio == ratio
+
+
+@pytest.mark.parametrize(
     ("version", "ratio"), [("4.1.1", 1.0), ("3.9.1-ccs", 1.0), ("3.2.3", 0.0), ("unknown", None), (None, None)]
 )
 def test_a_client_that_tells_its_version_shows_an_upgrade_that_batches_leave_open(version, ratio):
     """As a real upgrade from 3.2.3 to 3.9.1 did: the batches do not show it, `app-info` does."""
     told = {} if version is None else {(8, 0): version}
-    open_ = session(8, confidence=0.6)
+    open_ = session(8, confidence=0.3)
     now = window(2, (350, 350, 300), sessions={"orders": [open_]}, client_versions=told)
     for candidate in (Candidate(name="up", partitioner="java-builtin"), Candidate(name="up", client="3.3")):
         advice = replace(ADVICE, action="replay:up")

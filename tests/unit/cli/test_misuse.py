@@ -72,6 +72,13 @@ def test_a_broker_that_no_cluster_can_have_is_refused_in_one_line(config, capsys
     assert capsys.readouterr().err.splitlines()[-1].endswith("--add-broker: invalid _new_broker value: '-5'")
 
 
+@pytest.mark.parametrize("option", [("--keep", "7d"), ("--as-of", "yesterday")])
+def test_a_time_that_is_none_is_refused_in_one_line(config, tmp_path, capsys, option):
+    assert main(["collect", str(tmp_path), "--to", str(tmp_path / "landing"), "--config", config, *option]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"'{option[1]}' is not a" in line
+
+
 def test_a_report_of_longer_than_there_are_records_is_one_of_all(config, tmp_path):
     assert main(["report", "--last", "900000d", "--output", str(tmp_path / "r.html"), "--config", config]) == 0
 

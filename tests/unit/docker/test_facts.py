@@ -179,6 +179,6 @@ def test_the_configuration_fits_the_containers():
     sources = [source for cluster in config.clusters.values() for source in cluster.sources]
     for path in (path for source in sources for path in getattr(source, "paths", None) or (source.path,)):
         assert any(PurePosixPath(path).is_relative_to(target) for target in seen), path
-    for path in (config.warehouse, config.outbox):
+    for path in (config.warehouse, config.outbox, config.mail.mutes.parent):
         assert not seen[str(path)].endswith(":ro")
     assert config.mail.smtp is None or config.mail.smtp.host in SERVICES

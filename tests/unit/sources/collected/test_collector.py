@@ -18,7 +18,7 @@ import pytest
 
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.log import Record
+from pipeline.model.log import Record, TopicPartition
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
 from pipeline.sources.collected.host import read_hosts
@@ -27,8 +27,9 @@ from pipeline.sources.collected.partition_scan import read_partition
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import plan_reads
+from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.pieces import Kind
-from tests.batches import make_batch
+from tests.batches import make_batch, make_records
 from tests.unit.sources.collected.disks import (
     CONFIG,
     DAY_MS,
@@ -41,8 +42,11 @@ from tests.unit.sources.collected.disks import (
     collected,
     make_batches,
     plan_tasks,
+    read_landing,
     read_once,
     run_collector,
+    state_of,
+    tell,
 )
 
 
@@ -140,6 +144,53 @@ def test_what_retention_takes_later_stays_collected(config, tmp_path):
     (disk.log / f"{0:020d}.log").unlink()
     run_collector(config, disk, landing)
     assert add_up(collected(config, landing)) == wanted
+
+
+def test_what_retention_took_before_it_was_collected_is_missing(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    hours = [TimeWindow(FIRST_MS + hour * HOUR_MS, FIRST_MS + (hour + 1) * HOUR_MS) for hour in range(4)]
+    base_offset = 1000
+    logs = {}
+    for hour in (0, 1, 2, 3):
+        records = make_records(10, base_offset=base_offset, start_ms=hours[hour].start_ms + HOUR_MS // 2)
+        logs[hour], base_offset = (base_offset, make_batch(records)), base_offset + 10
+    disk.write(*logs[0])
+    run_collector(config, disk, landing)
+
+    def list_missing():
+        tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
+        reading = read_landing(landing)
+        source = Collected(kind="collected", path=landing.location)
+        return [bool(source.availability(reading, hour, None).missing) for hour in hours]
+
+    assert list_missing() == [True, False, False, False]  # the log begins at half past
+    (disk.log / f"{1000:020d}.log").unlink()
+    disk.write(*logs[1])
+    (disk.log / f"{logs[1][0]:020d}.log").unlink()  # the collector was down meanwhile
+    disk.write(*logs[2])
+    run_collector(config, disk, landing)
+    assert list_missing() == [True, True, True, False]
+    disk.write(*logs[3])
+    run_collector(config, disk, landing)
+    assert list_missing() == [True, True, True, False]
+    reason = Collected(kind="collected", path=landing.location).availability(read_landing(landing), hours[1], None)
+    assert reason.missing == "retention took records before they were read, of orders-0"
+
+
+def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_then(config, tmp_path):
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    key = TopicPartition("orders", 0)
+    disk.write(0, make_batch(make_records(10, start_ms=FIRST_MS)))
+    run_collector(config, disk, landing)
+    (disk.log / f"{0:020d}.log").unlink()
+    disk.write(50, b"")
+    run_collector(config, disk, landing, as_of_ms=NOW_MS - HOUR_MS)
+    tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
+    assert read_landing(landing).gaps == {key: TimeWindow(FIRST_MS + 9, NOW_MS - HOUR_MS)}
+    disk.write(50, make_batch(make_records(10, base_offset=50, start_ms=FIRST_MS + HOUR_MS)))
+    run_collector(config, disk, landing)
+    tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
+    assert read_landing(landing).gaps == {key: TimeWindow(FIRST_MS + 9, FIRST_MS + HOUR_MS + 9)}
 
 
 def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, tmp_path):

@@ -71,6 +71,12 @@ def test_retention_within_the_span_is_told(start, log_start, is_short):
     assert all("message.timestamp.before.max.ms, set on the topic, refuses" in shortfall.reason for shortfall in found)
 
 
+@pytest.mark.parametrize(("end_before", "is_short"), [(None, False), (100, False), (120, False), (99, True)], ids=str)
+def test_a_log_that_is_wholly_gone_is_told_where_it_grew_since_an_earlier_run(end_before, is_short):
+    found = plan.find_retention(KEY, OffsetAt(-1, -1), 100, SPAN.start_ms, end_before)
+    assert [shortfall.until_ms for shortfall in found] == ([None] if is_short else [])
+
+
 @given(start=st.integers(0, 10**12), count=st.integers(1, 10**6), size=st.integers(0, 10**12))
 def test_parts_of_a_range_cover_it_without_overlap(start, count, size):
     parts = split(fetch(start=start, end=start + count, size=size), 128 << 20)

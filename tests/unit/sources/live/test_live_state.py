@@ -158,6 +158,24 @@ def test_what_arrived_and_what_is_missing_by_window():
     assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")
 
 
+@pytest.mark.parametrize(("seen_ms", "missing"), [(None, [True, True]), (WINDOWS[1].start_ms, [True, False])])
+def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(seen_ms, missing):
+    past = [] if seen_ms is None else [earlier(leader_id=-1, topic_id="new", observed_at_ms=seen_ms)]
+    now = replace(partition(), leader_id=-1, topic_id="new")
+    at_ms = WINDOWS[1].end_ms
+    answered = replace(
+        state(),
+        partitions={KEY: now},
+        history=ClusterHistory(
+            state_source=LIVE_CLUSTER, known_since_ms=at_ms, partitions=_timelines({KEY: now}, at_ms, past)
+        ),
+    )
+    lost = Shortfall.of(KEY, "it has no leader", answered.leaderless_since_ms(KEY))
+    reading = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=answered, shortfalls=(lost,))
+    assert [bool(reading.availability(window).missing) for window in WINDOWS] == missing
+    assert state().leaderless_since_ms(KEY) is None
+
+
 def answering(reply):
     return SimpleNamespace(send=lambda *_: reply)
 

@@ -1,0 +1,26 @@
+"""When a disk is full. Oracle: hours written out by hand."""
+
+import pytest
+
+from pipeline.measures.disks import NO_END_HOURS, hours_to_full
+from pipeline.model.window import HOUR_MS
+
+FLAT = [600] * 20
+
+
+@pytest.mark.parametrize(
+    ("used", "hours"),
+    [
+        ([*FLAT, 680], NO_END_HOURS),  # one step: a replica was restored
+        ([*FLAT, 680, 760], 3.0),
+        ([*FLAT, 680, 760, 840], 2.0),
+        ([*FLAT, 800, 800, 800], NO_END_HOURS),
+        ([*FLAT, 680, 600, 680], NO_END_HOURS),
+        ([*FLAT, 605, 610, 615], NO_END_HOURS),  # too slow to say so of three hours
+        ([600, 700, 800, 500] * 5 + [600, 700, 800], NO_END_HOURS),  # up to where retention begins, each time
+        ([*range(100, 900, 40), 900, 920], 2.0),  # as on the whole day
+    ],
+)
+def test_a_disk_that_fills_of_late_is_told(used, hours):
+    at_ms = [hour * HOUR_MS for hour in range(len(used))]
+    assert hours_to_full(at_ms, used, 1000) == pytest.approx(hours, abs=0.5)

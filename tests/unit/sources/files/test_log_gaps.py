@@ -1,0 +1,140 @@
+"""What disks lack of a window. Oracle: written out by hand; logs are real files."""
+
+import pytest
+
+from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
+from pipeline.model.log import TopicPartition
+from pipeline.model.window import TimeWindow
+from pipeline.sources.files.log_directories import discover_logs
+from pipeline.sources.files.log_gaps import find_cut_logs, weigh_disks
+from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.questions import ClusterQuestion
+from pipeline.sources.source import ClusterReading, Described
+from tests.batches import START_MS, make_batch, make_records
+from tests.unit.sources.trees import log_tree
+
+WINDOW = TimeWindow(100, 200)
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def led(key, *terms, topic_id="id"):
+    """A timeline of a partition's leaders: moments and brokers, None where it is deleted."""
+    states = tuple(
+        broker
+        if broker is None
+        else PartitionState(
+            topic=key.topic,
+            topic_id=topic_id,
+            partition=key.partition,
+            leader_id=broker,
+            leader_epoch=number,
+            replicas=(1, 2),
+            isr=None,
+        )
+        for number, (_, broker) in enumerate(terms)
+    )
+    return Timeline(tuple(at for at, _ in terms), states)
+
+
+def registered(*fenced_by_time):
+    """A broker's timeline: moments and whether it is fenced."""
+    return Timeline(
+        tuple(at for at, _ in fenced_by_time),
+        tuple(Broker(broker_id=0, is_fenced=is_it) for _, is_it in fenced_by_time),
+    )
+
+
+def weigh(partitions, *, brokers=(1, 2), found=(), fenced=None, **fields):
+    timelines = {1: registered((0, False)), 2: registered((0, False)), **(fenced or {})}
+    history = ClusterHistory(
+        state_source="cluster_metadata", known_since_ms=0, brokers=timelines, partitions=partitions
+    )
+    tree = log_tree({1: {str(key): [(0, 1)] for key in found}})
+    counts = dict.fromkeys(brokers, 1)
+    reading = ClusterReading(record_source="disks", history=history, tree=tree, directory_counts=counts, **fields)
+    weighed = weigh_disks(reading, WINDOW)
+    return weighed.expected_count, weighed.arrived_count, weighed.missing
+
+
+@pytest.mark.parametrize(
+    ("partitions", "wanted"),
+    [
+        ({A: led(A, (0, 1))}, (3, 2, "no log of a-0")),
+        ({A: led(A, (0, 1), (150, NO_LEADER))}, (3, 2, "no log of a-0")),  # its records of before are on that disk
+        ({A: led(A, (0, NO_LEADER))}, (2, 2, "")),  # nobody could write to it
+        ({A: led(A, (0, 1), (250, None))}, (2, 2, "")),  # deleted since
+        ({A: led(A, (0, 3))}, (3, 2, "no log of a-0")),  # 3 is no broker any more
+    ],
+)
+def test_a_partition_that_is_on_no_disk_is_missing(partitions, wanted):
+    assert weigh(partitions) == wanted
+    assert weigh(partitions, found=[A]) == (2, 2, "")
+    assert weigh(partitions, topics=("other-*",)) == (2, 2, "")
+
+
+def test_a_topic_that_was_created_anew_is_another_one():
+    partitions = {A: Timeline((0, 250), (led(A, (0, 1)).values[0], led(A, (0, 1), topic_id="new").values[0]))}
+    assert weigh(partitions) == (2, 2, "")
+
+
+def test_partitions_of_a_broker_that_is_missing_as_a_whole_are_not_named_too():
+    assert weigh({A: led(A, (0, 2))}, brokers=(1,)) == (2, 1, "no disk of broker 2")
+
+
+@pytest.mark.parametrize(
+    ("states", "is_expected"),
+    [
+        ([(0, True)], False),  # dead all the time, or gone and never unregistered
+        ([(0, False), (150, True)], True),
+        ([(0, True), (150, False)], True),
+        ([(150, True)], False),
+    ],
+)
+def test_a_broker_that_is_fenced_all_the_window_is_not_expected(states, is_expected):
+    wanted = (3, 2, "no disk of broker 3") if is_expected else (2, 2, "")
+    assert weigh({}, fenced={3: registered(*states)}) == wanted
+
+
+def test_a_log_with_a_gap_in_the_window_is_missing():
+    short = "retention took records before they were read, of a-0"
+    for gap, said in ((TimeWindow(0, 100), ""), (TimeWindow(0, 101), short), (TimeWindow(200, 900), "")):
+        assert weigh({A: led(A, (0, 1))}, found=[A], gaps={A: gap})[2] == said
+
+
+def test_paths_without_a_log_are_missing():
+    assert weigh({}, unfound=("/d2",)) == (3, 2, "no log in /d2")
+
+
+def write_log(root, name, base_offset, at_ms, *, node=1):
+    (root / name).mkdir(parents=True)
+    (root / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id=c\ndirectory.id=d{node}\n")
+    records = make_records(3, base_offset=base_offset, start_ms=at_ms)
+    (root / name / f"{base_offset:020d}.log").write_bytes(make_batch(records))
+
+
+def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path):
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    write_log(tmp_path / "d", "b-0", 0, START_MS)
+    tree = discover_logs([tmp_path / "d"])
+    assert find_cut_logs(tree, {}, ()) == {A: TimeWindow(0, START_MS + 2)}
+    assert find_cut_logs(tree, {}, ("b",)) == {}
+    (tmp_path / "d/a-0" / f"{50:020d}.log").unlink()
+    assert find_cut_logs(tree, {}, ()) == {}  # retention took it just now: the scan tells
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_configured_disk_that_is_not_mounted_is_named(tmp_path, is_there):
+    """Without a metadata log nothing else says that something is missing."""
+    write_log(tmp_path / "d1", "a-0", 50, START_MS)
+    if is_there:
+        (tmp_path / "d2").mkdir()
+    source = LogDirectories(kind="log_directories", paths=(tmp_path / "d1", tmp_path / "d2"))
+    windows = tuple(TimeWindow(START_MS + part - 1000, START_MS + part) for part in (0, 2000))
+    question = ClusterQuestion(name="c", topics=(), windows=windows, as_of_ms=START_MS + 9000, earlier=())
+    reading = LogDirectories.read_cluster([source], question, Described())
+    found = [source.availability(reading, window, None) for window in windows]
+    assert [one.missing for one in found] == [
+        f"no log in {tmp_path / 'd2'}; retention took records before they were read, of a-0",
+        f"no log in {tmp_path / 'd2'}",
+    ]
+    assert [(one.expected_count, one.arrived_count) for one in found] == [(3, 1), (2, 1)]
