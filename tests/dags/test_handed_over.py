@@ -81,9 +81,8 @@ def fail(*_, **__):
     raise NothingUsableError("no source holds anything:\\nlogs/ord\\udcffers\\0-0: not read")
 
 left = []
-runs.load_config = runs.lend_secrets = lambda *_: None
-runs._plan = lambda *_: (SimpleNamespace(cluster_name="one"),)
-runs._take_step, runs.get_current_context = fail, dict
+runs._find_run = lambda *_: SimpleNamespace(cluster_name="one")
+runs._take_step = fail
 ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: left.append(value))
 try:
     runs.take_step("ingest_windows", 0, None, ti, {})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.model.cluster import NO_LEADER
-from pipeline.model.log import TopicPartition, fits_topics
+from pipeline.model.cluster import NO_LEADER, ClusterState
+from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.segment_plan import choose_replicas
@@ -41,11 +41,21 @@ def find_cut_logs(
     return gaps
 
 
+def name_left_out(tree: LogTree, state: ClusterState, topics: Collection[str]) -> Iterator[Problem]:
+    """Says which topics have no log at all: copies of disks may leave them out, or a disk is missing."""
+    found = {partition.topic for _, partition in tree.iter_partitions()}
+    led = {key.topic for key, one in state.partitions.items() if one.leader_id != NO_LEADER}
+    if missing := sorted(topic for topic in led - found if fits_topics(topic, topics)):
+        reason = f"{name_some('no disk holds a partition of', missing)}: taken to be left out, as `topics` may say"
+        yield Problem(path=tree.directories[0].path if tree.directories else "", reason=reason, severity="suspect")
+
+
 def weigh_disks(reading: ClusterReading, window: TimeWindow) -> SourceAvailability:
     """What disks hold of a window.
 
     A broker is expected that is registered at the window's end and not fenced then or at its begin. A partition is missing
-    that one of those found led at one of both, that was not deleted since, and has a log nowhere, or one with a gap.
+    that one of those found led at one of both, that was not deleted since, and has a log nowhere while others of its topic
+    have one, or one with a gap.
     """
     history, brokers = reading.history, reading.directory_counts.keys()
     partitions = {partition.topic_partition for _, partition in reading.tree.iter_partitions()}
@@ -56,8 +66,8 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow) -> SourceAvailabili
         at_begin, at_end = (timeline.at(at_ms) for at_ms in moments_ms[:2])
         if at_end and not (at_end.is_fenced and (at_begin is None or at_begin.is_fenced)):
             active.add(broker_id)
-    silent, absent = active - {*brokers}, []
-    for key in sorted(history.partitions.keys() - partitions):
+    silent, absent, topics = active - {*brokers}, [], {key.topic for key in partitions}
+    for key in sorted(one for one in history.partitions.keys() - partitions if one.topic in topics):
         first, end, last = (history.partitions[key].at(at_ms) for at_ms in moments_ms)
         if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}

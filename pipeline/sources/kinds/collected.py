@@ -54,6 +54,7 @@ class Collected(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import infer_from_replicas
         from pipeline.sources.files.log_directories import refuse_doubles
+        from pipeline.sources.files.log_gaps import name_left_out
 
         problems: list[Problem] = []
         span, folders = spanning(question.windows), [StoredFolder(one.path, question.storage) for one in sources]
@@ -69,7 +70,9 @@ class Collected(RecordSource):
             (replica for state in states for replica in state.replicas),
             key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
         )
-        partitions = history.state_at(question.as_of_ms).partitions
+        state = history.state_at(question.as_of_ms)
+        partitions = state.partitions
+        left_out = name_left_out(tree, state, question.topics)
         gaps = {
             key: gap
             for host in landing.hosts
@@ -85,7 +88,7 @@ class Collected(RecordSource):
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
             gaps=gaps,
-            problems={cls.column: (*problems, *found, *doubles)},
+            problems={cls.column: (*problems, *found, *doubles, *left_out)},
             collected=landing,
         )
 

@@ -40,7 +40,7 @@ class LogDirectories(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states, with_ids_by_name
         from pipeline.sources.files.log_directories import discover_logs
-        from pipeline.sources.files.log_gaps import find_cut_logs
+        from pipeline.sources.files.log_gaps import find_cut_logs, name_left_out
 
         paths = [path for source in sources for path in source.paths]
         tree = discover_logs(paths)
@@ -48,6 +48,7 @@ class LogDirectories(RecordSource):
         history, history_problems = read_cluster_history(tree, described.history)
         state = history.state_at(question.as_of_ms)
         tree, unnamed = with_ids_by_name(tree, state.partitions)
+        left_out = name_left_out(tree, state, question.topics)
         replicas, replica_problems = read_replica_states(tree)
         return ClusterReading(
             record_source=cls.column,
@@ -57,7 +58,7 @@ class LogDirectories(RecordSource):
             directory_counts=count_directories(tree, history.brokers),
             gaps=find_cut_logs(tree, state.leaders, question.topics),
             unfound=tuple(str(path) for path in paths if str(path) in refused),
-            problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems)},
+            problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )
 
     def probe(self) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionS
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_gaps import find_cut_logs, weigh_disks
+from pipeline.sources.files.log_gaps import find_cut_logs, name_left_out, weigh_disks
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
@@ -14,7 +14,7 @@ from tests.batches import START_MS, make_batch, make_records
 from tests.unit.sources.trees import log_tree
 
 WINDOW = TimeWindow(100, 200)
-A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+A, OTHER = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def led(key, *terms, topic_id="id"):
@@ -67,18 +67,28 @@ def weigh(partitions, *, brokers=(1, 2), found=(), fenced=None, **fields):
     ],
 )
 def test_a_partition_that_is_on_no_disk_is_missing(partitions, wanted):
-    assert weigh(partitions) == wanted
-    assert weigh(partitions, found=[A]) == (2, 2, "")
-    assert weigh(partitions, topics=("other-*",)) == (2, 2, "")
+    assert weigh(partitions, found=[OTHER]) == wanted
+    assert weigh(partitions, found=[OTHER, A]) == (2, 2, "")
+    assert weigh(partitions, found=[OTHER], topics=("other-*",)) == (2, 2, "")
+    assert weigh(partitions) == (2, 2, "")  # a copy of the disks may leave the topic out
+
+
+def test_topics_without_any_log_are_named(tmp_path):
+    write_log(tmp_path / "d", "b-0", 0, START_MS)
+    tree = discover_logs([tmp_path / "d"])
+    history = ClusterHistory(state_source="s", partitions={A: led(A, (0, 1)), OTHER: led(OTHER, (0, NO_LEADER))})
+    (problem,) = name_left_out(tree, history.state_at(9), ())
+    assert problem.reason == "no disk holds a partition of a: taken to be left out, as `topics` may say"
+    assert not list(name_left_out(tree, history.state_at(9), ("b",)))
 
 
 def test_a_topic_that_was_created_anew_is_another_one():
     partitions = {A: Timeline((0, 250), (led(A, (0, 1)).values[0], led(A, (0, 1), topic_id="new").values[0]))}
-    assert weigh(partitions) == (2, 2, "")
+    assert weigh(partitions, found=[OTHER]) == (2, 2, "")
 
 
 def test_partitions_of_a_broker_that_is_missing_as_a_whole_are_not_named_too():
-    assert weigh({A: led(A, (0, 2))}, brokers=(1,)) == (2, 1, "no disk of broker 2")
+    assert weigh({A: led(A, (0, 2))}, brokers=(1,), found=[OTHER]) == (2, 1, "no disk of broker 2")
 
 
 @pytest.mark.parametrize(
