@@ -144,7 +144,10 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
         is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
         answers.append(is_new)
     if candidate.partitioner is not None:
-        is_either = row["strategy"] == "java-builtin" and candidate.partitioner != _UNIFORM
+        is_either = (row["strategy"], row["runner_up"]) == (
+            "java-builtin",
+            _UNIFORM,
+        ) and candidate.partitioner != _UNIFORM
         is_sure = row["strategy"] is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
         answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:

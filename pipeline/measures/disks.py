@@ -17,7 +17,8 @@ LEAST_HOURS = 1.0
 MOST_AHEAD = 24.0
 """How far ahead a trend is followed, as a multiple of the time it was observed for: two minutes of it say nothing of a day."""
 MOST_AHEAD_OF_RUSH = 6.0
-"""The same of its newest part, an hour or more in which each point is a step higher and beyond all before it."""
+"""The same of its newest part, an hour or more in which each point is higher than the one before, and than all before the hour."""
+LEAST_RATIO_OF_RUSH = 0.75  # of the disk: a replica that is moved to an emptier one is no alarm
 LEAST_HOURS_OF_CALM = 2.0
 """Of a disk that does not grow, or is full beyond what can be seen ahead: 24 times as long are the rule's limit of 48 h."""
 NO_END_HOURS = 87_600.0  # ten years: how the measure says it of such a disk
@@ -58,7 +59,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     left = (disk_bytes - float(used[-1])) / slope if slope > 0 else NO_END_HOURS
     start = min(len(hours) - LEAST_POINTS, int(np.searchsorted(hours, hours[-1] - LEAST_HOURS, side="right")) - 1)
     rush = float(np.min(np.diff(used[start:]) / np.diff(hours[start:])))
-    if rush > 0 and used[start + 1] > used[: start + 1].max():
+    if rush > 0 and used[-1] >= LEAST_RATIO_OF_RUSH * disk_bytes and used[start + 1] > used[: start + 1].max():
         rushed = (disk_bytes - float(used[-1])) / rush
         left = min(left, rushed) if rushed <= MOST_AHEAD_OF_RUSH * (hours[-1] - hours[start]) else left
     if left <= MOST_AHEAD * span:

@@ -242,7 +242,7 @@ BROKER_RULES = (
     Rule(
         name=DISK_RULE, measure=measure_disks, limit=48, meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
-        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer; sooner if each of the last three windows is fuller than all before. "
+        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer; sooner if a volume three quarters full has grown in each window of the last hour, or of three, beyond all before. "
         "It needs an hour of observation and looks ahead at most 24 times the time observed; what does not fill within that is well after "
         "two hours. A volume 99.9 % full counts as 0. `disk_bytes` counts if it names the broker, else what a live broker reports "
         "(`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",

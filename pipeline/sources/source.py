@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
@@ -85,6 +85,7 @@ class ClusterReading:
     directory_counts: Mapping[int, int] = field(default_factory=dict)
     # of logs that lost records before they were read, when these were sent
     gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
+    live_partitions: Set[TopicPartition] = frozenset()  # that have a log on some disk
     unfound: tuple[str, ...] = ()  # log directories of the configuration that hold no log, or cannot be read
     # volumes of log directories by broker and path, where the brokers report them
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)

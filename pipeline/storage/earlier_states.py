@@ -15,8 +15,8 @@ from pipeline.tables.bronze import CLUSTER_STATE
 
 REACH_MS = 7 * DAY_MS
 SETTLED_MS = HOUR_MS  # how far ahead of the brokers' clocks those of clients may be
-_TERM = ("topic", "topic_id", "partition", "leader_epoch")
-_COLUMNS = (*_TERM, "leader_id", "log_start_offset", "log_end_offset", "size_bytes", "window_start")
+_TERM = ("topic", "topic_id", "partition", "leader_epoch", "leader_id")
+_COLUMNS = (*_TERM, "log_start_offset", "log_end_offset", "size_bytes", "window_start")
 
 
 def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
@@ -55,7 +55,7 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     has_observed = any(field.name == "observed_leader_id" for field in stored.schema().fields)
     instant = "observed_at" if has_observed else "CAST(NULL AS TIMESTAMP) AS observed_at"
     live = f"FROM stored WHERE {where} AND state_source = 'live_cluster' AND "
-    led = f"SELECT {columns}, {instant} {live} (is_leader OR leader_id < 0)"
+    led = f"SELECT {columns}, {instant} {live} (is_leader OR (leader_id < 0 AND leader_epoch IS NOT NULL))"
     if has_observed:
         observed = columns.replace("leader_epoch, leader_id", "observed_leader_epoch, observed_leader_id")
         led += f" UNION ALL SELECT {observed}, {instant} {live} replica_id = observed_leader_id"

@@ -144,7 +144,7 @@ gone, taken = lambda *_: json.loads(sys.argv[1]), lambda *_: (lost,)
 own = SimpleNamespace(cluster_name="one", window_ms=1, list_given_up=gone, over_lost_windows=taken)
 pipeline.steps.take_steps = take_steps
 runs.lend_secrets = lambda *_: None
-runs._plan, runs.get_current_context = lambda *_: (own,), dict
+runs._find_run = lambda *_: own
 ti = SimpleNamespace(task=SimpleNamespace(), try_number=int(sys.argv[2]), dag_id="ingest", task_id="take_up")
 try:
     runs.take_up_lost("ingest_windows", 0, SimpleNamespace(partition_key="k", run_id="r"), ti, {})
@@ -187,7 +187,7 @@ own, lost = (SimpleNamespace(cluster_name="one", span=span, warehouse="w", windo
 own.over_lost_windows = lambda *_: (lost,)
 pipeline.steps.take_steps = take_steps
 runs.load_config = runs.lend_secrets = lambda *_: None
-runs._plan, runs.get_current_context = lambda *_: (own,), dict
+runs._find_run = lambda *_: own
 ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: print(json.dumps(value)))
 dag_run = SimpleNamespace(partition_key="k")
 try:

@@ -136,12 +136,15 @@ def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Com
     """Measures the codec's ratio for this traffic; None without a codec.
 
     What records of a batch have in common is stored once, so small batches compress less: a batch takes so many bytes, and
-    so many for each byte of its records. Least squares over the batches, by bytes: a few full ones outweigh no others, and
-    all batches together take as much as recorded.
+    so many for each byte of its records. Least squares over the batches, each weighed by 1 over its bytes: a few full ones
+    do not bend the line, and all batches together take as much as recorded. Batches that the cleaner emptied tell nothing.
     """
     if batches.codec == "none" or not len(traffic) or not len(batches):
         return None
     stored, plain = batches.size_bytes - BATCH_HEADER_BYTES, measure_plain(traffic, batches)
+    stored, plain = stored[plain > 0], plain[plain > 0]
+    if not len(plain):
+        return None
     ratio, overhead_bytes = 0.0, 0
     if np.ptp(plain):
         ratio, overhead = np.polyfit(plain, stored, 1, w=1 / np.sqrt(plain))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
 from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
+from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.collected.manifest import Manifest, Part, read_manifest
@@ -95,7 +96,7 @@ class Host:
             (log.topic, log.topic_id or "", log.partition): log.segments[0].base_offset or 0
             for directory in self.manifest.state.directories
             for log in directory.partitions
-            if log.segments
+            if log.segments and log.kind is DirectoryKind.LIVE
         }
         for progress in self.manifest.progress:
             lost = [progress.lost] if progress.lost else []

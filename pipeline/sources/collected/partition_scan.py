@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipeline.codec.log.scans import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
+from pipeline.sources.files.log_gaps import find_begin_ms
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
@@ -84,7 +85,7 @@ def _read_stretch(
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
         progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset).model_copy(
-            update={"lost": _note_lost(progress, times, settings.as_of_ms, is_cut=is_cut)}
+            update={"lost": _note_lost(progress, times, find_begin_ms(read.path, settings.as_of_ms), is_cut=is_cut)}
         ),
         read_bytes=headers.valid_bytes - start,
     )
@@ -147,14 +148,14 @@ def _advance(
 
 
 def _note_lost(
-    progress: LogProgress | None, times: EventTimes, as_of_ms: int, *, is_cut: bool
+    progress: LogProgress | None, times: EventTimes, begun_ms: int, *, is_cut: bool
 ) -> tuple[int, int] | None:
-    """The time of which records were gone before this stretch, or an earlier one, was read; of an empty one until now."""
+    """The time of which records were gone before this stretch, or an earlier one, was read: until its segment was begun."""
     lost = None if progress is None else progress.lost
     if not is_cut:
         return lost
     known_ms = times.event_time_ms[times.event_time_ms >= 0]
-    until_ms = int(known_ms.min(initial=as_of_ms))
+    until_ms = int(known_ms.min(initial=begun_ms))
     from_ms = -1 if progress is None else progress.newest_ms
     return (from_ms, until_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], until_ms))
 

@@ -39,6 +39,7 @@ CHECKPOINTS = {
 }
 """Files at the root of a log directory, by attribute of `LogDirectory`."""
 _ROOT_NAMES = frozenset({META_PROPERTIES, *CHECKPOINTS.values()})
+COPY = "already read from"  # says a problem about a copy of a disk
 _UNKNOWN_BROKER = MetaProperties(0, None, None, None)
 MAX_DEPTH = 12  # levels of plain directories looked through before a tree is given up as not Kafka's
 
@@ -177,9 +178,9 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
 def _copied_from(kept: LogDirectory, directory: LogDirectory) -> str | None:
     node, directory_id = f"node.id {directory.broker_id}", directory.directory_id
     if directory_id is not None and directory_id == kept.directory_id:
-        return f"{node} with directory.id {directory_id} is already read from {kept.path}"
+        return f"{node} with directory.id {directory_id} is {COPY} {kept.path}"
     if directory_id is None and kept.directory_id is None and _shared_live_partitions(kept, directory):
-        return f"{node} without directory.id holds partitions already read from {kept.path}"
+        return f"{node} without directory.id holds partitions {COPY} {kept.path}"
     return None
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.model.cluster import NO_LEADER, ClusterState
+from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState
 from pipeline.model.log import Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import LogTree
-from pipeline.model.window import LATEST_MS, TimeWindow
+from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
+from pipeline.sources.files.log_directories import COPY
 from pipeline.sources.files.segment_plan import choose_replicas
 from pipeline.sources.questions import SourceAvailability, name_some
 
@@ -21,67 +22,105 @@ _FIRST_BYTES = 1 << 16  # of a log, whose batches say when what is left of it be
 
 
 def find_cut_logs(
-    tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str]
+    tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str], *, start_ms: int, as_of_ms: int
 ) -> dict[TopicPartition, TimeWindow]:
-    """Of logs whose first segments are gone, all the time before the first batches that are left."""
+    """Of logs whose first segments are gone, the time that their records may be of: all until the first batch that is left.
+
+    What was deleted was written before the first segment that is left was begun. Gaps that end before `start_ms` are not
+    looked for; of the batches that say when a log begins none is later than `as_of_ms`.
+    """
     gaps = {}
     for _, partition in choose_replicas(tree, leaders, topics):
         segment = next((one for one in partition.segments if one.size_bytes), None)
         if segment is None or segment.dumped_in is not None or not partition.segments[0].base_offset:
             continue
-        try:
-            first = scan_headers(
-                segment.path, end=min(_FIRST_BYTES, Path(segment.path).stat().st_size), check_crc=False
-            )
-        except OSError:  # it is read once more, and told then
+        begun_ms = find_begin_ms(partition.segments[0].path, as_of_ms)
+        if begun_ms <= start_ms:
             continue
-        begins_ms = int(first.max_timestamp_ms[first.usable].min(initial=LATEST_MS))
-        if 0 < begins_ms < LATEST_MS:
-            gaps[partition.topic_partition] = TimeWindow(0, begins_ms)
+        try:
+            end = min(_FIRST_BYTES, Path(segment.path).stat().st_size)
+            first = scan_headers(segment.path, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
+        except (OSError, ValueError):  # it is read once more, and told then
+            continue
+        stamps_ms = first.max_timestamp_ms[first.usable]
+        until_ms = int(stamps_ms[(stamps_ms > 0) & (stamps_ms <= as_of_ms)].min(initial=begun_ms))
+        gaps[partition.topic_partition] = TimeWindow(0, until_ms)
     return gaps
 
 
+def find_begin_ms(segment_path: str, latest_ms: int) -> int:
+    """When a segment was begun: producers' snapshot of that moment is as old. `latest_ms` if it is not there, or younger."""
+    try:
+        begun_ms = Path(segment_path).with_suffix(".snapshot").stat().st_mtime_ns // NS_PER_MS
+    except OSError:
+        return latest_ms
+    return min(begun_ms, latest_ms)
+
+
+def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:
+    """Configured paths with no log in them, unless they are copies of others."""
+    copies = [problem.path for problem in tree.problems if COPY in problem.reason]
+    held = [Path(one) for one in (*copies, *(directory.path for directory in tree.directories))]
+    return tuple(
+        str(path) for path in paths if not any(one.is_relative_to(path) or path.is_relative_to(one) for one in held)
+    )
+
+
+def list_live(tree: LogTree) -> frozenset[TopicPartition]:
+    """Partitions that have a log on some disk, and are not about to be deleted or moved there."""
+    return frozenset(partition.topic_partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
+
+
 def name_left_out(tree: LogTree, state: ClusterState, topics: Collection[str]) -> Iterator[Problem]:
-    """Says which topics have no log at all: copies of disks may leave them out, or a disk is missing."""
-    found = {partition.topic for _, partition in tree.iter_partitions()}
+    """Says which topics of clients have no log at all: copies of disks may leave them out, or a disk is missing."""
+    found = {partition.topic for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE)}
     led = {key.topic for key, one in state.partitions.items() if one.leader_id != NO_LEADER}
-    if missing := sorted(topic for topic in led - found if fits_topics(topic, topics)):
+    if missing := sorted(one for one in led - found if fits_topics(one, topics) and not one.startswith("__")):
         reason = f"{name_some('no disk holds a partition of', missing)}: taken to be left out, as `topics` may say"
         yield Problem(path=tree.directories[0].path if tree.directories else "", reason=reason, severity="suspect")
 
 
-def weigh_disks(reading: ClusterReading, window: TimeWindow) -> SourceAvailability:
-    """What disks hold of a window.
-
-    A broker is expected that is registered at the window's end and not fenced then or at its begin. A partition is missing
-    that one of those found led at one of both, that was not deleted since, and has a log nowhere while others of its topic
-    have one, or one with a gap.
-    """
-    history, brokers = reading.history, reading.directory_counts.keys()
-    partitions = {partition.topic_partition for _, partition in reading.tree.iter_partitions()}
-    least_ms = window.start_ms if history.known_since_ms is None else history.known_since_ms
-    moments_ms = [max(at_ms, least_ms) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
+def list_active(history: ClusterHistory, window: TimeWindow) -> set[int]:
+    """Brokers that are registered at a window's end, and not fenced then or at its begin."""
+    at_ms = [max(one, history.known_since_ms or 0) for one in (window.start_ms, window.end_ms)]
     active = set()
     for broker_id, timeline in history.brokers.items():
-        at_begin, at_end = (timeline.at(at_ms) for at_ms in moments_ms[:2])
+        at_begin, at_end = map(timeline.at, at_ms)
         if at_end and not (at_end.is_fenced and (at_begin is None or at_begin.is_fenced)):
             active.add(broker_id)
-    silent, absent, topics = active - {*brokers}, [], {key.topic for key in partitions}
-    for key in sorted(one for one in history.partitions.keys() - partitions if one.topic in topics):
-        first, end, last = (history.partitions[key].at(at_ms) for at_ms in moments_ms)
+    return active
+
+
+def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:
+    """What disks hold of a window, given the brokers whose disks were read; counted are brokers, and what is missing by kind.
+
+    Expected are the active brokers. A partition is missing that one of those found led at the window's begin or end, that was
+    not deleted since, and has a log nowhere while others of its topic have one, or one with a gap.
+    """
+    history, found = reading.history, reading.directory_counts.keys()
+    active = list_active(history, window)
+    topics, absent = {key.topic for key in reading.live_partitions}, []
+    moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
+    for key in sorted(one for one in history.partitions.keys() - reading.live_partitions if one.topic in topics):
+        first, end, last = map(history.partitions[key].at, moments_ms)
         if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}
-            absent += [str(key)] if led_by - silent else []
+            absent += [str(key)] if led_by - (active - found) else []
     short = [
         str(key)
         for key, gap in sorted(reading.gaps.items())
         if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms
     ]
-    named = (
+    kinds = (
         name_some("no log in", reading.unfound),
-        name_some("no disk of broker", [str(one) for one in sorted(silent)]),
         name_some("no log of", absent),
-        name_some("retention took records before they were read, of", short),
+        name_some(
+            "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of", short
+        ),
     )
-    expected = len({*active, *brokers}) + len(absent) + len(short) + len(reading.unfound)
-    return SourceAvailability(expected, len(brokers), "; ".join(filter(None, named)))
+    missing = [one for one in kinds if one]
+    away = name_some("no disk of broker", [str(one) for one in sorted(active - found)])
+    expected = active | {*arrived} if history.brokers else {*arrived, *found}
+    return SourceAvailability(
+        len(expected) + len(missing), len(arrived), "; ".join([*([away] if away else []), *missing])
+    )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pipeline.config.storage import Location, is_remote
 from pipeline.model.finding import Finding
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -54,7 +54,7 @@ class Collected(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import infer_from_replicas
         from pipeline.sources.files.log_directories import refuse_doubles
-        from pipeline.sources.files.log_gaps import name_left_out
+        from pipeline.sources.files.log_gaps import list_live, name_left_out
 
         problems: list[Problem] = []
         span, folders = spanning(question.windows), [StoredFolder(one.path, question.storage) for one in sources]
@@ -78,6 +78,7 @@ class Collected(RecordSource):
             for host in landing.hosts
             for key, topic_id, gap in host.list_gaps()
             if (led := partitions.get(key))
+            and fits_topics(key.topic, question.topics)
             and (led.topic_id or "", led.leader_id) in {(topic_id, one) for one in host.broker_ids}
         }
         found = (problem for state in states for problem in state.problems)
@@ -88,27 +89,30 @@ class Collected(RecordSource):
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
             gaps=gaps,
+            live_partitions=list_live(tree),
             problems={cls.column: (*problems, *found, *doubles, *left_out)},
             collected=landing,
         )
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """What hosts' disks hold of the window, see `weigh_disks`; brokers read since its end have arrived."""
-        from pipeline.sources.files.log_gaps import weigh_disks
+        from pipeline.sources.files.log_gaps import list_active, weigh_disks
 
         hosts, doubts = ((), ()) if reading.collected is None else (reading.collected.hosts, reading.collected.doubts)
         manifests = [host.manifest for host in hosts]
         since = (one for one in manifests if one.collected_at_ms >= window.end_ms)
         arrived = {directory.broker_id for one in since for directory in one.state.directories}
-        weighed = weigh_disks(reading, window)
-        ends_ms = {host.name: host.manifest.collected_at_ms for host in hosts}
-        late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms.items() if at < window.end_ms]
+        counted = [one for one in reading.directory_counts if one in arrived]
+        weighed = weigh_disks(reading, window, counted)
+        active = list_active(reading.history, window) if reading.history.brokers else reading.directory_counts.keys()
+        ends_ms = [(host.name, host.manifest.collected_at_ms) for host in hosts if host.broker_ids & active]
+        late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
         missing = [weighed.missing, *named]
         newest = max((part.newest_ms for one in manifests for part in one.parts), default=-1)
         return SourceAvailability(
             (weighed.expected_count or 0) + len(doubts),
-            len(arrived & set(reading.directory_counts)),
+            weighed.arrived_count,
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )

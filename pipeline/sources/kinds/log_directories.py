@@ -40,14 +40,14 @@ class LogDirectories(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states, with_ids_by_name
         from pipeline.sources.files.log_directories import discover_logs
-        from pipeline.sources.files.log_gaps import find_cut_logs, name_left_out
+        from pipeline.sources.files.log_gaps import find_cut_logs, list_live, list_unfound, name_left_out
 
         paths = [path for source in sources for path in source.paths]
         tree = discover_logs(paths)
-        refused = {problem.path for problem in tree.problems}
         history, history_problems = read_cluster_history(tree, described.history)
         state = history.state_at(question.as_of_ms)
         tree, unnamed = with_ids_by_name(tree, state.partitions)
+        start_ms = min((window.start_ms for window in question.windows), default=question.as_of_ms)
         left_out = name_left_out(tree, state, question.topics)
         replicas, replica_problems = read_replica_states(tree)
         return ClusterReading(
@@ -56,8 +56,9 @@ class LogDirectories(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
-            gaps=find_cut_logs(tree, state.leaders, question.topics),
-            unfound=tuple(str(path) for path in paths if str(path) in refused),
+            gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=question.as_of_ms),
+            live_partitions=list_live(tree),
+            unfound=list_unfound(paths, tree),
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )
 
@@ -76,6 +77,6 @@ class LogDirectories(RecordSource):
         """What the disks hold of it, see `weigh_disks`; a cluster that nobody writes to may be idle."""
         from pipeline.sources.files.log_gaps import weigh_disks
 
-        weighed = weigh_disks(reading, window)
+        weighed = weigh_disks(reading, window, reading.directory_counts.keys())
         known = (at_ms for at_ms in (newest_ms, reading.history.newest_ms) if at_ms is not None)
         return replace(weighed, newest_ms=max(known, default=None))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from kafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
+from kafka.errors import KafkaError, ListenerNotFoundError, TopicAuthorizationFailedError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -31,6 +31,7 @@ _K = TypeVar("_K")
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+LEADERLESS = "it has no leader"
 
 
 class Metadata(NamedTuple):
@@ -42,6 +43,7 @@ class Metadata(NamedTuple):
     contested: frozenset[TopicPartition] = frozenset()  # no more than half say the same: they stand without leader
     dissenters: Mapping[str, str] = MappingProxyType({})  # by address, what a broker says otherwise than most
     impossible: frozenset[TopicPartition] = frozenset()  # left out: no topic has partitions of these numbers
+    unlisted: frozenset[TopicPartition] = frozenset()  # led by a broker that has no listener of the name we use
 
     @property
     def absent_brokers(self) -> list[int]:
@@ -114,6 +116,7 @@ def _compare(replies: Mapping[str, Any]) -> Metadata:
         contested=frozenset(contested),
         dissenters=dissenters,
         impossible=frozenset().union(*(answer.impossible for answer in answers)),
+        unlisted=frozenset().union(*(answer.unlisted for answer in answers)),
     )
 
 
@@ -126,7 +129,7 @@ def _read_metadata(reply: Any) -> Metadata:
         row.node_id: Broker(broker_id=row.node_id, rack=row.rack, endpoints=(Endpoint("", row.host, row.port),))
         for row in reply.brokers
     }
-    partitions, internal = {}, set()
+    partitions, internal, unlisted = {}, set(), set()
     for topic in (one for one in reply.topics if one.name):  # the protocol lets a name be null
         if topic.is_internal:
             internal.add(topic.name)
@@ -142,9 +145,11 @@ def _read_metadata(reply: Any) -> Metadata:
                 isr=tuple(row.isr_nodes),
             )
             partitions[state.topic_partition] = state
+            if getattr(row, "error_code", 0) == ListenerNotFoundError.errno:
+                unlisted.add(state.topic_partition)
     impossible = frozenset(key for key in partitions if not is_partition_number(key.partition))
     possible = {key: state for key, state in partitions.items() if key not in impossible}
-    return Metadata(brokers, possible, frozenset(internal), impossible=impossible)
+    return Metadata(brokers, possible, frozenset(internal), impossible=impossible, unlisted=frozenset(unlisted))
 
 
 def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None
@@ -202,7 +207,7 @@ def ask_offsets(
 
 def _why(leader_id: int, failures: Failures, reason: str) -> str:
     if leader_id == NO_LEADER:
-        return "it has no leader"
+        return LEADERLESS
     if leader_id in failures.brokers:
         return f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
     return reason

@@ -66,7 +66,7 @@ def read_offset_traffic(
     for key in partitions:
         if key not in leaders or any(key not in told for told in (state.log_starts, *by_instant.values())):
             shortfalls.append(
-                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms(key))
+                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
             )
             continue
         epoch = state.partitions[key].leader_epoch

@@ -87,7 +87,7 @@ def plan_fetches(
     for key in wanted:
         if key not in starts or key not in state.log_starts:
             shortfalls.append(
-                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms(key))
+                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
             )
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import LIVE_CLUSTER as STATE_SOURCE
-from pipeline.model.cluster import MAX_NAME_LENGTH, ClusterHistory, ConsumerGroupMember
+from pipeline.model.cluster import MAX_NAME_LENGTH, NO_LEADER, ClusterHistory, ConsumerGroupMember
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 from pipeline.sources.live import admin
@@ -164,7 +164,8 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
             state = read_live_state(connection, question.topics, internal_topics=scope, at_ms=at_ms, earlier=earlier)
             groups = tuple((at_ms, one) for one in ask_groups(connection, state, at_ms)) if source.groups else ()
             reading = LiveReading(source=source, observed_at_ms=at_ms, state=state, groups=groups)
-            return _with_plan(reading, connection, state, question) if with_records else reading
+            led = replace(question, earlier=[one for one in earlier if one.leader_id != NO_LEADER])
+            return _with_plan(reading, connection, state, led) if with_records else reading
     except SourceUnreachableError as error:
         return LiveReading(source=source, observed_at_ms=at_ms, unreachable=str(error))
 

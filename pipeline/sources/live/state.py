@@ -50,11 +50,8 @@ class LiveState:
     failures: Failures = field(default_factory=Failures)
     dissenters: Mapping[str, str] = field(default_factory=dict)  # by address, what a broker says otherwise than most
     unheard: tuple[str, ...] = ()  # bootstrap addresses that did not answer
-
-    def leaderless_since_ms(self, key: TopicPartition) -> int | None:
-        """When a partition that nobody leads was first seen so: it got no record since. None for any other."""
-        is_led = self.partitions[key].leader_id != NO_LEADER
-        return None if is_led else self.history.partitions[key].moments_ms[-1]
+    # when partitions that nobody leads were first seen so by another run: they got no record since
+    leaderless_since_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def read_live_state(
@@ -87,6 +84,7 @@ def read_live_state(
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
+    failures.partitions |= dict.fromkeys(metadata.unlisted, "its leader has no listener for this address")
     disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
     names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
@@ -111,7 +109,22 @@ def read_live_state(
         failures=failures,
         dissenters=metadata.dissenters,
         unheard=connection.unheard,
+        leaderless_since_ms=_find_leaderless(partitions, failures, earlier),
     )
+
+
+def _find_leaderless(
+    partitions: Mapping[TopicPartition, PartitionState], failures: Failures, earlier: Sequence[EarlierState]
+) -> dict[TopicPartition, int]:
+    since_ms: dict[TopicPartition, int] = {}
+    for other in earlier:
+        key = TopicPartition(other.topic, other.partition)
+        now = partitions.get(key)
+        is_same = now is not None and (other.topic_id, other.leader_epoch) == (now.topic_id or "", now.leader_epoch)
+        is_leaderless = other.leader_id == NO_LEADER and failures.partitions.get(key) == admin.LEADERLESS
+        if is_same and is_leaderless and other.leader_epoch is not None and other.observed_at_ms is not None:
+            since_ms[key] = min(other.observed_at_ms, since_ms.get(key, other.observed_at_ms))
+    return since_ms
 
 
 def _note_unread(
@@ -182,7 +195,7 @@ def _timelines(
     seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
     for other in earlier:
         now = partitions.get(TopicPartition(other.topic, other.partition))
-        if now is None or not other.topic_id or other.topic_id != now.topic_id:
+        if now is None or not other.topic_id or other.topic_id != now.topic_id or other.leader_id == NO_LEADER:
             continue
         led = replace(now, leader_id=other.leader_id, leader_epoch=other.leader_epoch)
         since_ms = at_ms if other.observed_at_ms is None else min(at_ms, other.observed_at_ms)

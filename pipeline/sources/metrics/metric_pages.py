@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,15 @@ from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
 from pipeline.sources.records.pieces import Kind, Piece
 
-if TYPE_CHECKING:
-    from pipeline.sources.metrics.metric_source import MetricSource
-
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
+
+
+class PageReader(Protocol):
+    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
+
+    @classmethod
+    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+        """Rows of `SAMPLE_SCHEMA` from one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +47,12 @@ class MetricPage:
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    kind: type[MetricSource]  # whose `parse_page` reads the file; pickles by name, for tasks
+    kind: type[PageReader]  # whose `parse_page` reads the file; pickles by name, for tasks
     is_dated: bool = True
 
 
 def discover_pages(
-    root: Path, source: str, kind: type[MetricSource]
+    root: Path, source: str, kind: type[PageReader]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not is_folder(root):
@@ -70,7 +75,7 @@ def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
 
@@ -79,9 +84,9 @@ def discover_texts(
     problems: list[Problem] = []
     pages = []
     for path in list_files(paths, [f"*{suffix}" for suffix in suffixes], problems):
-        (name, instant_ms), written_at_ms = split_instant(path.stem), path.stat().st_mtime_ns // 1_000_000
-        is_dated, at_ms = instant_ms is not None, written_at_ms if instant_ms is None else instant_ms
-        pages.append(MetricPage(source, name or path.parent.name, at_ms, str(path), kind, is_dated))
+        name, instant_ms = split_instant(path.stem)
+        at_ms = path.stat().st_mtime_ns // 1_000_000 if instant_ms is None else instant_ms
+        pages.append(MetricPage(source, name or path.parent.name, at_ms, str(path), kind, instant_ms is not None))
     return tuple(pages), tuple(problems)
 
 

@@ -26,7 +26,7 @@ PLAN = replace(
 
 def session(producer_id, *, linger="0", source="inferred, 0 to 3", epoch=0, count=100, **more):
     return {
-        "producer_id": producer_id, "producer_epoch": epoch, "record_count": count, "strategy": "java-builtin", "confidence": 1.0,
+        "producer_id": producer_id, "producer_epoch": epoch, "record_count": count, "strategy": "java-builtin", "confidence": 1.0, "runner_up": "java-builtin-uniform",
         "settings": [("linger.ms", linger)], "setting_sources": [("linger.ms", source)], **more,
     }  # fmt: skip  # fields of a value, several a line
 
@@ -248,6 +248,8 @@ def test_batches_show_the_built_in_partitioner_though_not_which_of_the_two(parti
     now = window(2, (350, 350, 300), sessions={"orders": [session(8, confidence=0.4995)]})
     candidates = {"up": Candidate(name="up", partitioner=partitioner)}
     assert measure_progress(replace(ADVICE, action="replay:up"), THEN, now, candidates).ratio == ratio
+    by_keys = replace(now, sessions={"orders": [session(8, confidence=0.5, runner_up="java-sticky-2.4")]})
+    assert measure_progress(replace(ADVICE, action="replay:up"), THEN, by_keys, candidates).ratio is None
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,13 @@ def test_a_few_full_batches_that_compress_better_change_little_of_small_ones():
     assert told[0] == pytest.approx(sizes[0], rel=0.05)
 
 
+def test_batches_that_the_cleaner_emptied_tell_nothing_of_compression():
+    traffic, batches = make_session([0, 1, 2, 5, 0], batch_bytes=80, record_ratio=0.5)
+    assert measure_compression(traffic, batches) == Compression(500_000, 80)
+    _, emptied = make_session([0, 0], batch_bytes=0, record_ratio=0.5)
+    assert measure_compression(traffic, emptied) is None
+
+
 @pytest.mark.parametrize(("counts", "batch_bytes"), [([4, 4, 4], 80), ([1, 2, 5], -20)])
 def test_batches_that_tell_no_more_give_one_ratio(counts, batch_bytes):
     """All alike, or small ones that compress better."""

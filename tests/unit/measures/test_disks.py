@@ -13,6 +13,7 @@ FLAT = [600] * 20
     [
         ([*FLAT, 680], NO_END_HOURS),  # one step: a replica was restored
         ([*FLAT, 680, 760], 3.0),
+        ([500] * 20 + [580, 660, 740], NO_END_HOURS),  # a replica is moved to a disk with room
         ([*FLAT, 680, 760, 840], 2.0),
         ([*FLAT, 800, 800, 800], NO_END_HOURS),
         ([*FLAT, 680, 600, 680], NO_END_HOURS),

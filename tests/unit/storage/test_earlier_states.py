@@ -73,13 +73,19 @@ def test_since_when_nobody_leads(tmp_path):
     ensure_tables(tmp_path)
     rows = [
         row(0, 0, 5, observed=1),
+        row(1, -1, 5, replica=0, observed=2),  # brokers named different leaders
+        row(1, -1, None, replica=0, observed=2),
         *(row(1, -1, 6, replica=replica, observed=2) for replica in (0, 1)),
         *(row(2, -1, 6, replica=replica, observed=3) for replica in (0, 1)),
     ]
     windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(3)]
     replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
     found = load_earlier_states(tmp_path, "c", span(3))
-    assert [(e.leader_id, e.leader_epoch, e.observed_at_ms) for e in found] == [(0, 5, HOUR_MS), (-1, 6, 2 * HOUR_MS)]
+    assert [(e.leader_id, e.leader_epoch, e.observed_at_ms) for e in found] == [
+        (0, 5, HOUR_MS),
+        (-1, 5, 2 * HOUR_MS),
+        (-1, 6, 2 * HOUR_MS),
+    ]
 
 
 def test_the_leader_that_was_observed_is_known_beside_the_one_at_the_window_s_end(tmp_path):

@@ -1,5 +1,7 @@
 """What disks lack of a window. Oracle: written out by hand; logs are real files."""
 
+import os
+
 import pytest
 
 from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
@@ -11,7 +13,6 @@ from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
 from tests.batches import START_MS, make_batch, make_records
-from tests.unit.sources.trees import log_tree
 
 WINDOW = TimeWindow(100, 200)
 A, OTHER = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -49,10 +50,11 @@ def weigh(partitions, *, brokers=(1, 2), found=(), fenced=None, **fields):
     history = ClusterHistory(
         state_source="cluster_metadata", known_since_ms=0, brokers=timelines, partitions=partitions
     )
-    tree = log_tree({1: {str(key): [(0, 1)] for key in found}})
     counts = dict.fromkeys(brokers, 1)
-    reading = ClusterReading(record_source="disks", history=history, tree=tree, directory_counts=counts, **fields)
-    weighed = weigh_disks(reading, WINDOW)
+    reading = ClusterReading(
+        record_source="disks", history=history, live_partitions={*found}, directory_counts=counts, **fields
+    )
+    weighed = weigh_disks(reading, WINDOW, brokers)
     return weighed.expected_count, weighed.arrived_count, weighed.missing
 
 
@@ -106,7 +108,7 @@ def test_a_broker_that_is_fenced_all_the_window_is_not_expected(states, is_expec
 
 
 def test_a_log_with_a_gap_in_the_window_is_missing():
-    short = "retention took records before they were read, of a-0"
+    short = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of a-0"
     for gap, said in ((TimeWindow(0, 100), ""), (TimeWindow(0, 101), short), (TimeWindow(200, 900), "")):
         assert weigh({A: led(A, (0, 1))}, found=[A], gaps={A: gap})[2] == said
 
@@ -122,14 +124,40 @@ def write_log(root, name, base_offset, at_ms, *, node=1):
     (root / name / f"{base_offset:020d}.log").write_bytes(make_batch(records))
 
 
+def find_gaps(tree, topics=(), start_ms=0, as_of_ms=START_MS + 9000):
+    return find_cut_logs(tree, {}, topics, start_ms=start_ms, as_of_ms=as_of_ms)
+
+
 def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path):
     write_log(tmp_path / "d", "a-0", 50, START_MS)
     write_log(tmp_path / "d", "b-0", 0, START_MS)
     tree = discover_logs([tmp_path / "d"])
-    assert find_cut_logs(tree, {}, ()) == {A: TimeWindow(0, START_MS + 2)}
-    assert find_cut_logs(tree, {}, ("b",)) == {}
+    assert find_gaps(tree) == {A: TimeWindow(0, START_MS + 2)}
+    assert find_gaps(tree, ("b",)) == {}
+    assert find_gaps(tree, as_of_ms=START_MS) == {A: TimeWindow(0, START_MS)}  # no stamp of the future counts
     (tmp_path / "d/a-0" / f"{50:020d}.log").unlink()
-    assert find_cut_logs(tree, {}, ()) == {}  # retention took it just now: the scan tells
+    assert find_gaps(tree) == {}  # retention took it just now: the scan tells
+
+
+def test_what_was_deleted_is_older_than_the_segment_that_is_left(tmp_path):
+    """A topic that is seldom written to: emptied days ago, and its next record came today."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    snapshot = tmp_path / "d/a-0" / f"{50:020d}.snapshot"
+    snapshot.touch()
+    os.utime(snapshot, (0, START_MS / 1000 - 3600))
+    tree = discover_logs([tmp_path / "d"])
+    assert find_gaps(tree) == {A: TimeWindow(0, START_MS - 3_600_000)}
+    assert find_gaps(tree, start_ms=START_MS - 3_600_000) == {}
+
+
+def test_a_gap_is_found_without_reading_the_segment(tmp_path, monkeypatch):
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    log = tmp_path / "d/a-0" / f"{50:020d}.log"
+    log.write_bytes(log.read_bytes() * 50_000)
+    read_bytes, pread = [], os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: read_bytes.append(size) or pread(file, size, at))
+    find_gaps(discover_logs([tmp_path / "d"]))
+    assert sum(read_bytes) < 1 << 20
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -137,14 +165,14 @@ def test_a_configured_disk_that_is_not_mounted_is_named(tmp_path, is_there):
     """Without a metadata log nothing else says that something is missing."""
     write_log(tmp_path / "d1", "a-0", 50, START_MS)
     if is_there:
-        (tmp_path / "d2").mkdir()
+        (tmp_path / "d2/lost+found").mkdir(parents=True)  # as a disk is that is not mounted, or new
     source = LogDirectories(kind="log_directories", paths=(tmp_path / "d1", tmp_path / "d2"))
     windows = tuple(TimeWindow(START_MS + part - 1000, START_MS + part) for part in (0, 2000))
     question = ClusterQuestion(name="c", topics=(), windows=windows, as_of_ms=START_MS + 9000, earlier=())
     reading = LogDirectories.read_cluster([source], question, Described())
     found = [source.availability(reading, window, None) for window in windows]
     assert [one.missing for one in found] == [
-        f"no log in {tmp_path / 'd2'}; retention took records before they were read, of a-0",
+        f"no log in {tmp_path / 'd2'}; records were gone before they were read, by retention or a purge (`topics` leaves topics out): of a-0",
         f"no log in {tmp_path / 'd2'}",
     ]
     assert [(one.expected_count, one.arrived_count) for one in found] == [(3, 1), (2, 1)]

@@ -20,7 +20,14 @@ from pipeline.sources.live.describe import ask_broker_configs, ask_log_directori
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups, forget_deleted
 from pipeline.sources.live.requests import PAGE_TOPICS, Failures
-from pipeline.sources.live.state import LiveState, _replica_states, _timelines, describe_unanswered, read_live_state
+from pipeline.sources.live.state import (
+    LiveState,
+    _find_leaderless,
+    _replica_states,
+    _timelines,
+    describe_unanswered,
+    read_live_state,
+)
 
 KEY = TopicPartition("t", 0)
 WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
@@ -158,22 +165,24 @@ def test_what_arrived_and_what_is_missing_by_window():
     assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")
 
 
-@pytest.mark.parametrize(("seen_ms", "missing"), [(None, [True, True]), (WINDOWS[1].start_ms, [True, False])])
-def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(seen_ms, missing):
-    past = [] if seen_ms is None else [earlier(leader_id=-1, topic_id="new", observed_at_ms=seen_ms)]
-    now = replace(partition(), leader_id=-1, topic_id="new")
-    at_ms = WINDOWS[1].end_ms
-    answered = replace(
-        state(),
-        partitions={KEY: now},
-        history=ClusterHistory(
-            state_source=LIVE_CLUSTER, known_since_ms=at_ms, partitions=_timelines({KEY: now}, at_ms, past)
-        ),
-    )
-    lost = Shortfall.of(KEY, "it has no leader", answered.leaderless_since_ms(KEY))
-    reading = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=answered, shortfalls=(lost,))
+LEADERLESS_SINCE = [
+    (earlier(leader_id=-1, observed_at_ms=WINDOWS[1].start_ms), [True, False]),
+    (earlier(leader_id=-1, observed_at_ms=None), [True, True]),
+    (earlier(leader_id=-1, leader_epoch=6, observed_at_ms=0), [True, True]),  # somebody led meanwhile
+    (earlier(leader_id=1, observed_at_ms=0), [True, True]),  # it was led in that epoch, and written to
+    (earlier(leader_id=-1, topic_id="old", observed_at_ms=0), [True, True]),
+]
+
+
+@pytest.mark.parametrize(("past", "missing"), LEADERLESS_SINCE)
+def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, missing):
+    now = {KEY: replace(partition(), leader_id=-1)}
+    failures = Failures(partitions={KEY: admin.LEADERLESS})
+    since_ms = _find_leaderless(now, failures, [past])
+    lost = Shortfall.of(KEY, admin.LEADERLESS, since_ms.get(KEY))
+    reading = LiveReading(source=SOURCE, observed_at_ms=WINDOWS[1].end_ms, state=state(), shortfalls=(lost,))
     assert [bool(reading.availability(window).missing) for window in WINDOWS] == missing
-    assert state().leaderless_since_ms(KEY) is None
+    assert _find_leaderless(now, Failures(partitions={KEY: "brokers name different leaders"}), [past]) == {}
 
 
 def answering(reply):
