@@ -58,7 +58,7 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
     led = f"SELECT {columns}, {instant} {live} (is_leader OR (leader_id < 0 AND leader_epoch IS NOT NULL))"
     if has_observed:
         observed = columns.replace("leader_epoch, leader_id", "observed_leader_epoch, observed_leader_id")
-        led += f" UNION ALL SELECT {observed}, {instant} {live} replica_id = observed_leader_id"
+        led += f" UNION ALL SELECT {observed}, {instant} {live} (replica_id = observed_leader_id OR (observed_leader_id < 0 AND observed_leader_epoch IS NOT NULL))"
     settled = f"TIMESTAMP '{(start - timedelta(milliseconds=SETTLED_MS)).isoformat()}'"
     newest = (
         f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, instants of our own

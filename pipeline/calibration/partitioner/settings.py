@@ -197,11 +197,11 @@ def estimate_ratio(traffic: SessionTraffic, batches: SessionBatches) -> float:
     """
     if batches.codec == "none" or not len(traffic) or not len(batches):
         return 1.0
-    ratio, ratios = FIRST_RATIO, list[float]()
-    for observed in (batches.size_bytes - BATCH_HEADER_BYTES) / measure_plain(traffic, batches):
+    ratio, ratios, plain = FIRST_RATIO, list[float](), measure_plain(traffic, batches)
+    for observed in (batches.size_bytes - BATCH_HEADER_BYTES)[plain > 0] / plain[plain > 0]:
         ratio = update_ratio(ratio, observed)
         ratios.append(float(ratio))
-    return float(ESTIMATION_FACTOR) * fmean(ratios)
+    return float(ESTIMATION_FACTOR) * fmean(ratios or [ratio])
 
 
 def infer_settings(

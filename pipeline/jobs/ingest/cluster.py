@@ -34,7 +34,9 @@ from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 from pipeline.transforms.traffic import join_segments
 
-_NOT_FOR_TASKS: dict[str, Any] = {"tree": LogTree(), "groups": (), "groups_now": (), "live": None, "collected": None}
+_NOT_FOR_TASKS: dict[str, Any] = {
+    "tree": LogTree(), "groups": (), "groups_now": (), "live": None, "collected": None, "live_partitions": frozenset()
+}  # fmt: skip  # fields of a value, several a line
 """Of a reading what no task needs."""
 _EPOCH_IS_KNOWN = (pc.field("row_kind") == "window") & (pc.field("leader_epoch") >= 0)
 LISTED_SCHEMA = pa.schema(

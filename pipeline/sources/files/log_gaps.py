@@ -60,9 +60,10 @@ def find_begin_ms(segment_path: str, latest_ms: int) -> int:
 def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:
     """Configured paths with no log in them, unless they are copies of others."""
     copies = [problem.path for problem in tree.problems if COPY in problem.reason]
-    held = [Path(one) for one in (*copies, *(directory.path for directory in tree.directories))]
+    held = [Path(one).resolve() for one in (*copies, *(directory.path for directory in tree.directories))]
+    real = [(path, path.resolve()) for path in paths]
     return tuple(
-        str(path) for path in paths if not any(one.is_relative_to(path) or path.is_relative_to(one) for one in held)
+        str(path) for path, at in real if not any(one.is_relative_to(at) or at.is_relative_to(one) for one in held)
     )
 
 

@@ -193,9 +193,15 @@ def _timelines(
     What other runs saw of a topic without an id may be of another topic of the same name: it is left out.
     """
     seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
+    led_terms = {
+        (one.topic, one.partition, one.topic_id, one.leader_epoch) for one in earlier if one.leader_id != NO_LEADER
+    }
     for other in earlier:
         now = partitions.get(TopicPartition(other.topic, other.partition))
-        if now is None or not other.topic_id or other.topic_id != now.topic_id or other.leader_id == NO_LEADER:
+        term = other.topic, other.partition, other.topic_id, other.leader_epoch
+        if other.leader_id == NO_LEADER and (term in led_terms or other.leader_epoch is None):
+            continue  # brokers named different leaders
+        if now is None or not other.topic_id or other.topic_id != now.topic_id:
             continue
         led = replace(now, leader_id=other.leader_id, leader_epoch=other.leader_epoch)
         since_ms = at_ms if other.observed_at_ms is None else min(at_ms, other.observed_at_ms)

@@ -84,6 +84,8 @@ def test_batches_that_the_cleaner_emptied_tell_nothing_of_compression():
     assert measure_compression(traffic, batches) == Compression(500_000, 80)
     _, emptied = make_session([0, 0], batch_bytes=0, record_ratio=0.5)
     assert measure_compression(traffic, emptied) is None
+    assert estimate_ratio(traffic, emptied) == pytest.approx(1.05)
+    assert 0 < estimate_ratio(traffic, batches) <= 1.1
 
 
 @pytest.mark.parametrize(("counts", "batch_bytes"), [([4, 4, 4], 80), ([1, 2, 5], -20)])

@@ -165,6 +165,16 @@ def test_what_arrived_and_what_is_missing_by_window():
     assert gone.availability(WINDOWS[0]) == type(first)(None, 0, "nobody there")
 
 
+def test_a_partition_that_nobody_led_stays_so_in_the_window_of_before():
+    """Each run describes the window before anew, by what runs observed since."""
+    now = {KEY: partition(leader=-1, epoch=8)}
+    others = [earlier(observed_at_ms=5), earlier(leader_id=-1, leader_epoch=8, observed_at_ms=40)]
+    others += [earlier(leader_id=-1, observed_at_ms=30), earlier(leader_id=-1, leader_epoch=None, observed_at_ms=20)]
+    history = ClusterHistory(state_source=LIVE_CLUSTER, known_since_ms=5, partitions=_timelines(now, 99, others))
+    led = {at_ms: history.state_at(at_ms).partitions[KEY] for at_ms in (10, 35, 50, 99)}
+    assert [(one.leader_id, one.leader_epoch) for one in led.values()] == [(1, 7), (1, 7), (-1, 8), (-1, 8)]
+
+
 LEADERLESS_SINCE = [
     (earlier(leader_id=-1, observed_at_ms=WINDOWS[1].start_ms), [True, False]),
     (earlier(leader_id=-1, observed_at_ms=None), [True, True]),
