@@ -13,6 +13,7 @@ def status(minute: int, source: str = "log_directories", **others):
         "source": source,
         "expected_count": 3,
         "arrived_count": 3,
+        "missing": None,
         "newest_at": at(11),
         "as_of": at(12),
     }
@@ -322,8 +323,14 @@ PASSING = {
 FAILING = {
     "window_status_gate": {
         "key_unique": [status(1)],
-        "log_directories_complete": [status(2, arrived_count=2)],
-        "other_sources_complete": [status(1, "broker_metrics", arrived_count=0)],
+        "log_directories_complete": [
+            status(2, arrived_count=2),
+            status(8, arrived_count=2, missing="no disk of broker 3; no log of orders-1"),
+        ],
+        "other_sources_complete": [
+            status(1, "broker_metrics", arrived_count=0),
+            status(9, arrived_count=2, missing="no log of orders-1"),  # other windows, and other clusters, are sound
+        ],
         "window_over": [status(3, as_of=at(3.9), newest_at=at(3.8))],
         "log_directories_fresh": [status(4, newest_at=at(6.99)), status(5, newest_at=None)],
         "other_sources_fresh": [status(6, "producer_metrics", newest_at=at(6.99))],
