@@ -68,7 +68,6 @@ def _read_stretch(
     next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
     headers, start, end = _scan_on(read, known, next_offset, unit_bytes)
     committed, is_end = _cut(headers, read, is_last=end == headers.file_bytes)
-    is_cut = read.base_offset > (0 if progress is None else progress.next_offset)
     if not len(committed) and not is_end:
         return None
     next_base_offset = read.next_base_offset if is_end else -1
@@ -82,11 +81,10 @@ def _read_stretch(
     times = EventTimes(event_time_ms, times.is_outlier[len(before) :], lateness_ms)
     scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
+    progressed = _advance(read, scanned, known, totals, next_base_offset if is_end else next_offset)
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
-        progress=_advance(read, scanned, known, totals, next_base_offset if is_end else next_offset).model_copy(
-            update={"lost": _note_lost(progress, times, find_begin_ms(read.path, settings.as_of_ms), is_cut=is_cut)}
-        ),
+        progress=progressed.model_copy(update={"lost": _note_lost(read, progress, times, settings.as_of_ms)}),
         read_bytes=headers.valid_bytes - start,
     )
 
@@ -148,14 +146,14 @@ def _advance(
 
 
 def _note_lost(
-    progress: LogProgress | None, times: EventTimes, begun_ms: int, *, is_cut: bool
+    read: SegmentRead, progress: LogProgress | None, times: EventTimes, as_of_ms: int
 ) -> tuple[int, int] | None:
     """The time of which records were gone before this stretch, or an earlier one, was read: until its segment was begun."""
     lost = None if progress is None else progress.lost
-    if not is_cut:
+    if read.base_offset <= (0 if progress is None else progress.next_offset):
         return lost
     known_ms = times.event_time_ms[times.event_time_ms >= 0]
-    until_ms = int(known_ms.min(initial=begun_ms))
+    until_ms = int(known_ms.min(initial=find_begin_ms(read.path, as_of_ms)))
     from_ms = -1 if progress is None else progress.newest_ms
     return (from_ms, until_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], until_ms))
 

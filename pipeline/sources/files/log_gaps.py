@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState
+from pipeline.model.cluster import NO_LEADER, ClusterState
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
@@ -61,10 +61,11 @@ def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:
     """Configured paths with no log in them, unless they are copies of others."""
     copies = [problem.path for problem in tree.problems if COPY in problem.reason]
     held = [Path(one).resolve() for one in (*copies, *(directory.path for directory in tree.directories))]
-    real = [(path, path.resolve()) for path in paths]
-    return tuple(
-        str(path) for path, at in real if not any(one.is_relative_to(at) or at.is_relative_to(one) for one in held)
-    )
+
+    def is_held(path: Path) -> bool:
+        return any(one.is_relative_to(path) or path.is_relative_to(one) for one in held)
+
+    return tuple(str(path) for path in paths if not is_held(path.resolve()))
 
 
 def list_live(tree: LogTree) -> frozenset[TopicPartition]:
@@ -72,17 +73,22 @@ def list_live(tree: LogTree) -> frozenset[TopicPartition]:
     return frozenset(partition.topic_partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
 
 
-def name_left_out(tree: LogTree, state: ClusterState, topics: Collection[str]) -> Iterator[Problem]:
+def name_left_out(
+    tree: LogTree, live: Collection[TopicPartition], state: ClusterState, topics: Collection[str]
+) -> Iterator[Problem]:
     """Says which topics of clients have no log at all: copies of disks may leave them out, or a disk is missing."""
-    found = {partition.topic for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE)}
+    found = {key.topic for key in live}
     led = {key.topic for key, one in state.partitions.items() if one.leader_id != NO_LEADER}
     if missing := sorted(one for one in led - found if fits_topics(one, topics) and not one.startswith("__")):
         reason = f"{name_some('no disk holds a partition of', missing)}: taken to be left out, as `topics` may say"
         yield Problem(path=tree.directories[0].path if tree.directories else "", reason=reason, severity="suspect")
 
 
-def list_active(history: ClusterHistory, window: TimeWindow) -> set[int]:
-    """Brokers that are registered at a window's end, and not fenced then or at its begin."""
+def list_active(reading: ClusterReading, window: TimeWindow) -> set[int]:
+    """Brokers that are registered at a window's end, and not fenced then or at its begin; those found where none is known."""
+    history = reading.history
+    if not history.brokers:
+        return {*reading.directory_counts}
     at_ms = [max(one, history.known_since_ms or 0) for one in (window.start_ms, window.end_ms)]
     active = set()
     for broker_id, timeline in history.brokers.items():
@@ -99,7 +105,7 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection
     not deleted since, and has a log nowhere while others of its topic have one, or one with a gap.
     """
     history, found = reading.history, reading.directory_counts.keys()
-    active = list_active(history, window)
+    active = list_active(reading, window)
     topics, absent = {key.topic for key in reading.live_partitions}, []
     moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
     for key in sorted(one for one in history.partitions.keys() - reading.live_partitions if one.topic in topics):
@@ -107,21 +113,10 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection
         if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}
             absent += [str(key)] if led_by - (active - found) else []
-    short = [
-        str(key)
-        for key, gap in sorted(reading.gaps.items())
-        if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms
-    ]
-    kinds = (
-        name_some("no log in", reading.unfound),
-        name_some("no log of", absent),
-        name_some(
-            "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of", short
-        ),
-    )
+    gaps = sorted(reading.gaps.items())
+    short = [str(key) for key, gap in gaps if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms]
+    gone = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of"
+    kinds = name_some("no log in", reading.unfound), name_some("no log of", absent), name_some(gone, short)
     missing = [one for one in kinds if one]
-    away = name_some("no disk of broker", [str(one) for one in sorted(active - found)])
-    expected = active | {*arrived} if history.brokers else {*arrived, *found}
-    return SourceAvailability(
-        len(expected) + len(missing), len(arrived), "; ".join([*([away] if away else []), *missing])
-    )
+    away = [name_some("no disk of broker", [str(one) for one in sorted(active - found)])] if active - found else []
+    return SourceAvailability(len(active | {*arrived}) + len(missing), len(arrived), "; ".join([*away, *missing]))

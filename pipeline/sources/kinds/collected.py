@@ -70,9 +70,9 @@ class Collected(RecordSource):
             (replica for state in states for replica in state.replicas),
             key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
         )
-        state = history.state_at(question.as_of_ms)
+        state, live = history.state_at(question.as_of_ms), list_live(tree)
         partitions = state.partitions
-        left_out = name_left_out(tree, state, question.topics)
+        left_out = name_left_out(tree, live, state, question.topics)
         gaps = {
             key: gap
             for host in landing.hosts
@@ -89,7 +89,7 @@ class Collected(RecordSource):
             replicas=(*replicas, *described.list_replicas(partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
             gaps=gaps,
-            live_partitions=list_live(tree),
+            live_partitions=live,
             problems={cls.column: (*problems, *found, *doubles, *left_out)},
             collected=landing,
         )
@@ -104,7 +104,7 @@ class Collected(RecordSource):
         arrived = {directory.broker_id for one in since for directory in one.state.directories}
         counted = [one for one in reading.directory_counts if one in arrived]
         weighed = weigh_disks(reading, window, counted)
-        active = list_active(reading.history, window) if reading.history.brokers else reading.directory_counts.keys()
+        active = list_active(reading, window)
         ends_ms = [(host.name, host.manifest.collected_at_ms) for host in hosts if host.broker_ids & active]
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.finding import Finding
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, spanning
 from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource
@@ -47,8 +47,9 @@ class LogDirectories(RecordSource):
         history, history_problems = read_cluster_history(tree, described.history)
         state = history.state_at(question.as_of_ms)
         tree, unnamed = with_ids_by_name(tree, state.partitions)
-        start_ms = min((window.start_ms for window in question.windows), default=question.as_of_ms)
-        left_out = name_left_out(tree, state, question.topics)
+        live = list_live(tree)
+        left_out = name_left_out(tree, live, state, question.topics)
+        start_ms, as_of_ms = spanning(question.windows).start_ms, question.as_of_ms
         replicas, replica_problems = read_replica_states(tree)
         return ClusterReading(
             record_source=cls.column,
@@ -56,8 +57,8 @@ class LogDirectories(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
-            gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=question.as_of_ms),
-            live_partitions=list_live(tree),
+            gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
+            live_partitions=live,
             unfound=list_unfound(paths, tree),
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )

@@ -65,9 +65,7 @@ def read_offset_traffic(
     shortfalls: list[Shortfall] = []
     for key in partitions:
         if key not in leaders or any(key not in told for told in (state.log_starts, *by_instant.values())):
-            shortfalls.append(
-                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
-            )
+            shortfalls.append(Shortfall.of_silence(key, state))
             continue
         epoch = state.partitions[key].leader_epoch
         high = state.high_watermarks[key]._replace(leader_epoch=-1 if epoch is None else epoch)

@@ -46,6 +46,11 @@ class Shortfall:
     def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
         return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
 
+    @classmethod
+    def of_silence(cls, key: TopicPartition, state: LiveState) -> Shortfall:
+        """Of a partition whose leader did not answer; where nobody leads it, of what was before that."""
+        return cls.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
+
     @property
     def name(self) -> str:
         """The partition, as Kafka names its directory."""
@@ -86,20 +91,16 @@ def plan_fetches(
     shortfalls: list[Shortfall] = []
     for key in wanted:
         if key not in starts or key not in state.log_starts:
-            shortfalls.append(
-                Shortfall.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
-            )
+            shortfalls.append(Shortfall.of_silence(key, state))
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
         start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
-        old_end = (settled or {}).get(key, -1)
+        past, old_end = (earlier or {}).get(key), (settled or {}).get(key, -1)
         is_old = log_start <= old_end <= high  # nothing was deleted but what is known to have come long before the span
         if is_old and starts[key].timestamp_ms > late_ms:
             start = max(start, old_end)
         elif not is_old:
-            shortfalls += find_retention(
-                key, starts[key], log_start, span.start_ms, find_end((earlier or {}).get(key), state)
-            )
+            shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state))
         if end > start:
             whole = FetchRead(
                 topic=key.topic,

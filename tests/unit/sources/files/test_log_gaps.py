@@ -8,7 +8,7 @@ from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionS
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_gaps import find_cut_logs, name_left_out, weigh_disks
+from pipeline.sources.files.log_gaps import find_cut_logs, list_live, name_left_out, weigh_disks
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
@@ -79,9 +79,9 @@ def test_topics_without_any_log_are_named(tmp_path):
     write_log(tmp_path / "d", "b-0", 0, START_MS)
     tree = discover_logs([tmp_path / "d"])
     history = ClusterHistory(state_source="s", partitions={A: led(A, (0, 1)), OTHER: led(OTHER, (0, NO_LEADER))})
-    (problem,) = name_left_out(tree, history.state_at(9), ())
+    (problem,) = name_left_out(tree, list_live(tree), history.state_at(9), ())
     assert problem.reason == "no disk holds a partition of a: taken to be left out, as `topics` may say"
-    assert not list(name_left_out(tree, history.state_at(9), ("b",)))
+    assert not list(name_left_out(tree, list_live(tree), history.state_at(9), ("b",)))
 
 
 def test_a_topic_that_was_created_anew_is_another_one():
