@@ -2,7 +2,7 @@
 
 Incidents are folded over windows in time order, from the first window judged to the newest one known, starting from
 the incidents that were open before. A message is queued once per change and channel: the outbox keeps the first. What is there
-no more (a rule that is off, a source, a broker) is judged in no window again: its incidents are ended.
+no more (a rule that is off, a source, a broker, a topic) is judged in no window again: its incidents are ended.
 """
 
 import math
@@ -36,10 +36,11 @@ from pipeline.storage.rows import merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, tuples_of
 from pipeline.verdicts.rules import MOST_LINES
-from pipeline.verdicts.sources import CALM_BELOW
+from pipeline.verdicts.sources import CALM_BELOW, SourceStatus, find_skipped
 
 _SOURCE_WORSENS_BY = 3.0
 """Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
@@ -264,26 +265,41 @@ def end_gone(
 def find_gone(run: RunContext, change: IncidentChange) -> int | None:
     """The first window in which an incident's subject has been gone for a day; None if it is there, or nobody can tell.
 
-    A broker that is away for less may be back, and its disk no less full.
+    A broker that is away for less may be back, and its disk no less full. Windows in which records are missing, or nothing
+    of the kind was seen, tell nothing: it may be what is missing.
     """
     kind, _, name = change.subject.partition(" ")
-    rule, table = run.cluster.rules.get(change.rule), BROKER_SHARE
+    rule, table, seen = run.cluster.rules.get(change.rule), BROKER_SHARE, "true"
     if change.rule == SOURCE_ARRIVAL:
         table, is_there = WINDOW_STATUS, f"source = {format_datafusion_text(change.subject)}"
     elif rule is not None and rule.of_topic(name if kind == "topic" else "").severity == "off":
         is_there = "false"
     elif kind == "broker":
         is_there = f"broker_id = {int(name)}"
+    elif kind == "topic":
+        table, is_there = TOPIC_HEALTH, f"topic = {format_datafusion_text(name)}"
+    elif kind in ("client", "group", "zone"):  # their rules measure each that is there
+        table, is_there = RULE_MEASURES, f"subject = {format_datafusion_text(change.subject)}"
+        seen = f"rule = {format_datafusion_text(change.rule)}"
     else:
         return None
     ensure_tables(run.warehouse, (table,))
-    sql = f"SELECT window_start, bool_or({is_there}) AS is_there FROM held GROUP BY window_start ORDER BY window_start"  # noqa: S608
-    rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
+    sql = (
+        f"SELECT window_start, bool_or({is_there}) AS is_there FROM held WHERE {seen} "  # noqa: S608
+        "GROUP BY window_start ORDER BY window_start"
+    )
+    span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
+    rows = run.query(sql, span, held=table)
+    missing: Collection[int] = ()
+    if table not in (WINDOW_STATUS, RULE_MEASURES) and is_there != "false":
+        missing = find_skipped(
+            run.values(SourceStatus, WINDOW_STATUS, span), max_age_ms=milliseconds_of(run.cluster.freshness)
+        )
     seen_ms = change.window_start_ms
     gone_ms: int | None = None
     for start_ms, is_there_then in tuples_of(rows, "window_start_ms", "is_there"):
         if is_there_then:
             seen_ms, gone_ms = start_ms, None
-        elif gone_ms is None and start_ms - seen_ms >= DAY_MS:
+        elif gone_ms is None and start_ms - seen_ms >= DAY_MS and start_ms not in missing:
             gone_ms = start_ms
     return gone_ms

@@ -51,6 +51,18 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
         yield measure_of_topic(rule, start_ms, topic, float(len(sizes)), detail)
 
 
+def _reassigning_partitions(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Partitions of all topics that are being reassigned at a window's end: as long as there are any, no share is judged."""
+    moving: dict[int, list[int]] = defaultdict(list)
+    for start_ms, count in given.tuples(TOPIC_HEALTH, "window_start_ms", "reassigning_count"):
+        moving[start_ms].append(count)
+    for start_ms, counts in sorted(moving.items()):
+        detail = f"{sum(counts):,} partitions of {sum(map(bool, counts)):,} topics are being reassigned, and no share is judged"
+        yield RuleMeasure(
+            window_start_ms=start_ms, rule=rule, subject="cluster", value=float(sum(counts)), detail=detail
+        )
+
+
 TOPIC_RULES = (
     Rule(
         name="topic_peak", measure=_topic_peak, limit=2.0, k=3, n=4,
@@ -116,5 +128,12 @@ TOPIC_RULES = (
         meaning="segments are kept past their retention",
         advice="Look in the broker's log for segments that it could not delete.",
         doc="inactive segments that are older than `retention.ms` plus six minutes, in which a broker deletes them by default",
+    ),
+    Rule(
+        name="reassigning_partitions", measure=_reassigning_partitions, limit=1, k=4, n=4,
+        meaning="a reassignment goes on and on, and no share is judged meanwhile",
+        advice="`kafka-reassign-partitions --list` names what is moved. Bring back a broker that it waits for, raise "
+        "`--throttle`, or end it with `--cancel`.",
+        doc="partitions that a reassignment is moving at the window's end; no share is judged meanwhile", severity="critical",
     ),
 )  # fmt: skip  # a table: short fields share a line

@@ -8,6 +8,7 @@ from pipeline.alerting.incidents import load_open
 from pipeline.config.mail import Mail
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import raise_incidents
+from pipeline.jobs.raise_incidents import find_gone
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow
@@ -17,6 +18,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.incidents import INCIDENTS
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 from tests.unit.jobs.test_ingest_windows import zero_row
@@ -39,10 +41,20 @@ def a_run(tmp_path, cluster):
     return plan_runs(config, span, run_id="r1", now_ms=span.end_ms)[0]
 
 
-def store(run, table, column, *held):
-    """Rows of some windows, as hours before the newest and what is there."""
-    rows = [zero_row(table, T0_MS - hours * HOUR_MS, **{column: name}) for hours, names in held for name in names]
+def store(run, table, column, *held, **fields):
+    """Rows of some windows, as hours before the newest and what is there; columns that the table lacks are left out."""
+    of_all = {name: value for name, value in fields.items() if name in table.column_names}
+    rows = [
+        zero_row(table, T0_MS - hours * HOUR_MS, **{column: name}, **of_all) for hours, names in held for name in names
+    ]
     run.replace(table, rows, [run.window_at(T0_MS - hours * HOUR_MS) for hours, _ in held])
+
+
+def opened(rule, subject):
+    return IncidentChange(
+        incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
+        value=1.5, limit_value=1.2, peak_value=1.5, window_count=1,
+    )  # fmt: skip  # fields of a value, several a line
 
 
 @pytest.mark.parametrize(
@@ -67,7 +79,6 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
     for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
         if held:
             store(run, table, column, *held)
-    measured = {"value": 1.5, "limit_value": 1.2}
     failed = Verdict(
         window_start_ms=OPENED_MS,
         rule=rule,
@@ -76,13 +87,10 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
         above_count=1,
         verdict="fail",
         reason="",
-        **measured,
+        value=1.5,
+        limit_value=1.2,
     )
-    new = IncidentChange(
-        incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
-        peak_value=1.5, window_count=1, **measured,
-    )  # fmt: skip  # fields of a value, several a line
-    for table, row in ((VERDICTS, failed), (INCIDENTS, new)):
+    for table, row in ((VERDICTS, failed), (INCIDENTS, opened(rule, subject))):
         run.replace(table, [row], [run.window_at(OPENED_MS)])
     well = replace(
         failed, window_start_ms=T0_MS, rule="broker_share", subject="broker 1", value=1.0, is_above=False, verdict="ok"
@@ -94,3 +102,38 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
         end = ("K-1", "withdrawn", "no window of its subject is judged any more")
         assert told == [("K-1", "new", None), *([end] if is_gone else [])]
     assert bool(load_open(run, T0_MS + MINUTE_MS)) != is_gone
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "table", "column", "held", "is_gone"),
+    [
+        ("leaderless", "topic orders", TOPIC_HEALTH, "topic", ((25, ("a", "orders")), (0, ("a",))), True),
+        ("leaderless", "topic orders", TOPIC_HEALTH, "topic", ((25, ("a",)), (0, ("a", "orders"))), False),
+        ("assignment_skew", "group g", RULE_MEASURES, "subject", ((25, ("group g",)), (0, ("group h",))), True),
+        ("assignment_skew", "group g", RULE_MEASURES, "subject", ((25, ("group g",)), (0, ("group g",))), False),
+        (
+            "assignment_skew",
+            "group g",
+            RULE_MEASURES,
+            "subject",
+            ((25, ("group g",)), (0, ())),
+            False,
+        ),  # nothing was seen
+        (
+            "zone_share",
+            "zone a",
+            RULE_MEASURES,
+            "subject",
+            ((25, ("zone a", "zone b")), (0, ("zone b", "zone c"))),
+            True,
+        ),
+    ],
+)
+def test_so_does_that_of_a_topic_or_a_group_which_is_deleted(tmp_path, *, rule, subject, table, column, held, is_gone):
+    """Its incident stayed open for good."""
+    run = a_run(tmp_path, {})
+    store(run, table, column, *held, rule=rule)
+    change = opened(rule, subject)
+    assert (find_gone(run, change) == T0_MS) is is_gone
+    store(run, WINDOW_STATUS, "source", (0, ("log_directories",)), expected_count=3, arrived_count=2)
+    assert (find_gone(run, change) == T0_MS) is (is_gone and table is not TOPIC_HEALTH)
