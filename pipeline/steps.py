@@ -14,7 +14,7 @@ from expectations.measures_gate import check_health, check_measured, describe_he
 from expectations.replay_gate import check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
-from pipeline.errors import PipelineError, RowsNotKeptError, SystemFailedError, UnexpectedError
+from pipeline.errors import PipelineError, RowsNotKeptError, StorageConflictError, SystemFailedError, UnexpectedError
 from pipeline.jobs import (
     forecast,
     ingest,
@@ -27,9 +27,9 @@ from pipeline.jobs import (
     score_health,
 )
 from pipeline.jobs.replay.plans import WindowReplay
-from pipeline.model.number_text import escape_hidden, format_name, format_slug
+from pipeline.model.number_text import escape_hidden, format_name, format_slug, format_span
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow, spanning
+from pipeline.model.window import HOUR_MS, TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
 from pipeline.report.page import list_missing, write_reports
@@ -99,9 +99,15 @@ def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_ph
     """Measures trusted windows, judges them, and queues messages about incidents.
 
     One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
-    other's would make two incidents of one.
+    other's would make two incidents of one. One that waits for a window, or an hour, raises `StorageConflictError`, so that
+    none pile up behind one that hangs.
     """
-    with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait=True):
+    wait_ms = max(run.window_ms, HOUR_MS)
+    with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:
+        if not is_ours:
+            waited = f"another process has been judging it for {format_span(wait_ms)}"
+            hint = "end that one if it hangs; the next run judges these windows"
+            raise StorageConflictError(f"cluster {run.cluster_name}: {waited}: {hint}")
         ensure_tables(run.warehouse, (WINDOW_STATUS,))  # an older one lacks columns
         inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
         own = {window: digest for window, digest in inputs.items() if window in run.windows}

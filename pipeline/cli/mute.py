@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     path = config.mail.mutes
     is_change = args.lift or args.until is not None
-    with holding(path.parent, f"{path.name}.lock", wait=True) if is_change else nullcontext():
+    with holding(path.parent, f"{path.name}.lock") if is_change else nullcontext():
         mutes = _change(args, config, path)
     as_json = json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
     sys.stdout.write(as_json if args.json else _as_text(mutes, path))

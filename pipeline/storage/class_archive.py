@@ -26,7 +26,7 @@ def make_archive() -> Path | None:
     """
     spark_config = Spark(master="local[2]")
     path = find_archive(spark_config)
-    with holding(path.parent, "lock", wait=True), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with holding(path.parent, "lock"), tempfile.TemporaryDirectory(dir=path.parent) as folder:
         if path.is_file():
             return path
         draft = Path(folder) / path.name

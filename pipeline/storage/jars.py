@@ -47,7 +47,7 @@ def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ..
     listing = cache / f"{package.replace(':', '_')}.jars"
     paths = _listed(listing)
     if not paths:
-        with holding(cache, "lock", wait=True):
+        with holding(cache, "lock"):
             paths = _listed(listing)  # another process may have been first
             if not paths:
                 paths = _resolve(package, cache / "ivy", java, conf)

@@ -63,7 +63,7 @@ def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
 @contextlib.contextmanager
 def delivering(folder: Path) -> Iterator[bool]:
     """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
-    with holding(folder, "delivering", wait=False) as is_ours:
+    with holding(folder, "delivering", wait_s=0) as is_ours:
         yield is_ours
 
 

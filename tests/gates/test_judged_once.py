@@ -1,10 +1,11 @@
 """A run over windows that another run judged from the same inputs repeats their verdict and writes no table; two runs
 never judge a cluster at one time."""
 
-import os
 import threading
-from pathlib import Path
 
+import pytest
+
+from pipeline.errors import StorageConflictError
 from pipeline.steps import judge_windows
 from pipeline.storage.durability import find_version
 from pipeline.storage.locks import holding
@@ -35,14 +36,7 @@ def test_a_window_is_judged_once_while_nothing_changes(tmp_path):
     assert f"gold.verdicts at version {after_first['gold.verdicts'] + 1}" in anew.written
 
 
-def is_waiting_for(lock):
-    """Whether this process waits for a lock, as the kernel lists it."""
-    listed = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    inode = str(lock.stat().st_ino)
-    return any(words[1] == "->" and words[5] == str(os.getpid()) and words[6].endswith(f":{inode}") for words in listed)
-
-
-def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path):
+def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path, caplog):
     """Else neither sees the other's verdicts, and one incident becomes two."""
     config = write_config(tmp_path)
     write_status(config, (FIRST,))
@@ -50,11 +44,23 @@ def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path):
     run = threading.Thread(target=judge_windows, args=(sail(), run_over(config, FIRST)))
     ensure_tables(config.warehouse)
     made = find_version(verdicts)
-    with holding(config.local_folder, "judging-lab", wait=True):
+    with holding(config.local_folder, "judging-lab"):
         run.start()
-        while not is_waiting_for(config.local_folder / ".judging-lab"):
+        while not any("waiting until it ends" in said for said in caplog.messages):
             assert run.is_alive()
             run.join(0.01)
         assert find_version(verdicts) == made
     run.join()
     assert find_version(verdicts) == made + 1
+
+
+def test_a_run_that_waits_in_vain_says_so_and_judges_nothing(tmp_path, monkeypatch):
+    """Hourly runs piled up behind one that hung, each with a Spark of its own."""
+    config = write_config(tmp_path)
+    write_status(config, (FIRST,))
+    monkeypatch.setattr("pipeline.steps.holding", lambda *of, wait_s: holding(*of, wait_s=wait_s / 100_000))
+    with (
+        holding(config.local_folder, "judging-lab"),
+        pytest.raises(StorageConflictError, match=r"cluster lab: another process has been judging it for 1 h: end"),
+    ):
+        judge_windows(None, run_over(config, FIRST))

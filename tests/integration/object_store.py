@@ -24,7 +24,7 @@ def server_program():
     if not program.is_file():
         if shutil.which("go") is None:
             pytest.skip("no Go")
-        with holding(cache_directory(), "versitygw", wait=True):
+        with holding(cache_directory(), "versitygw"):
             package = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
             done = run_download(["go", "install", package], env={**os.environ, "GOBIN": str(program.parent)})
             assert done.returncode == 0, done.stderr[-2000:]

@@ -146,7 +146,7 @@ def resolve_jars(artifacts: ArtifactSet) -> tuple[Path, ...]:
     digest = hashlib.sha256(description.encode()).hexdigest()[:8]
     target = cache_directory() / f"{artifacts.name}-{digest}"
     if not target.is_dir():
-        with holding(cache_directory(), "lock", wait=True):
+        with holding(cache_directory(), "lock"):
             if not target.is_dir():  # another process may have been first
                 _retrieve(artifacts.name, description, target)
     return tuple(sorted(target.glob("*.jar")))

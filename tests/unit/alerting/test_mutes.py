@@ -107,7 +107,7 @@ def test_the_command_mutes_lists_and_lifts(config_file, capsys):
 def test_of_two_that_mute_at_one_time_neither_is_lost(config_file):
     lock = {"folder": config_file.parent, "name": "mutes.yaml.lock"}
     command = [sys.executable, "-m", "pipeline", "mute", "--until", "2026-12-01", "--config", str(config_file)]
-    with holding(**lock, wait=True):
+    with holding(**lock):
         muting = subprocess.Popen([*command, "K-1"], stderr=subprocess.PIPE, text=True)
         assert "is held by another process" in muting.stderr.readline()
         write_mutes(config_file.parent / "mutes.yaml", (Mute(until="2026-12-02", incident="K-2"),))
