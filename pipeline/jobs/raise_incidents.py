@@ -278,15 +278,17 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
         is_there = f"broker_id = {int(name)}"
     elif kind == "topic":
         table, is_there = TOPIC_HEALTH, f"topic = {format_datafusion_text(name)}"
+        # in a window that nobody observed a topic without traffic has no row
+        seen = "bool_or(coalesce(unknown_replicas_count, 0) < partition_count)"
     elif kind in ("client", "group", "zone"):  # their rules measure each that is there
-        table, is_there = RULE_MEASURES, f"subject = {format_datafusion_text(change.subject)}"
-        seen = f"rule = {format_datafusion_text(change.rule)}"
+        table, of_rule = RULE_MEASURES, f"rule = {format_datafusion_text(change.rule)}"
+        seen, is_there = f"bool_or({of_rule})", f"{of_rule} AND subject = {format_datafusion_text(change.subject)}"
     else:
         return None
     ensure_tables(run.warehouse, (table,))
     sql = (
-        f"SELECT window_start, bool_or({is_there}) AS is_there FROM held WHERE {seen} "  # noqa: S608
-        "GROUP BY window_start ORDER BY window_start"
+        f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608
+        f"GROUP BY window_start HAVING {seen} ORDER BY window_start"
     )
     span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
     rows = run.query(sql, span, held=table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,10 +99,27 @@ def list_active(reading: ClusterReading, window: TimeWindow) -> set[int]:
     return active
 
 
+def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:
+    """Log directories that brokers had registered at a window's end, and still have, but no disk is (Kafka 3.7 and later).
+
+    Brokers none of whose disks was found are left out, and those with a directory whose id is not known.
+    """
+    found: dict[int, set[str | None]] = defaultdict(set)
+    for directory in reading.tree.directories:
+        found[NO_LEADER if directory.broker_id is None else directory.broker_id].add(directory.directory_id)
+    unmounted = []
+    for broker_id, timeline in sorted(reading.history.brokers.items()):
+        at_end, last = timeline.at(max(window.end_ms, reading.history.known_since_ms or 0)), timeline.at(LATEST_MS)
+        if at_end and last and found[broker_id] and None not in found[broker_id]:
+            lacking = {*at_end.directory_ids} & {*last.directory_ids} - found[broker_id]
+            unmounted += [f"{one} of broker {broker_id}" for one in sorted(lacking)]
+    return unmounted
+
+
 def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:
     """What disks hold of a window, given the brokers whose disks were read; counted are brokers, and what is missing by kind.
 
-    Expected are the active brokers. A partition is missing that one of those found led at the window's begin or end, that was
+    Expected are the active brokers, and the log directories that those found have registered. A partition is missing that one of those found led at the window's begin or end, that was
     not deleted since, and has a log nowhere while others of its topic have one, or one with a gap.
     """
     history, found = reading.history, reading.directory_counts.keys()
@@ -116,7 +134,8 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection
     gaps = sorted(reading.gaps.items())
     short = [str(key) for key, gap in gaps if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms]
     gone = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of"
-    kinds = name_some("no log in", reading.unfound), name_some("no log of", absent), name_some(gone, short)
+    disks = name_some("no disk with directory.id", list_unmounted(reading, window))
+    kinds = disks, name_some("no log in", reading.unfound), name_some("no log of", absent), name_some(gone, short)
     missing = [one for one in kinds if one]
     away = [name_some("no disk of broker", [str(one) for one in sorted(active - found)])] if active - found else []
     return SourceAvailability(len(active | {*arrived}) + len(missing), len(arrived), "; ".join([*away, *missing]))

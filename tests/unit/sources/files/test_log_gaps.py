@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_gaps import find_cut_logs, list_live, name_left_out, weigh_disks
@@ -115,6 +116,25 @@ def test_a_log_with_a_gap_in_the_window_is_missing():
 
 def test_paths_without_a_log_are_missing():
     assert weigh({}, unfound=("/d2",)) == (3, 2, "no log in /d2")
+
+
+@pytest.mark.parametrize(
+    ("registered_ids", "found_ids", "said"),
+    [
+        ([(0, "xy")], "x", "no disk with directory.id y of broker 1"),
+        ([(0, "xy")], "xy", ""),
+        ([(0, "xy")], ("x", None), ""),  # its id is not known
+        ([(0, "xy")], "", ""),  # the broker is named as a whole where it is expected
+        ([(0, "xy"), (250, "x")], "x", ""),  # the disk was taken away since: others led its partitions then
+        ([(0, "x"), (250, "xy")], "x", ""),  # it was added after the window
+    ],
+)
+def test_a_log_directory_of_a_broker_that_is_on_no_disk_is_missing(registered_ids, found_ids, said):
+    """One that was not mounted held whole topics, and all of its load was left out of the shares."""
+    brokers = tuple(Broker(broker_id=1, directory_ids=(*ids,)) for _, ids in registered_ids)
+    timeline = Timeline(tuple(at for at, _ in registered_ids), brokers)
+    tree = LogTree(directories=tuple(LogDirectory(path="", broker_id=1, directory_id=one) for one in found_ids))
+    assert weigh({}, fenced={1: timeline}, tree=tree) == (2 + bool(said), 2, said)
 
 
 def write_log(root, name, base_offset, at_ms, *, node=1):
