@@ -277,5 +277,6 @@ class EarlierState:
     log_start_offset: int | None
     log_end_offset: int | None  # high watermark; None where not reported
     size_bytes: int | None
+    told_at_ms: int | None = None  # when the leader reported it
     observed_at_ms: int | None = None  # when its leader epoch was first observed
     settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said

@@ -40,6 +40,7 @@ def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tu
     states = [
         EarlierState(
             window_start_ms=milliseconds_of(row["window_start"]),
+            told_at_ms=None if row["observed_at"] is None else milliseconds_of(row["observed_at"]),
             observed_at_ms=None if row["first_seen"] is None else milliseconds_of(row["first_seen"]),
             settled_offset=row["settled_offset"],
             **{name: row[name] for name in _COLUMNS if name != "window_start"},
@@ -61,10 +62,10 @@ def _query(stored: DeltaTable, where: str, start: datetime) -> pa.Table:
         led += f" UNION ALL SELECT {observed}, {instant} {live} (replica_id = observed_leader_id OR (observed_leader_id < 0 AND observed_leader_epoch IS NOT NULL))"
     settled = f"TIMESTAMP '{(start - timedelta(milliseconds=SETTLED_MS)).isoformat()}'"
     newest = (
-        f"SELECT {columns}, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, instants of our own
+        f"SELECT {columns}, observed_at, min(observed_at) OVER (PARTITION BY {term}) AS first_seen, "  # noqa: S608 - declared names, instants of our own
         f"max(CASE WHEN observed_at <= {settled} THEN log_end_offset END) OVER (PARTITION BY topic, topic_id, partition, leader_id) AS settled_offset, "
         f"row_number() OVER (PARTITION BY {side} ORDER BY window_start DESC) AS place FROM ({led})"
     )
     query = QueryBuilder().register("stored", stored)
-    chosen = f"SELECT {columns}, first_seen, settled_offset FROM ({newest}) WHERE place = 1"  # noqa: S608 - likewise
+    chosen = f"SELECT {columns}, observed_at, first_seen, settled_offset FROM ({newest}) WHERE place = 1"  # noqa: S608 - likewise
     return pa.table(query.execute(chosen).read_all())

@@ -101,7 +101,7 @@ class Host:
         for progress in self.manifest.progress:
             lost = [progress.lost] if progress.lost else []
             if begins.get(progress.key, 0) > progress.next_offset:  # nothing was written since
-                lost.append((progress.newest_ms, self.manifest.collected_at_ms))
+                lost.append((progress.read_until_ms, self.manifest.collected_at_ms))
             if lost and min(lost)[0] < max(until_ms for _, until_ms in lost):
                 gap = TimeWindow(min(lost)[0], max(until_ms for _, until_ms in lost))
                 yield TopicPartition(progress.topic, progress.partition), progress.topic_id, gap

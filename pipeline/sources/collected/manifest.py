@@ -102,6 +102,11 @@ class LogProgress(_Stored):
     def key(self) -> tuple[str, str, int]:
         return self.topic, self.topic_id, self.partition
 
+    @property
+    def read_until_ms(self) -> int:
+        """Until when records were read: a client's clock may be ahead of the host's."""
+        return self.newest_ms if self.collected_at_ms < 0 else min(self.newest_ms, self.collected_at_ms)
+
 
 class HostState(_Stored):
     """What a host's disks show but the batches."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline.codec.log.scans import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
-from pipeline.sources.files.log_gaps import find_begin_ms
+from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
@@ -152,9 +152,9 @@ def _note_lost(
     lost = None if progress is None else progress.lost
     if read.base_offset <= (0 if progress is None else progress.next_offset):
         return lost
-    known_ms = times.event_time_ms[times.event_time_ms >= 0]
-    until_ms = int(known_ms.min(initial=find_begin_ms(read.path, as_of_ms)))
-    from_ms = -1 if progress is None else progress.newest_ms
+    begun_ms = find_begin_ms(read.path, as_of_ms)
+    until_ms = min(begun_ms, find_sent_ms(times.event_time_ms, as_of_ms))
+    from_ms = -1 if progress is None else progress.read_until_ms
     return (from_ms, until_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], until_ms))
 
 

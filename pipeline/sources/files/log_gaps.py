@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.cluster import NO_LEADER, ClusterState
 from pipeline.model.log import Problem, TopicPartition, fits_topics
@@ -15,6 +17,7 @@ from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
 from pipeline.sources.files.log_directories import COPY
 from pipeline.sources.files.segment_plan import choose_replicas
 from pipeline.sources.questions import SourceAvailability, name_some
+from pipeline.sources.records.event_time import NEIGHBOURS
 
 if TYPE_CHECKING:
     from pipeline.sources.source import ClusterReading
@@ -43,9 +46,8 @@ def find_cut_logs(
             first = scan_headers(segment.path, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
         except (OSError, ValueError):  # it is read once more, and told then
             continue
-        stamps_ms = first.max_timestamp_ms[first.usable]
-        until_ms = int(stamps_ms[(stamps_ms > 0) & (stamps_ms <= as_of_ms)].min(initial=begun_ms))
-        gaps[partition.topic_partition] = TimeWindow(0, until_ms)
+        until_ms = find_sent_ms(first.max_timestamp_ms[first.usable], as_of_ms)
+        gaps[partition.topic_partition] = TimeWindow(0, min(begun_ms, until_ms))
     return gaps
 
 
@@ -56,6 +58,12 @@ def find_begin_ms(segment_path: str, latest_ms: int) -> int:
     except OSError:
         return latest_ms
     return min(begun_ms, latest_ms)
+
+
+def find_sent_ms(stamps_ms: np.ndarray, latest_ms: int) -> int:
+    """When the first of some batches were sent, which most of them say: one may be late. `latest_ms` if none says it."""
+    known_ms = np.sort(stamps_ms[(stamps_ms > 0) & (stamps_ms <= latest_ms)][:NEIGHBOURS])
+    return int(known_ms[known_ms.size // 2]) if known_ms.size else latest_ms
 
 
 def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:

@@ -150,24 +150,32 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
     return first, high if is_outlier else min(end.offset, high)
 
 
-def find_end(earlier: EarlierState | None, state: LiveState) -> int | None:
-    """Where a partition's log ended when an earlier run asked for it; None where that is not known, or of another topic."""
+def find_end(earlier: EarlierState | None, state: LiveState) -> tuple[int | None, int | None]:
+    """Where a partition's log ended for an earlier run, and when; None where that is not known, or of another topic."""
     partition = earlier and state.partitions.get(TopicPartition(earlier.topic, earlier.partition))
     is_same = earlier and partition and earlier.topic_id == (partition.topic_id or "")
-    return earlier.log_end_offset if earlier and is_same else None
+    return (earlier.log_end_offset, earlier.told_at_ms) if earlier and is_same else (None, None)
 
 
 def find_retention(
-    key: TopicPartition, start: OffsetAt, log_start: int, start_ms: int, end_before: int | None = None
+    key: TopicPartition,
+    start: OffsetAt,
+    log_start: int,
+    start_ms: int,
+    told: tuple[int | None, int | None] = (None, None),
 ) -> tuple[Shortfall, ...]:
     """Finds what retention deleted, where a span begins before the oldest record that is left.
 
-    `start` is the first record that is not before the time; without one, where an earlier run found the log's end decides.
+    `start` is the first record that is not before the time; without one, `told` decides: where an earlier run found the
+    log's end, and when. What came after that and is gone was of the span, too, if that run asked within it: the oldest
+    record that is left may be late.
     """
-    if start.offset < 0:
-        is_cut, until_ms = end_before is not None and end_before < log_start, None
-    else:
-        is_cut, until_ms = start.offset == log_start > 0 and start.timestamp_ms > start_ms, start.timestamp_ms
+    end_before, told_ms = told
+    is_cut, until_ms = end_before is not None and end_before < log_start, None
+    if start.offset >= 0:
+        has_lost = is_cut and told_ms is not None and told_ms >= start_ms
+        is_cut = has_lost or (start.timestamp_ms > start_ms and start.offset == log_start > 0)
+        until_ms = start.timestamp_ms
     if not is_cut:
         return ()
     reason = (

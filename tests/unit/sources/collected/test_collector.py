@@ -194,6 +194,26 @@ def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_t
     assert read_landing(landing).gaps == {key: TimeWindow(FIRST_MS + 9, FIRST_MS + HOUR_MS + 9)}
 
 
+@pytest.mark.parametrize(
+    ("ahead_ms", "late_ms"), [(0, 0), (12 * HOUR_MS, 0), (0, 12 * HOUR_MS)], ids=["in-time", "ahead", "late"]
+)
+def test_no_clock_of_a_client_hides_what_retention_took(config, tmp_path, ahead_ms, late_ms):
+    """One batch of a client that was offline, or whose clock was ahead, made the gap none."""
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    read_ms, lost_until_ms = FIRST_MS + HOUR_MS, FIRST_MS + 2 * HOUR_MS
+    disk.write(0, make_batch(make_records(1, start_ms=read_ms - 1 + ahead_ms)))
+    run_collector(config, disk, landing, as_of_ms=read_ms)
+    (disk.log / f"{0:020d}.log").unlink()
+    left = [make_records(1, base_offset=50 + at, start_ms=lost_until_ms + at) for at in range(5)]
+    left[1] = make_records(1, base_offset=51, start_ms=lost_until_ms - late_ms)
+    disk.write(50, b"".join(map(make_batch, left)))
+    run_collector(config, disk, landing)
+    tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
+    (gap,) = read_landing(landing).gaps.values()
+    assert read_ms - 1 <= gap.start_ms <= read_ms
+    assert lost_until_ms <= gap.end_ms <= lost_until_ms + 5
+
+
 def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, tmp_path):
     disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     batches, end = make_batches(0, 30)

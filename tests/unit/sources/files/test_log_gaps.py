@@ -159,6 +159,15 @@ def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path)
     assert find_gaps(tree) == {}  # retention took it just now: the scan tells
 
 
+def test_a_late_record_does_not_say_when_a_log_begins(tmp_path):
+    """One phone that was offline hid that half of a window was gone."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    log = tmp_path / "d/a-0" / f"{50:020d}.log"
+    late = [make_records(1, base_offset=60 + at, start_ms=START_MS - 9_000 + 3_000 * at) for at in (0, 4, 5)]
+    log.write_bytes(make_batch(late[0]) + log.read_bytes() + b"".join(map(make_batch, late[1:])))
+    assert find_gaps(discover_logs([tmp_path / "d"])) == {A: TimeWindow(0, START_MS + 3_000)}
+
+
 def test_what_was_deleted_is_older_than_the_segment_that_is_left(tmp_path):
     """A topic that is seldom written to: emptied days ago, and its next record came today."""
     write_log(tmp_path / "d", "a-0", 50, START_MS)

@@ -73,8 +73,23 @@ def test_retention_within_the_span_is_told(start, log_start, is_short):
 
 @pytest.mark.parametrize(("end_before", "is_short"), [(None, False), (100, False), (120, False), (99, True)], ids=str)
 def test_a_log_that_is_wholly_gone_is_told_where_it_grew_since_an_earlier_run(end_before, is_short):
-    found = plan.find_retention(KEY, OffsetAt(-1, -1), 100, SPAN.start_ms, end_before)
+    found = plan.find_retention(KEY, OffsetAt(-1, -1), 100, SPAN.start_ms, (end_before, None))
     assert [shortfall.until_ms for shortfall in found] == ([None] if is_short else [])
+
+
+@pytest.mark.parametrize(
+    ("end_before", "told_ms", "is_short"),
+    [
+        (99, SPAN.start_ms, True),
+        (100, SPAN.start_ms, False),  # all of it was read
+        (99, SPAN.start_ms - 1, False),  # what is gone may be of before
+        (99, None, False),
+    ],
+)
+def test_a_late_record_at_the_begin_of_a_log_hides_no_retention(end_before, told_ms, is_short):
+    """The first record of the span is not the first of the log: that one is late."""
+    found = plan.find_retention(KEY, OffsetAt(101, SPAN.start_ms), 100, SPAN.start_ms, (end_before, told_ms))
+    assert [shortfall.until_ms for shortfall in found] == ([SPAN.start_ms] if is_short else [])
 
 
 @given(start=st.integers(0, 10**12), count=st.integers(1, 10**6), size=st.integers(0, 10**12))
