@@ -122,7 +122,10 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
     # all of the window where nobody knows how long a broker was away
     stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
-    capacities = run.cluster.capacity
+    capacities, is_registered = run.cluster.capacity, pl.col("state_source") != "log_directories"
+    if registered := {*brokers.filter(is_registered)["broker_id"]}:
+        # of others a disk was found, or the configuration names their capacity: they count where they carried load
+        stood |= dict.fromkeys({*broker_ids, *capacities} - registered, 0.0)
     shares = share_sums.measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))

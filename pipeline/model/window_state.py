@@ -87,7 +87,7 @@ def _prove_leaders(
 
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
-    """How long a broker that was in the cluster before was out of it; None where its history is not known.
+    """How long a broker that was registered before was out of the cluster; None where its history is not known.
 
     A live cluster has none: what it says is of one moment.
     """
@@ -99,7 +99,8 @@ def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int)
         or not timeline.values
     ):
         return None
-    away, was_in = 0, False
+    # a history that begins with a snapshot does not show that a broker stood before it was fenced
+    away, was_in = 0, timeline.moments_ms[0] <= start_ms
     untils_ms = (*timeline.moments_ms[1:], end_ms)
     for since_ms, broker, until_ms in zip(timeline.moments_ms, timeline.values, untils_ms, strict=True):
         is_in = broker is not None and not broker.is_fenced

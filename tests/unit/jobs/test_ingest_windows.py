@@ -23,8 +23,8 @@ def window(minute):
     return TimeWindow(START_MS + minute * MINUTE_MS, START_MS + (minute + 1) * MINUTE_MS)
 
 
-def plan(folder, first, last, now_ms):
-    lab = {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}
+def plan(folder, first, last, now_ms, **cluster):
+    lab = {"sources": [{"kind": "log_directories", "paths": [str(folder)]}], **cluster}
     path = write_configuration(folder, {"lab": lab}, window="PT1M", keys={"secret": "secret"})
     span = TimeWindow(window(first).start_ms, window(last).end_ms)
     (run,) = plan_runs(load_config(path), span, run_id="test", now_ms=now_ms)

@@ -273,3 +273,26 @@ def test_the_metadata_log_outweighs_samples_that_stay_away(tmp_path, spark, told
     run.replace(BROKERS, told, run.windows)
     shares = measure_window(run, window(2))[BROKER_SHARE.name].to_pylist()
     assert {row["broker_id"]: row["expected_share"] for row in shares}[2] == pytest.approx(part)
+
+
+@pytest.mark.parametrize(
+    ("others", "capacity", "shares"),
+    [
+        ([], {}, {1: 0.5, 2: 0.5}),
+        ([(3, "log_directories", None)], {}, {1: 0.5, 2: 0.5, 3: 0.0}),  # its disk is still there
+        ([(3, "cluster_metadata", MINUTE_MS)], {}, {1: 0.5, 2: 0.5, 3: 0.0}),  # dead, and nobody unregistered it
+        ([], {1: 3, 4: 2}, {1: 0.75, 2: 0.25, 4: 0.0}),  # it joins later, or has left
+    ],
+)
+def test_a_broker_that_is_not_in_the_cluster_takes_no_fair_share_from_the_others(tmp_path, others, capacity, shares):
+    """All living brokers were blamed for the part that one which is gone did not carry."""
+    run = plan(tmp_path, 0, 0, window(1).end_ms, capacity=capacity)
+    ensure_tables(run.warehouse)
+    told = [(1, "cluster_metadata", 0), (2, "cluster_metadata", 0), *others]
+    rows = [
+        zero_row(BROKERS, START_MS, broker_id=broker_id, state_source=source, away_ms=away_ms)
+        for broker_id, source, away_ms in told
+    ]
+    run.replace(BROKERS, rows, run.windows)
+    measured = measure_window(run, window(0))[BROKER_SHARE.name].to_pylist()
+    assert {row["broker_id"]: row["expected_share"] for row in measured} == shares

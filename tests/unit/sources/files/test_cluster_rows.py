@@ -302,6 +302,8 @@ def test_a_metadata_log_that_begins_with_a_snapshot_says_nothing_of_windows_befo
         ([(-9, False), (-5, True), (50_000, False), (MINUTE_MS, True)], 50_000),
         ([(-5, False), (20_000, None)], 40_000),  # not registered any more
         ([(10_000, True), (20_000, False)], 0),  # it starts for the first time
+        ([(-5, True)], MINUTE_MS),  # dead since before the snapshot that the metadata log begins with
+        ([(-5, True), (20_000, False)], 20_000),
         ([(MINUTE_MS, False)], 0),
     ],
 )
