@@ -251,7 +251,8 @@ def end_gone(
 ) -> tuple[IncidentChange, ...]:
     """Changes by window, with an end of each incident, also of `opened` before, whose subject is gone in a judged window."""
     judged_ms = sorted({verdict.window_start_ms for verdict in verdicts})
-    there = {(verdict.rule, verdict.subject) for verdict in verdicts if verdict.window_start_ms == judged_ms[-1]}
+    newest = (one for one in verdicts if one.window_start_ms == judged_ms[-1] and one.value is not None)
+    there = {(verdict.rule, verdict.subject) for verdict in newest}
     last = {one.last.incident_id: one.last for one in opened} | {one.incident_id: one for one in changes}
     ends = []
     for change in (one for one in last.values() if one.is_open and (one.rule, one.subject) not in there):
@@ -275,7 +276,8 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
     elif rule is not None and rule.of_topic(name if kind == "topic" else "").severity == "off":
         is_there = "false"
     elif kind == "broker":
-        is_there = f"broker_id = {int(name)}"
+        # one that died has a row as long as nobody unregisters it
+        is_there = f"broker_id = {int(name)} AND expected_share > 0"
     elif kind == "topic":
         table, is_there = TOPIC_HEALTH, f"topic = {format_datafusion_text(name)}"
         # in a window that nobody observed a topic without traffic has no row

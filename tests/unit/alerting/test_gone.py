@@ -78,7 +78,7 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
     run = a_run(tmp_path, cluster)
     for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
         if held:
-            store(run, table, column, *held)
+            store(run, table, column, *held, expected_share=0.5)
     failed = Verdict(
         window_start_ms=OPENED_MS,
         rule=rule,
@@ -102,6 +102,23 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
         end = ("K-1", "withdrawn", "no window of its subject is judged any more")
         assert told == [("K-1", "new", None), *([end] if is_gone else [])]
     assert bool(load_open(run, T0_MS + MINUTE_MS)) != is_gone
+
+
+def test_a_broker_that_died_and_stays_registered_is_gone_after_a_day(tmp_path):
+    """It has a row in each window, and a verdict that says nothing: its incident stayed open for good."""
+    run = a_run(tmp_path, {})
+    change = opened("broker_share", "broker 9")
+    run.replace(INCIDENTS, [change], [run.window_at(OPENED_MS)])
+    for hours, share in ((25, 0.5), (0, 0.0)):
+        start_ms = T0_MS - hours * HOUR_MS
+        rows = [zero_row(BROKER_SHARE, start_ms, broker_id=9, expected_share=share)]
+        run.replace(BROKER_SHARE, rows, [run.window_at(start_ms)])
+    silent = Verdict(
+        window_start_ms=T0_MS, rule="broker_share", subject="broker 9", value=None, limit_value=1.2,
+        verdict="not_enough_traffic", reason="",
+    )  # fmt: skip  # fields of a value, several a line
+    raise_incidents.run(run, [silent])
+    assert not load_open(run, T0_MS + MINUTE_MS)
 
 
 @pytest.mark.parametrize(
