@@ -194,7 +194,10 @@ def follows_broker(load: BrokerLoad) -> bool:
 
 
 def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
-    """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known."""
+    """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known.
+
+    Of a partition that is being reassigned those that it will have, so that a plan keeps their number.
+    """
     carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
     by_name: dict[tuple[str, int], int] = defaultdict(int)
     for (topic, topic_id, number), size in carried.items():
@@ -202,7 +205,7 @@ def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedP
             by_name[topic, number] += size
     replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in state:
-        if row["reassignment"] is None:
+        if row["reassignment"] != "removing":
             replicas[row["topic"], row["topic_id"], row["partition"]].append(row)
     return [
         PlacedPartition(

@@ -27,3 +27,12 @@ def test_replicas_stand_in_their_order_the_preferred_leader_first(order):
     (placed,) = place_partitions(loads, [rows[place] for place in order])
     assert (placed.replicas, placed.in_sync, placed.leader_id) == ((7, 3, 5), (7, 3), 7)
     assert (placed.load_bytes, placed.size_bytes) == (40, 130)
+
+
+def test_a_plan_for_a_partition_that_is_being_reassigned_keeps_its_number_of_replicas():
+    """Two of three replicas were left, and the plan's file told Kafka so."""
+    moved = [replica(7, 0), replica(3, 1), replica(4, 2, in_sync=False), replica(5, 3)]
+    for row, of in zip(moved, (None, "moving", "adding", "removing"), strict=True):  # 3: between its disks
+        row["reassignment"] = of
+    (placed,) = place_partitions([], moved)
+    assert (placed.replicas, placed.in_sync) == ((7, 3, 4), (7, 3))
