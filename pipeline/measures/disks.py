@@ -67,7 +67,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
     return NO_END_HOURS if span >= LEAST_HOURS_OF_CALM else None
 
 
-def is_past_retention(deletable_at_ms: int | None, seen_at_ms: int) -> bool:
+def is_past_retention(deletable_at_ms: float | None, seen_at_ms: int) -> bool:
     """Whether a closed segment is kept past its retention, the brokers' own delays allowed for.
 
     Deletable from its largest timestamp plus `retention.ms` on; None for active or compacted segments.

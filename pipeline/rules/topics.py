@@ -1,7 +1,8 @@
 """Rules about topics: their replicas, their peaks, their segments."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pipeline.model.number_text import format_ratio
@@ -30,25 +31,35 @@ def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Segments whose records are all before their log's start are gone, whatever the table of segments still holds."""
+    """Segments whose records are all before their log's start are gone, whatever the table of segments still holds.
+
+    So are those of a topic that was made anew. A retention that was raised since a segment was read holds for it, too.
+    """
     from pipeline.measures.disks import is_past_retention
 
-    of_segment = ("topic", "partition", "broker_id", "base_offset", "last_offset", "deletable_ms", "size_bytes")
-    segments = list(given.tuples(LOG_SEGMENTS, *of_segment))
-    of_log = ("window_start_ms", "topic", "partition", "replica_id", "log_start_offset")
-    logs = given.tuples(CLUSTER_STATE, *of_log) if segments else ()
-    log_starts = {tuple(log): first for *log, first in logs if first is not None}
+    of_segment = ("base_offset", "last_offset", "max_timestamp_ms", "deletable_ms", "size_bytes")
+    segments = list(given.tuples(LOG_SEGMENTS, "topic", "partition", "broker_id", "topic_id", *of_segment))
+    of_log = ("window_start_ms", "topic", "partition", "replica_id", "topic_id", "log_start_offset", "configs")
+    logs = {log[:4]: log[4:] for log in given.tuples(CLUSTER_STATE, *of_log)} if segments else {}
     overdue: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for topic, partition, broker_id, first, last, deletable_ms, size in segments:
+    for *log, topic_id, first, last, newest_ms, deletable_ms, size in segments:
         for start_ms in given.starts_ms:
-            log_start = log_starts.get((start_ms, topic, partition, broker_id))
-            is_over = is_past_retention(deletable_ms, start_ms + given.window_ms)
-            if is_over and log_start is not None and (first if last is None else last) >= log_start:
-                overdue[start_ms, topic].append(size)
+            known_id, log_start, configs = logs.get((start_ms, *log), (None, None, None))
+            is_there = log_start is not None and (first if last is None else last) >= log_start
+            if is_there and (known_id or topic_id) == (topic_id or known_id):
+                kept_until_ms = (newest_ms or 0) + _read_retention_ms(configs)
+                until_ms = None if deletable_ms is None else max(deletable_ms, kept_until_ms)
+                if is_past_retention(until_ms, start_ms + given.window_ms):
+                    overdue[start_ms, log[0]].append(size)
     for start_ms, topic in given.tuples(TOPIC_HEALTH, "window_start_ms", "topic"):
         sizes = overdue.get((start_ms, topic), [])
         detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
         yield measure_of_topic(rule, start_ms, topic, float(len(sizes)), detail)
+
+
+def _read_retention_ms(configs: Iterable[tuple[str, str]] | None) -> float:
+    text = dict(configs or ()).get("retention.ms", "")
+    return math.inf if text == "-1" else int(text) if text.isdecimal() else 0
 
 
 def _reassigning_partitions(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

@@ -260,6 +260,31 @@ def test_segments_before_their_logs_start_are_gone():
     assert {found[n * HOUR_MS, "topic b"] for n in range(3)} == {0}
 
 
+@pytest.mark.parametrize(
+    ("of_segment", "of_log", "count"),
+    [
+        ({}, {}, 1),
+        ({"topic_id": "old"}, {}, 0),  # the topic was made anew, and began at 0 again
+        ({"topic_id": ""}, {}, 1),
+        ({}, {"topic_id": ""}, 1),
+        ({}, {"configs": [("retention.ms", str(2 * HOUR_MS))]}, 0),  # it was raised since
+        ({}, {"configs": [("retention.ms", "-1")]}, 0),
+        ({}, {"configs": [("retention.ms", str(HOUR_MS // 2))]}, 1),
+    ],
+)
+def test_a_segment_is_past_the_retention_that_its_topic_has_now(of_segment, of_log, count):
+    log = {"topic": "a", "topic_id": "id", "partition": 0}
+    closed = {"broker_id": 1, "base_offset": 0, "last_offset": 9, "size_bytes": 5}
+    times = {"max_timestamp": hour(-0.5), "deletable_at": hour(0)}
+    state = {"window_start": hour(0), "replica_id": 1, "log_start_offset": 0}
+    rows = {
+        "gold.topic_health": [{"window_start": hour(0), "topic": "a"}],
+        "bronze.cluster_state": [log | state | of_log],
+    }
+    found = values(measured("segments_past_retention", rows, deletable=[log | closed | times | of_segment]))
+    assert found == {(0, "topic a"): count}
+
+
 def test_latency_is_that_of_all_clients_together():
     rows = [
         {
