@@ -101,8 +101,13 @@ def scan_range(
     lost = [f"retention took offsets {first} to {last - 1} while they were to be read" for first, last in state.lost]
     if state.stopped:
         lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
+    next_base = -1 if read.is_last or state.stopped else read.end_offset
+    scanned = place_batches(headers, as_of_ms, straddled_until, next_base)
+    for first, last in state.lost if len(headers) else ():  # what is told as lost is no hole in what was read
+        place = min(int(np.searchsorted(headers.base_offset, first)), len(headers) - 1)
+        scanned.missing_offset_count[place] -= min(int(scanned.missing_offset_count[place]), last - first)
     return ScannedRange(
-        scanned=place_batches(headers, as_of_ms, straddled_until, -1 if read.is_last else read.end_offset),
+        scanned=scanned,
         next_offset=min(state.next_offset, read.end_offset),
         rest=rest,
         size_bytes=stream_bytes,

@@ -12,11 +12,11 @@ from pipeline.model.log import Record
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.fetch import BY_NAME_VERSION, FetchState, iter_replies
 from pipeline.sources.live.fetch_read import FetchRead
-from pipeline.sources.live.range_scan import RangeTask
+from pipeline.sources.live.range_scan import RangeTask, scan_range
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.scan_settings import ScanSettings
-from tests.batches import START_MS, make_batch
+from tests.batches import START_MS, make_batch, make_records
 
 OUT_OF_RANGE, NOT_ENOUGH_REPLICAS = 1, 19
 HOUR = TimeWindow(START_MS - START_MS % 3_600_000, START_MS - START_MS % 3_600_000 + 3_600_000)
@@ -69,6 +69,35 @@ def test_a_broker_that_refuses_ends_the_reading():
     found, state = read(Broker(0, NOT_ENOUGH_REPLICAS))
     assert (found, state.lost) == ([], [])
     assert state.stopped.startswith("the broker refuses: ")
+
+
+class BrokerOfBatches(Broker):
+    """Answers with a batch of ten records, and refuses from an offset on."""
+
+    def __init__(self, log_start, ends_at):
+        super().__init__(log_start)
+        self.ends_at = ends_at
+
+    def send(self, request, leader_id):
+        answer = super().send(request, leader_id)
+        if isinstance(request, FetchRequest) and (row := answer.responses[0].partitions[0]).error_code == 0:
+            offset = int(row.records)
+            row.records = make_batch(make_records(10, base_offset=offset))
+            row.error_code = NOT_ENOUGH_REPLICAS if offset >= self.ends_at else 0
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("log_start", "ends_at", "said"),
+    [(0, 99, ""), (20, 99, "retention took offsets 10 to 19"), (0, 20, "offsets 20 to 29 could not be read")],
+)
+def test_what_could_not_be_read_is_told_and_is_no_hole_in_the_log(log_start, ends_at, said):
+    """The data gate took it for one, and nothing of the whole cluster was judged."""
+    found = scan_range(BrokerOfBatches(log_start, ends_at), replace(READ, is_last=False), START_MS + 1)
+    assert "; ".join(found.lost).startswith(said)
+    assert bool(found.lost) == bool(said)
+    assert len(found.scanned.headers) == (1 if said else 2)
+    assert found.scanned.missing_offset_count.sum() == 0
 
 
 class EndlessLog(Broker):
