@@ -86,6 +86,7 @@ class ClusterReading:
     # of logs that lost records before they were read, when these were sent
     gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     live_partitions: Set[TopicPartition] = frozenset()  # that have a log on some disk
+    metadata_ends_ms: Mapping[int, int] = field(default_factory=dict)  # newest time in each broker's metadata log
     unfound: tuple[str, ...] = ()  # log directories of the configuration that hold no log, or cannot be read
     # volumes of log directories by broker and path, where the brokers report them
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)

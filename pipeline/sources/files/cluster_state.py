@@ -4,12 +4,14 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 (a partition with one replica is led by the broker that holds it; with several, the leader is not known).
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from pipeline.codec.log.index_files import read_offset_index
+from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.cluster import (
     NO_LEADER,
@@ -123,12 +125,27 @@ def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[
     return tuple(states), tuple(problems)
 
 
+def read_metadata_ends(tree: LogTree) -> dict[int, int]:
+    """The newest time in each broker's own metadata log: no older than that are its disks, or a copy of them."""
+    ends_ms: dict[int, int] = {}
+    for directory, log in tree.iter_partitions(kind=DirectoryKind.LIVE):
+        if log.is_cluster_metadata and log.segments and directory.broker_id is not None:
+            with contextlib.suppress(OSError):  # whoever reads the log says so
+                stamps_ms = _scan_tail(log.segments[-1]).max_timestamp_ms
+                ends_ms[directory.broker_id] = int(stamps_ms.max(initial=ends_ms.get(directory.broker_id, -1)))
+    return {broker_id: at_ms for broker_id, at_ms in ends_ms.items() if at_ms >= 0}
+
+
 def read_log_end_offset(segment: SegmentFile) -> int | None:
     """The offset after the last batch of a segment: its base offset where it is empty, None where that is unknown too."""
-    scan = scan_headers(segment.path, start=_last_indexed_position(segment), check_crc=False)
+    scan = _scan_tail(segment)
     if len(scan):
         return int(scan.last_offset[-1]) + 1
     return segment.base_offset
+
+
+def _scan_tail(segment: SegmentFile) -> HeaderScan:
+    return scan_headers(segment.path, start=_last_indexed_position(segment), check_crc=False)
 
 
 def _last_indexed_position(segment: SegmentFile) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.model.cluster import NO_LEADER, ClusterState
+from pipeline.model.cluster import NO_LEADER, ClusterState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.sources.source import ClusterReading
 
 _FIRST_BYTES = 1 << 16  # of a log, whose batches say when what is left of it begins
+_COPIED_MS = 60_000  # by which metadata logs of brokers that are copied one after another may differ
 
 
 def find_cut_logs(
@@ -122,6 +123,23 @@ def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:
             lacking = {*at_end.directory_ids} & {*last.directory_ids} - found[broker_id]
             unmounted += [f"{one} of broker {broker_id}" for one in sorted(lacking)]
     return unmounted
+
+
+def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
+    """Brokers in the cluster at a window's end whose disks were copied before it, and until when they reach.
+
+    Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
+    another broker's goes on is of an older copy.
+    """
+    history, newest_ms = reading.history, max(reading.metadata_ends_ms.values(), default=0)
+    until_ms = min(window.end_ms, newest_ms) - _COPIED_MS
+    stale = {}
+    for broker_id, at_ms in sorted(reading.metadata_ends_ms.items()):
+        timeline = history.brokers.get(broker_id, Timeline())
+        broker = timeline.at(max(window.end_ms, history.known_since_ms or 0))
+        if broker and not broker.is_fenced and at_ms < until_ms:
+            stale[broker_id] = at_ms
+    return stale
 
 
 def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.finding import Finding
-from pipeline.model.window import TimeWindow, spanning
+from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 
@@ -38,7 +38,12 @@ class LogDirectories(RecordSource):
     ) -> ClusterReading:
         """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
         from pipeline.sources.files.cluster_rows import count_directories
-        from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states, with_ids_by_name
+        from pipeline.sources.files.cluster_state import (
+            read_cluster_history,
+            read_metadata_ends,
+            read_replica_states,
+            with_ids_by_name,
+        )
         from pipeline.sources.files.log_directories import discover_logs
         from pipeline.sources.files.log_gaps import find_cut_logs, list_live, list_unfound, name_left_out
 
@@ -60,6 +65,7 @@ class LogDirectories(RecordSource):
             gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
             live_partitions=live,
             unfound=list_unfound(paths, tree),
+            metadata_ends_ms=read_metadata_ends(tree),
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )
 
@@ -76,8 +82,13 @@ class LogDirectories(RecordSource):
 
     def availability(self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None) -> SourceAvailability:
         """What the disks hold of it, see `weigh_disks`; a cluster that nobody writes to may be idle."""
-        from pipeline.sources.files.log_gaps import weigh_disks
+        from pipeline.sources.files.log_gaps import find_stale, weigh_disks
 
-        weighed = weigh_disks(reading, window, reading.directory_counts.keys())
+        stale = find_stale(reading, window)
+        weighed = weigh_disks(reading, window, reading.directory_counts.keys() - stale.keys())
+        if stale:
+            told = [f"{one} (until {format_instant(at_ms)})" for one, at_ms in stale.items()]
+            copied = name_some("copied before the window's end: the disks of broker", told)
+            weighed = replace(weighed, missing="; ".join(filter(None, (weighed.missing, copied))))
         known = (at_ms for at_ms in (newest_ms, reading.history.newest_ms) if at_ms is not None)
         return replace(weighed, newest_ms=max(known, default=None))

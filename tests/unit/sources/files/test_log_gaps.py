@@ -7,9 +7,10 @@ import pytest
 from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import MINUTE_MS, TimeWindow
+from pipeline.sources.files.cluster_state import read_metadata_ends
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_gaps import find_cut_logs, list_live, name_left_out, weigh_disks
+from pipeline.sources.files.log_gaps import find_cut_logs, find_stale, list_live, name_left_out, weigh_disks
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
@@ -205,3 +206,41 @@ def test_a_configured_disk_that_is_not_mounted_is_named(tmp_path, is_there):
         f"no log in {tmp_path / 'd2'}",
     ]
     assert [(one.expected_count, one.arrived_count) for one in found] == [(3, 1), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("ends_ms", "states", "stale"),
+    [
+        ({1: 10 * MINUTE_MS, 2: 70 * MINUTE_MS}, [(0, False)], {1: 10 * MINUTE_MS}),
+        ({1: 59 * MINUTE_MS, 2: 70 * MINUTE_MS}, [(0, False)], {}),  # copied one after the other
+        ({1: 10 * MINUTE_MS, 2: 10 * MINUTE_MS}, [(0, False)], {}),  # nobody says that there was more
+        (
+            {1: 10 * MINUTE_MS, 2: 70 * MINUTE_MS},
+            [(0, False), (11 * MINUTE_MS, True)],
+            {},
+        ),  # it died: that is all it has
+        ({1: 10 * MINUTE_MS, 9: 70 * MINUTE_MS}, [(0, False)], {1: 10 * MINUTE_MS}),  # 9 is a controller
+        ({2: 70 * MINUTE_MS}, [(0, False)], {}),
+    ],
+)
+def test_disks_that_were_copied_before_the_windows_end_are_told(ends_ms, states, stale):
+    """The copy of one broker was an hour old, and the others were blamed for what it lacked."""
+    history = ClusterHistory(
+        state_source="s", known_since_ms=0, brokers={1: registered(*states), 2: registered((0, False))}
+    )
+    reading = ClusterReading(
+        record_source="disks", history=history, metadata_ends_ms=ends_ms, directory_counts={1: 1, 2: 1}
+    )
+    hour = TimeWindow(0, 60 * MINUTE_MS)
+    assert find_stale(reading, hour) == stale
+    source = LogDirectories(kind="log_directories", paths=("/d",))
+    found = source.availability(reading, hour, None)
+    said = "copied before the window's end: the disks of broker 1 (until 1970-01-01T00:10:00Z)" if stale else ""
+    assert (found.expected_count, found.arrived_count, found.missing) == (2, 2 - len(stale), said)
+
+
+def test_each_brokers_metadata_log_says_how_far_its_disks_reach(tmp_path):
+    for node, at_ms in ((1, START_MS), (2, START_MS + 9_000)):
+        write_log(tmp_path / f"d{node}", "__cluster_metadata-0", 0, at_ms, node=node)
+    write_log(tmp_path / "d3", "a-0", 0, START_MS, node=3)
+    assert read_metadata_ends(discover_logs([tmp_path])) == {1: START_MS + 2, 2: START_MS + 9_002}
