@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from kafka.errors import ClusterAuthorizationFailedError
+from kafka.errors import ClusterAuthorizationFailedError, KafkaTimeoutError
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from pipeline.codec.tools.tool_text import DescribedReplica
@@ -339,6 +339,18 @@ def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
     replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], keys[:3], failures)
     assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
     assert [*failures.questions] == ["some replica sizes of broker 1"]
+
+
+def test_a_broker_that_is_slow_to_tell_its_disks_is_not_away():
+    """Of a hot one none of the records was read then, so it was never blamed."""
+
+    def send(*_):
+        raise KafkaTimeoutError("no answer within 30 s")
+
+    failures = Failures()
+    assert ask_log_directories(SimpleNamespace(send=send), [1], [KEY], failures) == ([], {})
+    assert failures.brokers == {}
+    assert failures.questions == {"replica sizes of broker 1": "KafkaTimeout: no answer within 30 s"}
 
 
 def test_directories_that_no_disk_has_are_left_out_and_told():
