@@ -109,7 +109,9 @@ class Collected(RecordSource):
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
         missing = [weighed.missing, *named]
-        newest = max((part.newest_ms for one in manifests for part in one.parts), default=-1)
+        # what collectors read is as recent as they are: nobody may write to the cluster
+        known = (at_ms for one in manifests for at_ms in (one.collected_at_ms, *(part.newest_ms for part in one.parts)))
+        newest = max(known, default=-1)
         return SourceAvailability(
             (weighed.expected_count or 0) + len(doubts),
             weighed.arrived_count,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.model.window import format_instant, instant_of
+from pipeline.model.window import TimeWindow, format_instant, instant_of
 from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -127,6 +127,14 @@ def test_a_window_in_doubt_is_not_complete(config, landing, tmp_path):
     found = Collected(kind="collected", path=landing.location).availability(reading, SPAN, None)
     assert (found.arrived_count, found.expected_count) == (3, 4)
     assert found.missing.startswith("not as hosts say: broker-3 says it read orders-2")
+
+
+def test_a_cluster_that_nobody_writes_to_is_as_recent_as_its_collectors(config, landing, tmp_path):
+    """Each night windows were told to be late, and complete again in the morning."""
+    make_three(config, landing, tmp_path)
+    idle = TimeWindow(NOW_MS - HOUR_MS, NOW_MS)
+    found = Collected(kind="collected", path=landing.location).availability(read_landing(landing), idle, None)
+    assert (found.newest_ms, found.missing) == (NOW_MS, "")
 
 
 OLD, _ = make_batches(0, 45)
