@@ -94,6 +94,13 @@ def test_a_replica_out_of_sync_is_not_made_leader():
     assert lead_near_producers(partitions, BROKERS, loads, target_ratio=9.0) == tuple(partitions)
 
 
+def test_a_partition_without_a_leader_stays_as_it_is():
+    """Its plan named broker -1, and Kafka refuses such a file as a whole."""
+    left = part(0, -1, (1, 2))
+    brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b"}.items()]
+    assert spread_replicas([left], brokers) == (left,)
+
+
 def test_followers_go_to_racks_without_a_replica_and_the_leader_stays():
     brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b", 4: "b", 5: None}.items()]
     full = [PlacementBroker(broker_id=n, rack=r, free_bytes=5) for n, r in {1: "a", 2: "a", 3: "b", 4: "b"}.items()]
