@@ -152,7 +152,7 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
             broker_id=broker_id,
             rack=known.get("rack"),
             capacity=capacity,
-            is_fenced=_is_gone(known),
+            is_fenced=_is_gone(known) if known else bool(registered),
             takes_replicas=known.get("takes_replicas") is not False,
             doubt=known.get("doubt") or "",
             free_bytes=rooms.get(broker_id),

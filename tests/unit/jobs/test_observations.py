@@ -290,9 +290,12 @@ def test_a_broker_that_is_not_in_the_cluster_takes_no_fair_share_from_the_others
     ensure_tables(run.warehouse)
     told = [(1, "cluster_metadata", 0), (2, "cluster_metadata", 0), *others]
     rows = [
-        zero_row(BROKERS, START_MS, broker_id=broker_id, state_source=source, away_ms=away_ms)
+        zero_row(BROKERS, START_MS, broker_id=broker_id, state_source=source, away_ms=away_ms, is_fenced=bool(away_ms))
         for broker_id, source, away_ms in told
     ]
     run.replace(BROKERS, rows, run.windows)
     measured = measure_window(run, window(0))[BROKER_SHARE.name].to_pylist()
     assert {row["broker_id"]: row["expected_share"] for row in measured} == shares
+    run.replace(BROKER_SHARE, [zero_row(BROKER_SHARE, START_MS, **row) for row in measured], run.windows)
+    _, placed = load_placement(run, window(0))
+    assert {one.broker_id: one.is_fenced for one in placed} == {one: not share for one, share in shares.items()}
