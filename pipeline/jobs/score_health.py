@@ -125,7 +125,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     capacities, is_registered = run.cluster.capacity, pl.col("state_source") != "log_directories"
     if registered := {*brokers.filter(is_registered)["broker_id"]}:
         # of others a disk was found, or the configuration names their capacity: they count where they carried load
-        stood |= dict.fromkeys({*broker_ids, *capacities} - registered, 0.0)
+        others = {*broker_ids, *capacities} - registered
+        stood |= {broker_id: 0.0 for broker_id in others if away_ms.get(broker_id) is None}
     shares = share_sums.measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))

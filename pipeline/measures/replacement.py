@@ -34,7 +34,9 @@ def replace_dead(
     room = {one: broker.free_bytes for one, broker in live.items()}
     budget = float("inf") if max_moved_bytes is None else max_moved_bytes
     restored = {}
-    hurt = (p for p in partitions if p.leader_id in live and not live.keys() >= {*p.replicas})
+    # one whose leader is being reassigned away is on its way already
+    led = (p for p in partitions if p.leader_id in live and p.leader_id in p.replicas)
+    hurt = (p for p in led if not live.keys() >= {*p.replicas})
     for partition in sorted(hurt, key=lambda p: (len(live.keys() & {*p.replicas}), p.topic, p.partition)):
         dead = [replica for replica in partition.replicas if replica not in live]
         copied = len(dead) * partition.size_bytes

@@ -158,7 +158,7 @@ def lead_near_producers(
 def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]) -> Partitions:
     """Puts each partition's followers into racks that none of its replicas is in, while there are such; the leader stays.
 
-    Nobody can copy a partition without a leader: it stays as it is.
+    A partition without a leader, or whose leader is being reassigned away, stays as it is.
     """
     racks = _racks_of(brokers)
     room = {one.broker_id: one.free_bytes for one in brokers if one.takes_replicas and not one.is_fenced and one.rack}
@@ -166,7 +166,7 @@ def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[Pla
     after = []
     for one in partitions:
         replicas = list(one.replicas)
-        for place, follower in enumerate(replicas if one.leader_id >= 0 else ()):
+        for place, follower in enumerate(replicas if one.leader_id in replicas else ()):
             others = {racks.get(each, "") for each in replicas if each != follower}
             if follower == one.leader_id or racks.get(follower, "") not in others:
                 continue

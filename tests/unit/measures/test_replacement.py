@@ -34,6 +34,7 @@ CASES = {
     "another rack where there is no other": (ALL[::2], [partition(0, 0, 3)], {}, {0: (0, 2)}),
     "nobody is left to take it": (ALL[:1], [partition(0, 0, 3)], {}, {0: (0, 3)}),
     "without a leader there is nothing to copy": (ALL[:3], [partition(0, 3, 1, leader=-1)], {}, {0: (3, 1)}),
+    "its leader is being reassigned away": (ALL[:3], [partition(0, 1, 3, leader=0)], {}, {0: (1, 3)}),
     "the emptier broker of a rack": (
         (*ALL, broker(5)), [partition(0, 0, 7), partition(1, 1, 0), partition(2, 3, 5, 1)], {}, {0: (0, 3)},
     ),

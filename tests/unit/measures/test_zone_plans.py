@@ -94,9 +94,10 @@ def test_a_replica_out_of_sync_is_not_made_leader():
     assert lead_near_producers(partitions, BROKERS, loads, target_ratio=9.0) == tuple(partitions)
 
 
-def test_a_partition_without_a_leader_stays_as_it_is():
-    """Its plan named broker -1, and Kafka refuses such a file as a whole."""
-    left = part(0, -1, (1, 2))
+@pytest.mark.parametrize("leader_id", [-1, 3])
+def test_a_partition_that_no_replica_of_its_own_leads_stays_as_it_is(leader_id):
+    """Its plan named broker -1, or one replica too many: the leader that is being reassigned away."""
+    left = part(0, leader_id, (1, 2))
     brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b"}.items()]
     assert spread_replicas([left], brokers) == (left,)
 
