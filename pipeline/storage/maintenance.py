@@ -21,6 +21,7 @@ from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.rows import commit, query_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
+from pipeline.tables.bronze import LOG_SEGMENTS
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
@@ -91,8 +92,35 @@ def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int
     Gives a sentence if there were any.
     """
     last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
-    dates = drop_dates(warehouse, table, last) if has_table(table_path(warehouse, table)) else 0
-    return (f"{table.name}: rows of {dates} dates before {last} dropped",) if dates else ()
+    if not has_table(table_path(warehouse, table)):
+        return ()
+    dates = drop_dates(warehouse, table, last)
+    told = [f"{table.name}: rows of {dates} dates before {last} dropped"] if dates else []
+    if table is LOG_SEGMENTS and (count := _drop_unread(warehouse)):
+        told.append(f"{table.name}: {count:,} rows without a date dropped, of files before all that have one")
+    return tuple(told)
+
+
+def _drop_unread(warehouse: Folder) -> int:
+    """Drops rows of closed files that nobody read, so that no date tells their age, before all that have a date.
+
+    Of a partition that has none all such rows go; the next run lists the files that are still there. Gives their number.
+    """
+    of_log, columns = "cluster, topic, topic_id, partition", ", ".join(LOG_SEGMENTS.key)
+    sql = (
+        f"SELECT {columns} FROM segments LEFT JOIN (SELECT {of_log}, min(base_offset) AS first_offset FROM segments "  # noqa: S608 - declared names
+        f"WHERE max_timestamp IS NOT NULL GROUP BY {of_log}) AS dated USING ({of_log}) "
+        "WHERE max_timestamp IS NULL AND NOT is_active AND (first_offset IS NULL OR base_offset < first_offset)"
+    )
+    gone = query_rows(warehouse, sql, {"segments": LOG_SEGMENTS})
+    same_key = " AND ".join(f"stored.{name} = gone.{name}" for name in LOG_SEGMENTS.key)
+
+    def drop(on_disk: DeltaTable) -> None:
+        on_disk.merge(gone, same_key, source_alias="gone", target_alias="stored").when_matched_delete().execute()
+
+    if gone.num_rows:
+        commit(warehouse, LOG_SEGMENTS, drop)
+    return gone.num_rows
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:

@@ -17,7 +17,7 @@ from pipeline.storage.maintenance import Upkeep, drop_dates, drop_expired, maint
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column
-from pipeline.tables.bronze import CONSUMER_GROUPS
+from pipeline.tables.bronze import CONSUMER_GROUPS, LOG_SEGMENTS
 from pipeline.tables.keys import EXPIRING, KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.table import BY_DATE
 from tests.loads_table import loads_table
@@ -123,6 +123,35 @@ def test_rows_are_dropped_after_the_retention_of_their_table(warehouse):
     assert keep(days=1) == ()
     assert keep(days=0) == ("bronze.consumer_groups: rows of 1 dates before 2026-11-21 dropped",)
     assert set(load_rows(warehouse, CONSUMER_GROUPS)["window_date"].to_pylist()) == {NOON.date()}
+
+
+def test_rows_of_segments_that_nobody_read_go_with_those_that_were_read(tmp_path):
+    """Two of three replicas' files have no date, and stayed for good."""
+    ensure_tables(tmp_path, (LOG_SEGMENTS,))
+    zeros = {"bigint": 0, "string": "", "boolean": False}
+    row = {column.name: zeros.get(column.type) for column in LOG_SEGMENTS.columns} | {"cluster": "c", "topic": "a"}
+    old, young = NOON - dt.timedelta(days=40), NOON - dt.timedelta(days=1)
+    rows = [
+        row | {"broker_id": broker, "base_offset": offset, "is_active": is_active, "max_timestamp": at}
+        for broker, offset, is_active, at in (
+            (1, 0, False, old),
+            (1, 100, False, young),
+            (1, 200, True, young),
+            (2, 0, False, None),
+            (2, 50, False, None),  # rolled elsewhere: before all that is left
+            (2, 100, False, None),
+            (2, 200, True, None),
+        )
+    ]
+    merge_rows(rows_of(LOG_SEGMENTS, rows, run_id="r"), tmp_path, LOG_SEGMENTS)
+
+    def drop():
+        return drop_expired(tmp_path, LOG_SEGMENTS, as_of_ms=NOON_MS, kept_ms=31 * DAY_MS)
+
+    assert drop()[1:] == ("bronze.log_segments: 2 rows without a date dropped, of files before all that have one",)
+    left = load_rows(tmp_path, LOG_SEGMENTS).select(["broker_id", "base_offset"]).to_pylist()
+    assert {tuple(one.values()) for one in left} == {(1, 100), (1, 200), (2, 100), (2, 200)}
+    assert drop() == ()
 
 
 def test_every_table_says_how_old_its_rows_are():
