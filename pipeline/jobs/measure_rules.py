@@ -16,7 +16,7 @@ from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables import Table
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS, WINDOW_STATUS
-from pipeline.tables.health import RULE_MEASURES
+from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.transforms.appended import sum_appended
 from pipeline.transforms.topic_health import match_compacted
@@ -65,7 +65,10 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
             sql = _DELETABLE.format(end=format_datafusion_instant(windows[-1].end_ms))
             return run.query(sql, windows, segments=LOG_SEGMENTS, state=CLUSTER_STATE)
         first_ms = windows[0].start_ms - history_windows * run.window_ms
-        return run.load(table, (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows)
+        reach = (TimeWindow(first_ms, windows[-1].end_ms),) if history_windows else windows
+        if table is TOPIC_HEALTH and history_windows:
+            return run.load(table, reach, where="reassigning_count > 0")
+        return run.load(table, reach)
 
     given = RuleInput(
         load=load,

@@ -28,7 +28,7 @@ from pipeline.model.incident import AlertMessage, IncidentChange, OpenIncident, 
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
-from pipeline.rules import SOURCE_ARRIVAL, format_measure
+from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
@@ -156,7 +156,8 @@ def _policy(run: RunContext, rule: str) -> IncidentPolicy:
             resolves_by_limit=gate.resolves_by_limit,
         )
     # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
-    return IncidentPolicy(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=repeat_ms)
+    worsens_by = math.inf if RULES[rule].is_clock else gate.worsens_by
+    return IncidentPolicy(resolves_at=math.inf, k=further.k, worsens_by=worsens_by, repeat_ms=repeat_ms)
 
 
 def _note(change: IncidentChange) -> str:

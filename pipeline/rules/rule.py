@@ -18,7 +18,7 @@ Row = dict[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleInput:
     # rows of a table in the windows to measure and in so many before the first; of `bronze.log_segments` those whose
-    # retention is over at the end of the last window
+    # retention is over at the end of the last window, of `gold.topic_health` before the first those with a reassignment
     load: Callable[[Table, int], "pa.Table"]
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
@@ -67,6 +67,7 @@ class Rule:
     format: Callable[[float], str] = format_count  # writes a value of the measure
     is_falling: bool = False  # small values are bad: a window is above at the limit or under it
     needs_all_records: bool = False  # not judged where records are missing or a reassignment runs
+    is_clock: bool = False  # grows with time alone, which is no news: its incidents never get worse
     severity: str = "warning"  # `critical` makes incidents, `warning` only makes verdicts; by default
 
 

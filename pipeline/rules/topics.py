@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pipeline.model.number_text import format_ratio
+from pipeline.model.number_text import format_ratio, format_span
+from pipeline.model.window import DAY_MS, HOUR_MS
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_of_topic
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import TOPIC_HEALTH
@@ -62,16 +63,26 @@ def _read_retention_ms(configs: Iterable[tuple[str, str]] | None) -> float:
     return math.inf if text == "-1" else int(text) if text.isdecimal() else 0
 
 
-def _reassigning_partitions(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Partitions of all topics that are being reassigned at a window's end: as long as there are any, no share is judged."""
-    moving: dict[int, list[int]] = defaultdict(list)
-    for start_ms, count in given.tuples(TOPIC_HEALTH, "window_start_ms", "reassigning_count"):
-        moving[start_ms].append(count)
-    for start_ms, counts in sorted(moving.items()):
-        detail = f"{sum(counts):,} partitions of {sum(map(bool, counts)):,} topics are being reassigned, and no share is judged"
-        yield RuleMeasure(
-            window_start_ms=start_ms, rule=rule, subject="cluster", value=float(sum(counts)), detail=detail
-        )
+def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Hours for which a topic has been reassigned at each window's end, of up to a day: no share is judged so long."""
+    moving: dict[int, dict[str, int]] = defaultdict(dict)
+    history = -(-DAY_MS // given.window_ms)
+    columns = ("window_start_ms", "topic", "reassigning_count")
+    for start_ms, topic, count in given.tuples(TOPIC_HEALTH, *columns, history_windows=history):
+        if count:
+            moving[start_ms][topic] = count
+    for start_ms in given.starts_ms:
+        since_ms, lasting = start_ms, {*moving[start_ms]}
+        while still := lasting & moving.get(since_ms - given.window_ms, {}).keys():
+            since_ms, lasting = since_ms - given.window_ms, still
+        detail = "no partition is being reassigned"
+        if lasting:
+            detail = (
+                f"{sum(moving[start_ms].values()):,} partitions of {len(moving[start_ms]):,} topics are being reassigned, "
+                f"those of {min(lasting)} for {format_span(start_ms - since_ms)} or longer, and no share is judged"
+            )
+        hours = min(DAY_MS, start_ms - since_ms) / HOUR_MS
+        yield RuleMeasure(window_start_ms=start_ms, rule=rule, subject="cluster", value=hours, detail=detail)
 
 
 TOPIC_RULES = (
@@ -141,10 +152,11 @@ TOPIC_RULES = (
         doc="inactive segments that are older than `retention.ms` plus six minutes, in which a broker deletes them by default",
     ),
     Rule(
-        name="reassigning_partitions", measure=_reassigning_partitions, limit=1, k=4, n=4,
-        meaning="a reassignment goes on and on, and no share is judged meanwhile",
+        name="reassignment_hours", measure=_reassignment_hours, limit=6, k=1, n=1,
+        meaning="a reassignment goes on for hours, and no share is judged meanwhile",
         advice="`kafka-reassign-partitions --list` names what is moved. Bring back a broker that it waits for, raise "
         "`--throttle`, or end it with `--cancel`.",
-        doc="partitions that a reassignment is moving at the window's end; no share is judged meanwhile", severity="critical",
+        doc="hours for which partitions of one topic have been reassigned at each window's end, up to 24; no share is judged meanwhile",
+        format="{:.0f} h".format, severity="critical", is_clock=True,
     ),
 )  # fmt: skip  # a table: short fields share a line

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, WriterProperties
 from pipeline.config.storage import Folder
 from pipeline.storage.durability import StorageErrors, has_table, open_table, sync_commits, take_table
 from pipeline.storage.row_groups import count_group_rows
-from pipeline.storage.rows import commit, query_rows
+from pipeline.storage.rows import FEW_ROWS, commit, query_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import LOG_SEGMENTS
@@ -110,7 +110,8 @@ def _drop_unread(warehouse: Folder) -> int:
     sql = (
         f"SELECT {columns} FROM segments LEFT JOIN (SELECT {of_log}, min(base_offset) AS first_offset FROM segments "  # noqa: S608 - declared names
         f"WHERE max_timestamp IS NOT NULL GROUP BY {of_log}) AS dated USING ({of_log}) "
-        "WHERE max_timestamp IS NULL AND NOT is_active AND (first_offset IS NULL OR base_offset < first_offset)"
+        "WHERE max_timestamp IS NULL AND NOT is_active AND (first_offset IS NULL OR base_offset < first_offset) "
+        f"ORDER BY base_offset LIMIT {FEW_ROWS}"  # more of them go the next time
     )
     gone = query_rows(warehouse, sql, {"segments": LOG_SEGMENTS})
     same_key = " AND ".join(f"stored.{name} = gone.{name}" for name in LOG_SEGMENTS.key)

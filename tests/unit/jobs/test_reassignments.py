@@ -1,5 +1,7 @@
 """Windows in which a reassignment runs are not judged for shares. Oracle: the counts written into the table."""
 
+import pytest
+
 from pipeline.config.rules import fill_rules
 from pipeline.jobs.judge_health import find_reassignments
 from pipeline.model.window import TimeWindow, instant_of
@@ -37,19 +39,42 @@ def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
     }
 
 
-def test_a_reassignment_that_hangs_is_an_incident_although_no_share_is_judged():
-    """It turned shares off for days, and nobody was told."""
-    counts = dict.fromkeys(range(1, 6), (2, 3)) | {0: (0, 0), 6: (0, 0)}
-    rows = [topic_row(hour, topic, n) for hour, of in counts.items() for topic, n in zip("ab", of, strict=True)]
+@pytest.mark.parametrize(
+    ("hours", "fails_at"),
+    [
+        ({"a": range(1, 9), "b": range(4)}, 7),  # b has ended before
+        ({"a": range(9)}, 6),
+        ({"a": [0, 1, 2, 3, 5, 6, 7, 8]}, None),  # it ended, and began again
+        ({"a": range(0, 9, 2), "b": range(1, 9, 2)}, None),  # one after the other
+    ],
+)
+def test_a_reassignment_that_goes_on_for_hours_is_an_incident(hours, fails_at):
+    """It turned the judgement of shares off for days, and nobody was told."""
+    rows = [topic_row(hour, topic, int(hour in hours[topic])) for topic in hours for hour in range(9)]
     given = RuleInput(
         load=lambda table, _: rows_of(table, rows, run_id="test"),
-        starts_ms=[START_MS + hour * HOUR_MS for hour in counts],
+        starts_ms=[START_MS + hour * HOUR_MS for hour in range(9)],
         window_ms=HOUR_MS,
         disk_bytes={},
     )
-    measures = [*RULES["reassigning_partitions"].measure("reassigning_partitions", given)]
+    measures = [*RULES["reassignment_hours"].measure("reassignment_hours", given)]
     verdicts = judge_rules(measures, fill_rules({}), chance_level=0.001)
-    assert {one.subject for one in verdicts} == {"cluster"}
-    found = {(one.window_start_ms - START_MS) // HOUR_MS: one.verdict for one in verdicts}
-    assert found == {1: "warn", 2: "warn", 3: "warn", 4: "fail", 5: "fail", 6: "ok"}
-    assert verdicts[0].reason.startswith("5 partitions of 2 topics are being reassigned")
+    assert {one.subject for one in verdicts} <= {"cluster"}
+    failed = [(one.window_start_ms - START_MS) // HOUR_MS for one in verdicts if one.verdict == "fail"]
+    assert min(failed, default=None) == fails_at
+
+
+def test_the_hours_are_named_and_counted_for_a_day_at_most():
+    rows = [topic_row(hour, topic, 3) for hour in range(30) for topic in "ab"]
+    given = RuleInput(
+        load=lambda table, _: rows_of(table, rows, run_id="test"),
+        starts_ms=[START_MS + 2 * HOUR_MS, START_MS + 29 * HOUR_MS, START_MS + 99 * HOUR_MS],
+        window_ms=HOUR_MS,
+        disk_bytes={},
+    )
+    two, day, none = RULES["reassignment_hours"].measure("reassignment_hours", given)
+    assert (two.value, day.value, none.value) == (2, 24, 0)
+    assert two.detail == (
+        "6 partitions of 2 topics are being reassigned, those of a for 2 h or longer, and no share is judged"
+    )
+    assert none.detail == "no partition is being reassigned"
