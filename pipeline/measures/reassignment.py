@@ -23,7 +23,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.measures.leadership_board import EVENNESS, Board, change, measure_excess, take_back, try_all
+from pipeline.measures.leadership_board import (
+    EVENNESS,
+    MOST_PLACEMENTS,
+    Board,
+    change,
+    measure_excess,
+    take_back,
+    try_all,
+)
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 Places = NDArray[np.int64]
@@ -132,7 +140,8 @@ def _plan_replicas(board: Board, thrift: float, *, leaders_first: bool) -> Reass
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
     """The cheapest plan of all; None where there are too many to try, or none reaches the target."""
-    moves = _leader_moves(board), _replica_moves(board, hot_only=False)
+    # each partition with a choice doubles the plans: with so many there are too many
+    moves = _leader_moves(board), _replica_moves(board, hot_only=False, most=MOST_PLACEMENTS.bit_length())
     number, receiver = (np.concatenate(each) for each in zip(*moves, strict=True))
     if board.is_done() or not len(number):
         return None
@@ -206,22 +215,29 @@ def _move_replicas(board: Board, thrift: float) -> None:
                 break
 
 
-def _replica_moves(board: Board, *, hot_only: bool = True) -> tuple[Places, Places]:
-    """Partitions (of brokers above the target), with every broker that may take the leader's replica under the rules."""
+def _replica_moves(board: Board, *, hot_only: bool = True, most: int | None = None) -> tuple[Places, Places]:
+    """Partitions (of brokers above the target), with every broker that may take the leader's replica under the rules.
+
+    `most`: only so many partitions that have a choice.
+    """
     racks = {broker.broker_id: broker.rack for broker in board.brokers}
     able = [broker.broker_id for broker in board.brokers if broker.takes_replicas]
     is_hot = (board.shares > board.target * board.fair) | (not hot_only)
-    candidates = []
+    candidates: dict[int, list[int]] = {}
     for number, partition in enumerate(board.partitions):
+        if len(candidates) == most:
+            break
         if not _may_move(partition) or not is_hot[board.leader[number]]:
             continue
         leader_id = board.brokers[int(board.leader[number])].broker_id
-        for broker_id in able:
-            if broker_id in partition.replicas:
-                continue
-            if _choose_gone(partition, leader_id, broker_id, racks) is not None:
-                candidates.append((number, board.place[broker_id]))
-    return _columns(candidates)
+        receivers = [
+            board.place[one]
+            for one in able
+            if one not in partition.replicas and _choose_gone(partition, leader_id, one, racks) is not None
+        ]
+        if receivers:
+            candidates[number] = receivers
+    return _columns((number, receiver) for number, receivers in candidates.items() for receiver in receivers)
 
 
 def _choose_gone(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from pipeline.measures import reassignment
+from pipeline.measures.leadership_board import Board
 from pipeline.measures.reassignment import plan_leaders, plan_replicas
 from pipeline.measures.replacement import replace_dead
 from pipeline.model.placement import PlacedPartition, PlacementBroker
@@ -61,6 +63,15 @@ def test_no_plan_names_a_dead_broker(gone):
         plan = make(partitions, brokers, target_ratio=1.1)
         assert plan.moves
         assert all(3 not in move.new_replicas for move in plan.moves), make
+
+
+def test_a_large_cluster_is_not_looked_through_for_the_cheapest_plan_of_all(monkeypatch):
+    """Each pair of a partition and a broker was listed, to find that there are too many plans."""
+    asked, choose = [], reassignment._choose_gone
+    monkeypatch.setattr(reassignment, "_choose_gone", lambda *given: asked.append(given) or choose(*given))
+    partitions = [partition(number, number % 4) for number in range(300)]
+    assert reassignment._plan_cheapest(Board(partitions, ALL, 1.1, None)) is None
+    assert len(asked) == 15 * 3
 
 
 def test_a_plan_is_about_the_brokers_that_stand():
