@@ -1,5 +1,6 @@
 """Mail from tasks: over the Airflow connection `smtp_default` where it is defined, else as the configuration says."""
 
+import contextlib
 import hashlib
 import logging
 import time
@@ -11,10 +12,12 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
 from pydantic import SecretStr
 
+from dags.secrets import lend_secrets
 from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
+from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.number_text import escape_hidden
 
@@ -58,14 +61,20 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
 def deliver_queued(now_ms: int) -> list[str]:
     """Sends what is queued in `gold.alert_outbox`; a line per message."""
     config = load_config()
+    lend_secrets(config)
     report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)
     report.check()
     return [*(f"{message.subject_line} -> {place}" for message, place in report.deliveries), *report.notes]
 
 
 def deliver_text(subject: str, text: str) -> str:
-    """Sends a plain mail to the platform's people, or queues it where no server takes it; where it went."""
+    """Sends a plain mail to the platform's people, or queues it where no server takes it; where it went.
+
+    With one that takes it leaves what waits: while ingest fails nothing else sends it.
+    """
     config = load_config()
+    with contextlib.suppress(Exception):  # a deadline's callback sees no connections
+        lend_secrets(config)
     subject, text = escape_hidden(subject), escape_hidden(text, keep="\n")  # a task's log may hold half a character
     message = EmailMessage(policy=SMTP)
     digest = hashlib.blake2b(f"{subject}\n{text}".encode(), digest_size=8).hexdigest()
@@ -75,6 +84,12 @@ def deliver_text(subject: str, text: str) -> str:
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)
     now_ms = time.time_ns() // 1_000_000  # of a task that failed before it began there is no other clock
-    place = deliver_alerts.deliver_or_queue(config, configured_smtp(config), message, message_id, now_ms=now_ms)
+    smtp = configured_smtp(config)
+    place = deliver_alerts.deliver_or_queue(config, smtp, message, message_id, now_ms=now_ms)
     _log.info("failure mail: %s", place)
+    if not place.startswith("queued"):
+        try:
+            deliver_alerts.run(config, smtp, now_ms=now_ms)
+        except PipelineError:
+            _log.exception("what waits in the outbox stays there")
     return place
