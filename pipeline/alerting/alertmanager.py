@@ -126,9 +126,9 @@ def render_alert(
     return message_of(content, payload, channel=alertmanager.name, now_ms=now_ms)
 
 
-def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int) -> str:
-    """Posts an alert, which fires for `keep` from now on if it is open; where it went. Raises as `webhook.post`."""
-    alerts = [{"endsAt": format_instant(now_ms + milliseconds_of(alertmanager.keep)), **a} for a in json.loads(payload)]
+def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int, keep_ms: int) -> str:
+    """Posts an alert, which fires for `keep_ms` from now on if it is open; where it went. Raises as `webhook.post`."""
+    alerts = [{"endsAt": format_instant(now_ms + keep_ms), **alert} for alert in json.loads(payload)]
     _ask(alertmanager, "POST", "alerts", alerts)
     return f"Alertmanager {alertmanager.name}"
 

@@ -103,7 +103,7 @@ class Alertmanager(HttpLogin):
         name: Channel of its messages in the outbox.
         url: Its address, such as `http://alertmanager:9093`; of a cluster one entry per instance.
         labels: Further labels of each alert, such as `team`; `severity` is `critical` unless given.
-        keep: How long an alert fires without news of its incident; longer than `gate.repeat`.
+        keep: How long an alert fires without news of its incident; for `gate.repeat` and a window at least.
     """
 
     name: str = Field("alertmanager", pattern=CHANNEL_NAME)

@@ -7,6 +7,7 @@ A silence of Alertmanager holds for every channel: a message all of whose incide
 the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
 """
 
+import contextlib
 import json
 import time
 from collections import Counter, defaultdict, deque
@@ -27,8 +28,16 @@ from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
 from pipeline.model.incident import AlertMessage
-from pipeline.model.window import milliseconds_of
-from pipeline.storage.outbox import delivering, mark_attempt, mark_delivered, mark_failed, pending, queue
+from pipeline.model.window import DAY_MS, milliseconds_of
+from pipeline.storage.outbox import (
+    delivering,
+    mark_attempt,
+    mark_delivered,
+    mark_failed,
+    pending,
+    queue,
+    went_by_server,
+)
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
@@ -39,6 +48,11 @@ _MOST_ALERTS = 200
 """In one list, some 300 kB: proxies refuse 1 MB."""
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
+_SERVER_DAYS = 30
+_NO_SERVER = (
+    f"no mail server is known, and mails went to one within {_SERVER_DAYS} days, so none becomes a file: define the Airflow "
+    "connection smtp_default, or set mail.smtp"
+)
 _Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels
 
 
@@ -77,6 +91,8 @@ def deliver_or_queue(
     """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it. Where it went."""
     payload, left = mail.as_bytes(), config.mail.to
     try:
+        if _lacks_server(config, smtp, now_ms):
+            raise UnusableServerError(_NO_SERVER)
         delivery = deliver(payload, left, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
         if not delivery.put_off:
             return delivery.delivered_to
@@ -104,8 +120,9 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
-    failures: list[str] = []
-    unusable: set[str | None] = set()
+    has_mail = any(message.channel == MAIL_CHANNEL for message in due)
+    failures = [_NO_SERVER] if has_mail and _lacks_server(config, smtp, now_ms) else []
+    unusable: set[str | None] = {MAIL_CHANNEL} if failures else set()
     spent_s: dict[str | None, float] = defaultdict(float)
     alerts = _find_alerts(config, waiting)
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
@@ -150,6 +167,11 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _lacks_server(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> bool:
+    """No mail server is named where mails went to one: Airflow says that it has no connection where it cannot ask for it."""
+    return smtp is None and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
 
 
 def _fails_no_task(message: AlertMessage) -> bool:
@@ -236,11 +258,12 @@ def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deq
 def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> dict[str, _Alert]:
     """By message to an Alertmanager, whose state it tells: alerts are their labels, which incidents of one subject share."""
     channels = {one.name for one in config.mail.alertmanagers}
-    return {
-        m.message_id: (m.channel, json.dumps(json.loads(m.payload)[0]["labels"], sort_keys=True))
-        for m in messages
-        if m.channel in channels
-    }
+    alerts = {}
+    for message in (one for one in messages if one.channel in channels):
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # of a channel that was a webhook: it fails alone
+            labels = json.loads(message.payload)[0]["labels"]
+            alerts[message.message_id] = message.channel, json.dumps(labels, sort_keys=True)
+    return alerts
 
 
 def _join(lot: Sequence[AlertMessage]) -> AlertMessage:
@@ -261,7 +284,9 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, n
         if webhook.name == message.channel:
             return Delivery(delivered_to=post(message.payload, webhook, message_id=message.message_id))
     alertmanager = next(one for one in config.mail.alertmanagers if one.name == message.channel)
-    return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms))
+    news = max(cluster.gate.repeat for cluster in config.clusters.values()) + config.window
+    keep_ms = milliseconds_of(max(alertmanager.keep, news))
+    return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms, keep_ms=keep_ms))
 
 
 def _list_recipients(message: AlertMessage) -> list[str]:

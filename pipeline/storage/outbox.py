@@ -23,6 +23,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.values import row_of, tuples_of, value_of
 
+WAIT_S = 60.0
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""
 
@@ -34,19 +35,26 @@ def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
     merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
 
 
-def undelivered(warehouse: Folder) -> list[AlertMessage]:
-    """Messages not delivered yet, given up or not, in the order of their windows."""
+def undelivered(warehouse: Folder, where: str = "true") -> list[AlertMessage]:
+    """Messages not delivered yet, given up or not, in the order of their windows; `where` is further SQL."""
     if not has_table(table_path(warehouse, ALERT_OUTBOX)):
         return []  # a first run that failed before it made tables
     load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",))  # asks every file, also those that are gone
-    rows = load_rows(warehouse, ALERT_OUTBOX, where="delivered_at IS NULL").to_pylist()
+    rows = load_rows(warehouse, ALERT_OUTBOX, where=f"delivered_at IS NULL AND {where}").to_pylist()
     rows.sort(key=lambda row: (row["window_start"], row["queued_at"], row["message_id"]))
     return [value_of(AlertMessage, {**row, "channel": row["channel"] or MAIL_CHANNEL}) for row in rows]
 
 
 def pending(warehouse: Folder) -> list[AlertMessage]:
     """Messages that wait to be delivered, in the order of their windows."""
-    return [message for message in undelivered(warehouse) if message.given_up_at_ms is None]
+    return undelivered(warehouse, "given_up_at IS NULL")
+
+
+def went_by_server(warehouse: Folder, since_ms: int) -> bool:
+    """Whether a mail has gone to a mail server since then."""
+    where = f"starts_with(delivered_to, 'smtp://') AND delivered_at >= {format_datafusion_instant(since_ms)}"
+    is_there = has_table(table_path(warehouse, ALERT_OUTBOX))
+    return is_there and load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",), where=where).num_rows > 0
 
 
 def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
@@ -62,8 +70,11 @@ def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
 
 @contextlib.contextmanager
 def delivering(folder: Path) -> Iterator[bool]:
-    """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
-    with holding(folder, "delivering", wait_s=0) as is_ours:
+    """Holds the outbox for one delivering process, until it ends however it ends; yields False where another one goes on to.
+
+    It is waited for: it may have begun before what is to be delivered was queued.
+    """
+    with holding(folder, "delivering", wait_s=WAIT_S) as is_ours:
         yield is_ours
 
 

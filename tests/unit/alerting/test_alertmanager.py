@@ -329,7 +329,7 @@ def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypa
 
 
 @pytest.mark.parametrize("address", ["mailto:a", "data:,x", "http://xn--a/"])
-@pytest.mark.parametrize("ask", [read_silences, lambda server: post_alert(b"[{}]", server, now_ms=T0_MS)])
+@pytest.mark.parametrize("ask", [read_silences, lambda server: post_alert(b"[{}]", server, now_ms=T0_MS, keep_ms=9)])
 def test_a_redirect_to_no_address_is_an_error_of_that_server(ask, address):
     found = Answer(status=302, headers={"Location": address})
     with (

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP, default
@@ -19,11 +21,12 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.cli import main
-from pipeline.config.mail import Smtp, Webhook
+from pipeline.config.mail import Alertmanager, Mail, Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.rules import Gate
 from pipeline.errors import DeliveryError, StorageError
 from pipeline.jobs import deliver_alerts
-from pipeline.model.window import instant_of, milliseconds_of
+from pipeline.model.window import DAY_MS, instant_of, milliseconds_of
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
@@ -98,6 +101,52 @@ def test_without_a_server_every_message_is_a_file(config):
     files = sorted(config.outbox.iterdir())
     assert [place for _, place in report.deliveries] == [str(path) for path in files]
     assert files[0].read_bytes() == stored(config)["new"]["payload"]
+
+
+def test_mails_that_went_to_a_server_become_no_files_while_none_is_known(config):
+    """Airflow has no connection for whoever asks while its API server is busy: mails became files that nobody reads."""
+    with serving(mailbox := Mailbox()) as smtp:
+        send(config, smtp)
+        queue(config, replace(message_for(new_evidence(cluster="other"), ["ops@x.org"]), message_id="later@x"))
+        report = deliver_alerts.run(config, None, now_ms=NOW_MS + 1)
+        assert "no mail server is known" in report.failure
+        mail = EmailMessage(policy=SMTP)
+        mail["From"] = mail["To"] = "platform@x.org"
+        mail["Subject"] = "task failed"
+        said = deliver_alerts.deliver_or_queue(config, None, mail, "failure@x", now_ms=NOW_MS + 1)
+        assert said.startswith("queued, as no mail server is known")
+        assert not list(config.outbox.glob("*.eml"))
+        waiting = {(one.message_id, one.attempt_count) for one in pending(config.warehouse)}
+        assert waiting == {("later@x", 0), ("failure@x", 0)}
+        send(config, smtp, now_ms=NOW_MS + 2)
+    assert (len(mailbox.kept), pending(config.warehouse)) == (4, [])
+    queue(config, replace(message_for(new_evidence(cluster="third"), ["ops@x.org"]), message_id="moved@x"))
+    send(config, None, now_ms=NOW_MS + 31 * DAY_MS)  # somebody has moved to files
+    assert len(list(config.outbox.glob("*.eml"))) == 1
+
+
+def test_a_webhook_that_became_an_alertmanager_stops_no_other_message(config):
+    hook = Webhook(name="ops", url_variable="PAGER_URL")
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    away = Alertmanager(name="ops", url="http://127.0.0.1:1", timeout_s=5)
+    moved = config.model_copy(update={"mail": Mail(alertmanagers=(away,))})
+    report = deliver_alerts.run(moved, None, now_ms=NOW_MS)
+    assert len(report.deliveries) == 2
+    (left,) = pending(config.warehouse)
+    assert (left.channel, left.attempt_count) == ("ops", 1)
+
+
+def test_an_alert_fires_until_the_next_news_of_its_incident(config, monkeypatch):
+    """Those of a cluster that tells once a week ended after two days, though the incident went on."""
+    kept_ms = []
+    monkeypatch.setattr(deliver_alerts, "post_alert", lambda *_, keep_ms, **__: kept_ms.append(keep_ms) or "")
+    weekly = config.clusters["demo"].model_copy(update={"gate": Gate(repeat=timedelta(days=7))})
+    message = replace(message_for(new_evidence(), []), channel="alertmanager")
+    mail = Mail(alertmanagers=(Alertmanager(url="http://a"),))
+    for cluster in (config.clusters["demo"], weekly):
+        own = config.model_copy(update={"mail": mail, "clusters": {"demo": cluster}})
+        deliver_alerts._deliver(own, None, message, NOW_MS)
+    assert kept_ms == [2 * DAY_MS, 7 * DAY_MS + 3_600_000]
 
 
 def test_the_report_about_its_window_joins_a_mail_unless_it_is_too_large(config):
@@ -254,7 +303,8 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
     assert len(mailbox.kept) == 1
 
 
-def test_one_process_delivers_at_a_time(config):
+def test_one_process_delivers_at_a_time(config, monkeypatch):
+    monkeypatch.setattr("pipeline.storage.outbox.WAIT_S", 0.2)
     with delivering(config.warehouse) as is_ours, serving(mailbox := Mailbox()) as smtp:
         report = send(config, smtp)
 
