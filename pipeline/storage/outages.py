@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pipeline.config.storage import Folder
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
-from pipeline.model.window import TimeWindow, spanning
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, spanning
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows
 from pipeline.tables.broker_metrics import BROKER_METRICS
@@ -13,7 +13,7 @@ from pipeline.tables.bronze import BROKERS, METRIC_SAMPLES
 from pipeline.tables.silver import RECORD_BATCHES
 from pipeline.tables.values import tuples_of
 
-WITHIN = 24  # windows around others in which a live cluster was asked
+WITHIN = 24  # windows around others whose batches and metrics count
 _OBSERVED = ("window_start", "broker_id", "is_fenced", "observed_at")
 _SPANS = """
     SELECT topic, topic_id, partition, leader_epoch, leader_id,
@@ -25,11 +25,17 @@ _SAMPLED = """
 
 
 def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], window_ms: int) -> list[Outage]:
-    """Loads the outages around some windows; batches are read only where a broker was away when asked, or its metrics were."""
+    """Loads the outages around some windows; batches are read only where a broker was away when asked, or its metrics were.
+
+    Answers count from a day around: nobody asks while Airflow is down, and windows of a day are taken up after it.
+    """
     span = spanning(windows)
     reach_ms = WITHIN * window_ms
-    reach = TimeWindow(max(0, span.start_ms - reach_ms), span.end_ms + reach_ms)
-    stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(reach,), columns=_OBSERVED)
+    reach, asked = (
+        TimeWindow(max(0, span.start_ms - around_ms), span.end_ms + around_ms)
+        for around_ms in (reach_ms, max(reach_ms, DAY_MS + HOUR_MS))
+    )
+    stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(asked,), columns=_OBSERVED)
     states = list(tuples_of(stored, "broker_id", "window_start_ms", "observed_ms", "is_fenced"))
     # broker, when the cluster was asked, and whether it was away; of windows that hold the moment
     observed = [
@@ -44,8 +50,9 @@ def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow],
     first_ms = min([*away_ms, *(gap.seen_ms for gap in gaps)])
     seen_ms = [at_ms for _, at_ms, is_away in observed if not is_away and at_ms < first_ms]
     last_ms = max([*away_ms, *(gap.missed_ms for gap in gaps)])
-    dated = TimeWindow(max(seen_ms, default=reach.start_ms) // window_ms * window_ms, last_ms + window_ms)
-    where = format_datafusion_predicate(RECORD_BATCHES, cluster, (dated,))
+    from_ms = max(reach.start_ms, max(seen_ms, default=0) // window_ms * window_ms)
+    until_ms = max(from_ms + window_ms, min(reach.end_ms, last_ms + window_ms))
+    where = format_datafusion_predicate(RECORD_BATCHES, cluster, (TimeWindow(from_ms, until_ms),))
     rows = query_rows(warehouse, _SPANS.format(where=where), {"batches": RECORD_BATCHES})
     columns = ("topic", "topic_id", "partition", "leader_epoch", "leader_id", "first_ms", "last_ms")
     led = [LedSpan(tuple(of[:3]), *of[3:]) for of in tuples_of(rows, *columns)]

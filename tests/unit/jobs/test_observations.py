@@ -252,6 +252,21 @@ def test_plans_know_who_was_away_when_the_cluster_was_asked_next(stored, minute,
     assert [one.in_sync for one in partitions] == [(1,) if is_away else (2, 1)]
 
 
+def test_a_broker_that_is_away_before_a_pause_and_after_it_is_away_within_it(tmp_path):
+    """Windows of the pause were taken up later, and the living brokers were blamed for what the dead one did not carry."""
+    run = plan(tmp_path, 0, 0, START_MS)
+    ensure_tables(run.warehouse)
+    for minute in (-40, 40):
+        asked = {"observed_at": instant_of(window(minute).start_ms + 1), "configs": {}}
+        rows = [
+            zero_row(BROKERS, window(minute).start_ms, broker_id=one, is_fenced=one == 2, **asked) for one in (1, 2)
+        ]
+        run.replace(BROKERS, rows, (window(minute),))
+    (outage,) = load_outages(run.warehouse, "lab", (window(0),), MINUTE_MS)
+    assert (outage.broker_id, outage.known_ms(window(0).start_ms, window(0).end_ms)) == (2, MINUTE_MS)
+    assert load_outages(run.warehouse, "lab", (window(2_000),), MINUTE_MS) == []
+
+
 @pytest.mark.parametrize("other", [1, 9])
 def test_brokers_of_which_only_metrics_tell_are_compared_with_none(tmp_path, spark, other):
     """A server of metrics may name thousands."""
