@@ -38,6 +38,8 @@ class Caveat(Enum):
     KEYLESS_STAYS = "records without a key stay where they were"
     SPREAD_EVENLY = "records whose key has no name, no hash or no partition any more are spread evenly"
     RANGES_HOLD = "ranges hold any spread"
+    KEYS_UNKNOWN = "keys of {count} records are not known: they may go anywhere"
+    KEYS_UNANSWERED = "the partitioner gave no answer for keys of {count} records: they stay where they are"
     LEADERS_DRAWN = "leaders of new partitions are drawn"
     # The partitioner and the settings of a session
     SESSIONS_POOLED = "batches without producer ids: all such producers are taken for one"

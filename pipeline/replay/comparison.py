@@ -10,6 +10,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement, join_stateme
 from pipeline.config.replay import IN_USE
 from pipeline.model.trust import Trust, format_trust
 from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
+from pipeline.replay.concerns import FEW_RATIO
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
@@ -152,8 +153,11 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     A change may be larger than all that shares are off by, so that its direction is clear where they are not.
     """
     if outcome.runs is None:
-        is_placed = not topic.recorded.keyless_count and outcome.keys is not None  # keys say where every record goes
-        return {SHARES: format_trust("" if is_placed else outcome.reason or "it could not be simulated")}
+        if topic.recorded.keyless_count or outcome.keys is None:
+            return {SHARES: format_trust(outcome.reason or "it could not be simulated")}
+        # keys say where every record goes, as far as they are known
+        doubts = [*topic.concerns.log_reasons, *_doubt_keys(topic.recorded, outcome.keys)]
+        return {SHARES: format_trust(join_statements(doubts))}
     trusts = {name: tested[name] for name in TRUSTS}
     if outcome.is_baseline:
         return trusts
@@ -166,6 +170,12 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
         trusts["direction_trust"] = format_trust(join_statements(doubts))
         trusts[LATENCY] = _add_doubt(trusts[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
     return trusts
+
+
+def _doubt_keys(recorded: RecordedTopic, keys: KeyedOutcome) -> Iterator[Statement]:
+    counts = {Caveat.KEYS_UNKNOWN: keys.unknown_record_count, Caveat.KEYS_UNANSWERED: keys.moves.unanswered_records}
+    few = FEW_RATIO * int(recorded.records.sum())
+    yield from (caveat.say(count=count) for caveat, count in counts.items() if count > few)
 
 
 def _add_doubt(trust: str, doubts: Iterable[Statement]) -> str:

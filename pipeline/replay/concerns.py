@@ -58,6 +58,7 @@ class Concerns:
 
     reasons: tuple[Statement, ...] = ()
     assumptions: tuple[Statement, ...] = ()
+    log_reasons: tuple[Statement, ...] = ()  # those of the reasons that hold for what keys alone say, too
 
 
 def list_concerns(
@@ -68,16 +69,18 @@ def list_concerns(
     metrics: Sequence[SessionMetrics],
 ) -> Concerns:
     """Lists the data's reasons for doubt; `reason` says why the present settings could not be simulated, or is ""."""
+    of_log = list(_doubt_log(int(recorded.records.sum()), log))
     concerns = [
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),
-        *_doubt_log(int(recorded.records.sum()), log),
+        *of_log,
         *_tell_pooled(sessions, metrics),
         *_doubt_metrics(metrics),
         *((_ASSUMED, caveat) for session in sessions for caveat in session.baseline.assumptions),
         *_doubt_settings(sessions),
     ]
-    return Concerns(*(tuple(caveat for kind, caveat in concerns if kind == wanted) for wanted in (_REASON, _ASSUMED)))
+    kinds = ((concerns, _REASON), (concerns, _ASSUMED), (of_log, _REASON))
+    return Concerns(*(tuple(caveat for kind, caveat in told if kind == wanted) for told, wanted in kinds))
 
 
 def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:

@@ -1,5 +1,6 @@
 """Replays the keys of one topic in one window: the hash that placed them, and each candidate's partitions."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -223,11 +224,16 @@ def list_keyed_topics(
         ConfigError: A user-defined strategy was never asked about recorded keys.
     """
     topics = {}
+    answered: Counter[str] = Counter()  # records, by strategy: a user's function may have none for a key or two
+    for (number, _), own in sums.items():
+        for assigned, (cells, totals) in own.assigned.items():
+            strategy = plan.topics[number].assignments[assigned].strategy
+            answered[strategy] += int(cells[:, RECORDS].sum()) - totals.kept_records
     for (number, window), own in sorted(sums.items()):
         topic = KeyedTopic(plan.topics[number], window, plan.previous[window] >= 0, own)
         for assigned, (_, totals) in own.assigned.items():
-            if totals.unanswered_records:
-                assignment = topic.plan.assignments[assigned]
+            assignment = topic.plan.assignments[assigned]
+            if totals.unanswered_records and not answered[assignment.strategy]:
                 raise ConfigError(
                     f"candidate {assignment.candidate}: {assignment.strategy} was not asked about keys of topic "
                     f"{topic.plan.topic} for {assignment.partition_counts[window]} partitions when they were read, or "

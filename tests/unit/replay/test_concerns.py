@@ -1,5 +1,6 @@
 """Facts about a topic's data and what is said of them."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,7 +9,11 @@ import pytest
 
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.settings import Setting
+from pipeline.errors import ConfigError
+from pipeline.replay.comparison import _describe_trusts
 from pipeline.replay.concerns import LogFacts, list_concerns
+from pipeline.replay.keyed.sums import RECORDS, MoveTotals
+from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
 
 UNKNOWN = Setting("500", Origin.UNKNOWN, 341.0)
@@ -128,3 +133,38 @@ def test_what_a_prediction_rests_on_is_an_assumption(changes, assumption):
     assert found.reasons == ()
     assert len(found.assumptions) == 1
     assert found.assumptions[0].text.startswith(assumption)
+
+
+@pytest.mark.parametrize(
+    ("log", "unknown", "unanswered", "said"),
+    [
+        (LogFacts(), 0, 0, "trusted"),
+        (LogFacts(), 10, 10, "trusted"),
+        (LogFacts(missing_count=11), 0, 0, "not trustworthy: 11 offsets are gone from the log"),
+        (LogFacts(), 11, 0, "not trustworthy: keys of 11 records are not known"),
+        (LogFacts(), 0, 11, "not trustworthy: the partitioner gave no answer for keys of 11 records"),
+    ],
+)
+def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, said):
+    """A compacted topic lost most records of its hot key, and the plan for twice the partitions was called trusted."""
+    recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
+    topic = SimpleNamespace(recorded=recorded, concerns=list_concerns(recorded, (), "not simulated", log, ()))
+    keys = SimpleNamespace(unknown_record_count=unknown, moves=MoveTotals(unanswered_records=unanswered))
+    trusts = _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})
+    assert trusts["trust"].startswith(said)
+
+
+@pytest.mark.parametrize("answered", [0, 5])
+def test_a_key_without_an_answer_stops_no_other_topic(answered):
+    """A user's function raises for a key that is no text: one such record an hour stopped the replay of all topics."""
+    assignment = SimpleNamespace(strategy="mine", candidate="c", partition_counts=[2])
+    topics = [SimpleNamespace(topic=name, topic_id="", assignments=[assignment]) for name in "ab"]
+    plan = SimpleNamespace(topics=topics, previous=[-1], window_starts_ms=[0])
+    cells = np.zeros((2, 3), np.int64)
+    cells[0, RECORDS] = 1 + answered
+    sums = {
+        (0, 0): SimpleNamespace(assigned={0: (cells, MoveTotals(kept_records=1, unanswered_records=1))}),
+        (1, 0): SimpleNamespace(assigned={0: (cells, MoveTotals(kept_records=1 + answered))}),
+    }
+    with nullcontext() if answered else pytest.raises(ConfigError, match="mine was not asked about keys of topic a"):
+        assert [topic for _, topic, _ in list_keyed_topics(plan, sums)] == ["a", "b"]
