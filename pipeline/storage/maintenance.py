@@ -108,9 +108,9 @@ def _drop_unread(warehouse: Folder) -> int:
     """
     of_log, columns = "cluster, topic, topic_id, partition", ", ".join(LOG_SEGMENTS.key)
     sql = (
-        f"SELECT {columns} FROM segments LEFT JOIN (SELECT {of_log}, min(base_offset) AS first_offset FROM segments "  # noqa: S608 - declared names
+        f"SELECT {columns} FROM segments LEFT JOIN (SELECT {of_log}, min(base_offset) AS dated_from FROM segments "  # noqa: S608 - declared names
         f"WHERE max_timestamp IS NOT NULL GROUP BY {of_log}) AS dated USING ({of_log}) "
-        "WHERE max_timestamp IS NULL AND NOT is_active AND (first_offset IS NULL OR base_offset < first_offset) "
+        "WHERE max_timestamp IS NULL AND NOT is_active AND (dated_from IS NULL OR base_offset < dated_from) "
         f"ORDER BY base_offset LIMIT {FEW_ROWS}"  # more of them go the next time
     )
     gone = query_rows(warehouse, sql, {"segments": LOG_SEGMENTS})

@@ -226,9 +226,9 @@ def list_keyed_topics(
     topics = {}
     answered: Counter[str] = Counter()  # records, by strategy: a user's function may have none for a key or two
     for (number, _), own in sums.items():
-        for assigned, (cells, totals) in own.assigned.items():
+        for assigned, (_, totals) in own.assigned.items():
             strategy = plan.topics[number].assignments[assigned].strategy
-            answered[strategy] += int(cells[:, RECORDS].sum()) - totals.kept_records
+            answered[strategy] += own.keys.record_count - totals.unanswered_records
     for (number, window), own in sorted(sums.items()):
         topic = KeyedTopic(plan.topics[number], window, plan.previous[window] >= 0, own)
         for assigned, (_, totals) in own.assigned.items():

@@ -126,6 +126,7 @@ def test_mails_that_went_to_a_server_become_no_files_while_none_is_known(config)
 
 
 def test_a_webhook_that_became_an_alertmanager_stops_no_other_message(config):
+    ensure_tables(config.warehouse)
     hook = Webhook(name="ops", url_variable="PAGER_URL")
     queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
     away = Alertmanager(name="ops", url="http://127.0.0.1:1", timeout_s=5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.config.rules import fill_rules
+from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.jobs.judge_health import find_reassignments
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.rules import RULES
@@ -58,7 +58,8 @@ def test_a_reassignment_that_goes_on_for_hours_is_an_incident(hours, fails_at):
         disk_bytes={},
     )
     measures = [*RULES["reassignment_hours"].measure("reassignment_hours", given)]
-    verdicts = judge_rules(measures, fill_rules({}), chance_level=0.001)
+    settings = {name: RuleSettings(**rule) for name, rule in fill_rules({}).items()}
+    verdicts = judge_rules(measures, settings, chance_level=0.001)
     assert {one.subject for one in verdicts} <= {"cluster"}
     failed = [(one.window_start_ms - START_MS) // HOUR_MS for one in verdicts if one.verdict == "fail"]
     assert min(failed, default=None) == fails_at
