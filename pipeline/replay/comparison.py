@@ -153,7 +153,7 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     A change may be larger than all that shares are off by, so that its direction is clear where they are not.
     """
     if outcome.runs is None:
-        if topic.recorded.keyless_count or outcome.keys is None:
+        if topic.recorded.keyless_count or outcome.keys is None or outcome.keys.strategy is None:
             return {SHARES: format_trust(outcome.reason or "it could not be simulated")}
         # keys say where every record goes, as far as they are known
         doubts = [*topic.concerns.log_reasons, *_doubt_keys(topic.recorded, outcome.keys)]
@@ -163,18 +163,23 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
         return trusts
     untold = [one for one in outcome.assumptions if one.kind is Caveat.COMMITS_UNKNOWN]
     trusts = {name: _add_doubt(trust, untold) for name, trust in trusts.items()}
-    trusts[SHARES] = _add_doubt(trusts[SHARES], doubt_width(outcome.runs))
+    of_keys = [] if outcome.keys is None or outcome.is_as_in_use else list(_doubt_keys(topic.recorded, outcome.keys))
+    trusts[SHARES] = _add_doubt(trusts[SHARES], [*of_keys, *doubt_width(outcome.runs)])
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
-        doubts = [*topic.concerns.reasons, *untold, *_doubt_direction(topic.recorded, in_use, outcome.runs)]
+        doubts = [*topic.concerns.reasons, *untold, *of_keys, *_doubt_direction(topic.recorded, in_use, outcome.runs)]
         trusts["direction_trust"] = format_trust(join_statements(doubts))
         trusts[LATENCY] = _add_doubt(trusts[LATENCY], [Caveat.LATENCY_OF_OTHERS.say()])
     return trusts
 
 
 def _doubt_keys(recorded: RecordedTopic, keys: KeyedOutcome) -> Iterator[Statement]:
+    """Keys whose hash is not known: in a simulation, too, they stay where they were under whatever candidate."""
+    record_count = int(recorded.records.sum())
+    few = FEW_RATIO * record_count
+    if keys.strategy is None and record_count - recorded.keyless_count > few:
+        yield Caveat.NOT_REPLAYABLE.say()
     counts = {Caveat.KEYS_UNKNOWN: keys.unknown_record_count, Caveat.KEYS_UNANSWERED: keys.moves.unanswered_records}
-    few = FEW_RATIO * int(recorded.records.sum())
     yield from (caveat.say(count=count) for caveat, count in counts.items() if count > few)
 
 

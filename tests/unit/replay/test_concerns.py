@@ -10,9 +10,12 @@ import pytest
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.errors import ConfigError
+from pipeline.model.trust import Trust
+from pipeline.replay import comparison
+from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import _describe_trusts
 from pipeline.replay.concerns import LogFacts, list_concerns
-from pipeline.replay.keyed.sums import RECORDS, MoveTotals
+from pipeline.replay.keyed.sums import MoveTotals
 from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
 
@@ -149,9 +152,32 @@ def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, 
     """A compacted topic lost most records of its hot key, and the plan for twice the partitions was called trusted."""
     recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
     topic = SimpleNamespace(recorded=recorded, concerns=list_concerns(recorded, (), "not simulated", log, ()))
-    keys = SimpleNamespace(unknown_record_count=unknown, moves=MoveTotals(unanswered_records=unanswered))
+    keys = SimpleNamespace(
+        strategy="murmur2", unknown_record_count=unknown, moves=MoveTotals(unanswered_records=unanswered)
+    )
     trusts = _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})
     assert trusts["trust"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (None, "trusted"),
+        ({"strategy": "murmur2"}, "trusted"),
+        ({"strategy": "sarama", "unknown_record_count": 11}, "not trustworthy: keys of 11 records are not known"),
+        ({"strategy": None}, "not trustworthy: the current strategy is not known"),
+    ],
+)
+def test_a_simulation_is_worth_what_is_known_of_the_keys(keys, said, monkeypatch):
+    """Keys without hashes stayed where they were under twice the partitions, and that was called trusted."""
+    monkeypatch.setattr(comparison, "doubt_width", lambda _: ())
+    topic = SimpleNamespace(recorded=SimpleNamespace(keyless_count=10, records=np.array([600, 400])), outcomes=())
+    known = keys and SimpleNamespace(**{"unknown_record_count": 0, "moves": MoveTotals(), **keys})
+    outcome = SimpleNamespace(runs=object(), keys=known, is_baseline=False, is_as_in_use=False, assumptions=())
+    tested = dict.fromkeys(TRUSTS, Trust.TRUSTED)
+    assert _describe_trusts(topic, outcome, tested)["trust"].startswith(said)
+    as_in_use = SimpleNamespace(**{**vars(outcome), "is_as_in_use": True})
+    assert _describe_trusts(topic, as_in_use, tested)["trust"] == "trusted"
 
 
 @pytest.mark.parametrize("answered", [0, 5])
@@ -160,11 +186,11 @@ def test_a_key_without_an_answer_stops_no_other_topic(answered):
     assignment = SimpleNamespace(strategy="mine", candidate="c", partition_counts=[2])
     topics = [SimpleNamespace(topic=name, topic_id="", assignments=[assignment]) for name in "ab"]
     plan = SimpleNamespace(topics=topics, previous=[-1], window_starts_ms=[0])
-    cells = np.zeros((2, 3), np.int64)
-    cells[0, RECORDS] = 1 + answered
     sums = {
-        (0, 0): SimpleNamespace(assigned={0: (cells, MoveTotals(kept_records=1, unanswered_records=1))}),
-        (1, 0): SimpleNamespace(assigned={0: (cells, MoveTotals(kept_records=1 + answered))}),
+        (number, 0): SimpleNamespace(
+            keys=SimpleNamespace(record_count=count), assigned={0: (None, MoveTotals(unanswered_records=1))}
+        )
+        for number, count in enumerate((1, 1 + answered))
     }
     with nullcontext() if answered else pytest.raises(ConfigError, match="mine was not asked about keys of topic a"):
         assert [topic for _, topic, _ in list_keyed_topics(plan, sums)] == ["a", "b"]
