@@ -16,6 +16,8 @@ import polars as pl
 from pipeline.model.window import TimeWindow
 
 GAP_INTERVALS = 3
+_LEAST_LEFT = 0.5
+"""Part of a counter that is left where a store of metrics switches to another replica, a scrape behind: the process goes on."""
 START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed from an age, move by less
 
 
@@ -58,7 +60,7 @@ def with_increases(
                 (
                     pl.when(counts_from_zero)
                     .then(pl.col(counter))
-                    .otherwise(pl.col(counter) - _before(counter, subject))
+                    .otherwise((pl.col(counter) - _before(counter, subject)).clip(0))
                     * share
                 ).alias(f"{counter}_increase")
                 for counter in counters
@@ -73,8 +75,9 @@ def _with_starts(
 ) -> pl.DataFrame:
     """Sorts the samples; adds the window, the sample before, restarts, and since when each sample has counted."""
     at, started, earlier_ms = pl.col("observed_at_ms"), pl.col("started_at_ms"), pl.col("earlier_ms")
-    fell = pl.any_horizontal(pl.col(counter) < _before(counter, subject) for counter in counters)
     restarted = started > _before("started_at_ms", subject) + START_TOLERANCE_MS
+    left = pl.when(restarted.not_()).then(_LEAST_LEFT).otherwise(1.0)  # not known: any fall is a restart
+    fell = pl.any_horizontal(pl.col(counter) < left * _before(counter, subject) for counter in counters)
     has_reset = fell.fill_null(value=False) | restarted.fill_null(value=False)
     start_ms = pl.when(started <= at).then(started)
     return (
