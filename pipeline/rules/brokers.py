@@ -151,20 +151,21 @@ def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Records that a producer gave up, as it reports them; what librdkafka reports are requests."""
-    for (start_ms, client_id), rows in _by_client(given, "error_rate_per_s", "covered_ms", "source").items():
-        counts = [
-            rate * (covered_ms or given.window_ms) / 1000
-            for rate, covered_ms, source in rows
-            if rate is not None and source != "librdkafka_statistics"
-        ]
+    columns = ("instance", "error_rate_per_s", "covered_ms", "source")
+    for (start_ms, client_id), rows in _by_client(given, *columns).items():
+        counts: dict[str, float] = {}
+        for instance, rate, covered_ms, source in rows:
+            if rate is not None and source != "librdkafka_statistics":
+                lost = rate * (covered_ms or given.window_ms) / 1000
+                counts[instance] = max(lost, counts.get(instance, 0.0))
         if counts:
-            count = max(counts)
+            count = sum(counts.values())
             detail = f"about {count:,.0f} records were not delivered: they expired, were refused, or too large"
             yield _measure_client(rule, start_ms, client_id, count, detail)
 
 
 def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list[Any]]]:
-    """Producers' metrics by window and `client.id`; measures of a client are the same in each of its rows."""
+    """Producers' metrics by window and `client.id`; measures of an instance are the same in each of its rows."""
     by_subject: dict[tuple[int, str], list[list[Any]]] = defaultdict(list)
     for start_ms, client_id, *metrics in given.tuples(PRODUCER_NODES, "window_start_ms", "client_id", *names):
         by_subject[start_ms, client_id].append(metrics)

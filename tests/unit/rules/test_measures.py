@@ -476,9 +476,11 @@ def test_quotas_are_measured_of_clients_and_brokers():
 
 def test_records_that_were_given_up_are_counted_over_the_window():
     nodes = [node_row("app", broker, error_rate_per_s=0.5) for broker in (0, 1)]
+    nodes += [node_row("many", 0, instance=f"pod-{number}", error_rate_per_s=0.5) for number in (1, 2)]
     nodes += [node_row("well", 0, error_rate_per_s=0.0), node_row("mute", 0)]
     nodes += [node_row("brief", 0, error_rate_per_s=2.0, covered_ms=13_500)]
     nodes += [node_row("rdkafka", 0, error_rate_per_s=3.0, source="librdkafka_statistics")]
     found = measured("failed_sends", {"silver.producer_nodes": nodes})
-    assert values(found) == {(0, "client app"): 1800.0, (0, "client brief"): 27.0, (0, "client well"): 0.0}
+    counts = {"app": 1800.0, "brief": 27.0, "many": 3600.0, "well": 0.0}
+    assert values(found) == {(0, f"client {name}"): count for name, count in counts.items()}
     assert found[0].detail.startswith("about 1,800 records were not delivered")
