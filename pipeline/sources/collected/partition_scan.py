@@ -24,6 +24,7 @@ from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, segment_row, s
 
 UNIT_BYTES = 128 << 20
 """About how much of a log is read at once."""
+MOST_PRODUCERS = 10_000  # of a segment under way whose ids the manifest keeps: anyone may write any number of them
 _NOBODY = LeaderEpochs({}, {})  # who led is known where the rows are taken up
 
 
@@ -168,8 +169,9 @@ def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) 
         for column, join in _JOINED.items():
             both = [value for value in (before[column], row[column]) if value is not None]
             row[column] = join(both) if both else None
-    row["producer_id_count"] = len(producers)
-    return SegmentTotals(row=row, producer_ids=tuple(sorted(producers)))
+    before_count = 0 if known is None else known.totals.row["producer_id_count"] or 0
+    row["producer_id_count"] = max(int(before_count), len(producers))  # of more than are kept: at least so many
+    return SegmentTotals(row=row, producer_ids=tuple(sorted(producers)[:MOST_PRODUCERS]))
 
 
 _JOINED: dict[str, Callable[[list[Any]], Any]] = {

@@ -20,6 +20,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Record, TopicPartition
 from pipeline.model.window import TimeWindow, format_instant
+from pipeline.sources.collected import partition_scan
 from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
 from pipeline.sources.collected.host import read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
@@ -144,6 +145,20 @@ def test_what_retention_takes_later_stays_collected(config, tmp_path):
     (disk.log / f"{0:020d}.log").unlink()
     run_collector(config, disk, landing)
     assert add_up(collected(config, landing)) == wanted
+
+
+def test_producer_ids_without_end_do_not_fill_the_manifest(config, tmp_path, monkeypatch):
+    """Anyone who may write can use any id: the manifest grew until the collector could not read its own."""
+    monkeypatch.setattr(partition_scan, "MOST_PRODUCERS", 3)
+    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+    batches = [make_batch(make_records(1, base_offset=at), producer_id=at, base_sequence=0) for at in range(8)]
+    disk.write(0, b"".join(batches[:5]))
+    run_collector(config, disk, landing)
+    disk.write(0, b"".join(batches))
+    run_collector(config, disk, landing)
+    (progress,) = read_manifest(StoredFolder(f"{landing.location}/broker-1")).progress
+    assert progress.totals.producer_ids == (0, 1, 2)
+    assert progress.totals.row["producer_id_count"] == 6  # at least: three that are kept, three more
 
 
 def test_what_retention_took_before_it_was_collected_is_missing(config, tmp_path):
