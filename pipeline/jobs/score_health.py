@@ -89,7 +89,7 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     notes = (unkept,) if unkept else ()
     if not windows:
         return JobReport(notes=notes or ("no trusted window to score",))
-    ensure_tables(run.warehouse, (GROUP_BALANCE, ZONE_TRAFFIC))  # an older warehouse lacks them
+    ensure_tables(run.warehouse, _MEASURED)  # an older warehouse lacks some, or columns of theirs
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
     measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
