@@ -17,7 +17,6 @@ from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
-from pipeline.errors import PipelineError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.number_text import escape_hidden
 
@@ -70,7 +69,7 @@ def deliver_queued(now_ms: int) -> list[str]:
 def deliver_text(subject: str, text: str) -> str:
     """Sends a plain mail to the platform's people, or queues it where no server takes it; where it went.
 
-    With one that takes it leaves what waits: while ingest fails nothing else sends it.
+    Where one takes it, what waits in the outbox leaves too: while ingest fails nothing else sends it.
     """
     config = load_config()
     with contextlib.suppress(Exception):  # a deadline's callback sees no connections
@@ -89,7 +88,7 @@ def deliver_text(subject: str, text: str) -> str:
     _log.info("failure mail: %s", place)
     if not place.startswith("queued"):
         try:
-            deliver_alerts.run(config, smtp, now_ms=now_ms)
-        except PipelineError:
+            deliver_alerts.run(config, smtp, now_ms=now_ms, wait_s=0)
+        except Exception:  # noqa: BLE001 - the mail itself has left
             _log.exception("what waits in the outbox stays there")
     return place

@@ -99,8 +99,8 @@ def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_ph
     """Measures trusted windows, judges them, and queues messages about incidents.
 
     One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
-    other's would make two incidents of one. One that waits for a window, or an hour, raises `StorageConflictError`, so that
-    none pile up behind one that hangs.
+    other's would make two incidents of one. One that has waited for an hour, or for a window that is longer, raises
+    `StorageConflictError`, so that none pile up behind one that hangs.
     """
     wait_ms = max(run.window_ms, HOUR_MS)
     with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:

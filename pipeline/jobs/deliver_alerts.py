@@ -26,7 +26,7 @@ from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.errors import ConfigError, DeliveryError, PipelineError, UnusableServerError
+from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.storage.outbox import (
@@ -70,16 +70,22 @@ class DeliveryReport:
 
 
 def run(
-    config: PipelineConfig, smtp: Smtp | None, *, now_ms: int, clock: Callable[[], float] = time.monotonic
+    config: PipelineConfig,
+    smtp: Smtp | None,
+    *,
+    now_ms: int,
+    clock: Callable[[], float] = time.monotonic,
+    wait_s: float = 60,
 ) -> DeliveryReport:
     """Delivers every message that is due once; a failing one does not stop the others.
 
     A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
     behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
     time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
-    recipients refused for good; a message that a server put off for some stays for these alone.
+    recipients refused for good; a message that a server put off for some stays for these alone. Another process that
+    delivers is waited for: it may have begun before what is to be delivered was queued.
     """
-    with delivering(config.local_folder) as is_ours:
+    with delivering(config.local_folder, wait_s=wait_s) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
         return _deliver_due(config, smtp, now_ms, clock)
@@ -120,8 +126,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
-    has_mail = any(message.channel == MAIL_CHANNEL for message in due)
-    failures = [_NO_SERVER] if has_mail and _lacks_server(config, smtp, now_ms) else []
+    failures = _hold_mails(config, smtp, due, now_ms)
     unusable: set[str | None] = {MAIL_CHANNEL} if failures else set()
     spent_s: dict[str | None, float] = defaultdict(float)
     alerts = _find_alerts(config, waiting)
@@ -169,9 +174,21 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
 
 
+def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMessage], now_ms: int) -> list[str]:
+    """Says why mails wait where no server is known, to whom it may concern and in the outbox; nothing where they can leave."""
+    ids = [message.message_id for message in due if message.channel == MAIL_CHANNEL]
+    if not ids or not _lacks_server(config, smtp, now_ms):
+        return []
+    mark_failed(config.warehouse, *ids, error=_NO_SERVER)
+    return [_NO_SERVER]
+
+
 def _lacks_server(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> bool:
     """No mail server is named where mails went to one: Airflow says that it has no connection where it cannot ask for it."""
-    return smtp is None and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+    try:
+        return smtp is None and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+    except StorageError:  # a mail may be about this
+        return False
 
 
 def _fails_no_task(message: AlertMessage) -> bool:

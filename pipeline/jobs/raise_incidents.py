@@ -288,7 +288,7 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
         seen, is_there = f"bool_or({of_rule})", f"{of_rule} AND subject = {format_datafusion_text(change.subject)}"
     else:
         return None
-    ensure_tables(run.warehouse, (table,))
+    ensure_tables(run.warehouse, (table, WINDOW_STATUS))
     sql = (
         f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608
         f"GROUP BY window_start HAVING {seen} ORDER BY window_start"

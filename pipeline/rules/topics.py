@@ -75,14 +75,18 @@ def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         since_ms, lasting = start_ms, {*moving[start_ms]}
         while still := lasting & moving.get(since_ms - given.window_ms, {}).keys():
             since_ms, lasting = since_ms - given.window_ms, still
-        detail = "no partition is being reassigned"
+        detail, hours = "no partition is being reassigned", min(DAY_MS, start_ms - since_ms) / HOUR_MS
         if lasting:
+            count = sum(moving[start_ms].values())
             detail = (
-                f"{sum(moving[start_ms].values()):,} partitions of {len(moving[start_ms]):,} topics are being reassigned, "
-                f"those of {min(lasting)} for {format_span(start_ms - since_ms)} or longer, and no share is judged"
+                f"{count:,} partition{'s are' if count > 1 else ' is'} being reassigned, of {min(lasting)} for "
+                f"{format_span(start_ms - since_ms)} or longer, and no share is judged"
             )
-        hours = min(DAY_MS, start_ms - since_ms) / HOUR_MS
-        yield RuleMeasure(window_start_ms=start_ms, rule=rule, subject="cluster", value=hours, detail=detail)
+        # at two ends of windows two short ones may have run
+        is_enough = start_ms - since_ms != given.window_ms
+        yield RuleMeasure(
+            window_start_ms=start_ms, rule=rule, subject="cluster", value=hours, is_enough=is_enough, detail=detail
+        )
 
 
 TOPIC_RULES = (
@@ -156,7 +160,7 @@ TOPIC_RULES = (
         meaning="a reassignment goes on for hours, and no share is judged meanwhile",
         advice="`kafka-reassign-partitions --list` names what is moved. Bring back a broker that it waits for, raise "
         "`--throttle`, or end it with `--cancel`.",
-        doc="hours for which partitions of one topic have been reassigned at each window's end, up to 24; no share is judged meanwhile",
+        doc="hours for which partitions of one topic were being reassigned at the end of each window, up to 24; no share is judged meanwhile",
         format="{:.0f} h".format, severity="critical", is_clock=True,
     ),
 )  # fmt: skip  # a table: short fields share a line

@@ -23,7 +23,6 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.values import row_of, tuples_of, value_of
 
-WAIT_S = 60.0
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""
 
@@ -69,12 +68,9 @@ def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
 
 
 @contextlib.contextmanager
-def delivering(folder: Path) -> Iterator[bool]:
-    """Holds the outbox for one delivering process, until it ends however it ends; yields False where another one goes on to.
-
-    It is waited for: it may have begun before what is to be delivered was queued.
-    """
-    with holding(folder, "delivering", wait_s=WAIT_S) as is_ours:
+def delivering(folder: Path, *, wait_s: float = 0) -> Iterator[bool]:
+    """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
+    with holding(folder, "delivering", wait_s=wait_s) as is_ours:
         yield is_ours
 
 

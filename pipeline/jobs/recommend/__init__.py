@@ -213,13 +213,19 @@ def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedP
             partition=key[2],
             replicas=tuple(row["replica_id"] for row in rows),
             leader_id=rows[0]["leader_id"],
-            in_sync=tuple(row["replica_id"] for row in rows if row["is_in_sync"] is not False),
+            in_sync=tuple(row["replica_id"] for row in rows if _may_lead(row)),
             load_bytes=carried.get(key, 0) + (by_name[key[0], key[2]] if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
         )
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]
     ]
+
+
+def _may_lead(replica: Row) -> bool:
+    """In sync, or nobody says that it is not; one that a reassignment adds only where it was seen in sync."""
+    is_in_sync: bool | None = replica["is_in_sync"]
+    return is_in_sync is True or (is_in_sync is None and replica["reassignment"] != "adding")
 
 
 def load_doubts(

@@ -131,7 +131,8 @@ def read_metadata_ends(tree: LogTree) -> dict[int, int]:
     for directory, log in tree.iter_partitions(kind=DirectoryKind.LIVE):
         if log.is_cluster_metadata and log.segments and directory.broker_id is not None:
             with contextlib.suppress(OSError):  # whoever reads the log says so
-                stamps_ms = _scan_tail(log.segments[-1]).max_timestamp_ms
+                tail = _scan_tail(log.segments[-1])
+                stamps_ms = tail.max_timestamp_ms[tail.usable]
                 ends_ms[directory.broker_id] = int(stamps_ms.max(initial=ends_ms.get(directory.broker_id, -1)))
     return {broker_id: at_ms for broker_id, at_ms in ends_ms.items() if at_ms >= 0}
 

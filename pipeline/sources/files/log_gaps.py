@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.cluster import NO_LEADER, ClusterState, Timeline
@@ -61,7 +62,7 @@ def find_begin_ms(segment_path: str, latest_ms: int) -> int:
     return min(begun_ms, latest_ms)
 
 
-def find_sent_ms(stamps_ms: np.ndarray, latest_ms: int) -> int:
+def find_sent_ms(stamps_ms: NDArray[np.int64], latest_ms: int) -> int:
     """When the first of some batches were sent, which most of them say: one may be late. `latest_ms` if none says it."""
     known_ms = np.sort(stamps_ms[(stamps_ms > 0) & (stamps_ms <= latest_ms)][:NEIGHBOURS])
     return int(known_ms[known_ms.size // 2]) if known_ms.size else latest_ms
@@ -145,8 +146,9 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
 def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:
     """What disks hold of a window, given the brokers whose disks were read; counted are brokers, and what is missing by kind.
 
-    Expected are the active brokers, and the log directories that those found have registered. A partition is missing that one of those found led at the window's begin or end, that was
-    not deleted since, and has a log nowhere while others of its topic have one, or one with a gap.
+    Expected are the active brokers, and the log directories that those found have registered. A partition is missing that
+    one of those found led at the window's begin or end, that was not deleted since, and has a log nowhere while others of
+    its topic have one, or one with a gap.
     """
     history, found = reading.history, reading.directory_counts.keys()
     active = list_active(reading, window)

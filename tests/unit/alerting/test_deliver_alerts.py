@@ -142,7 +142,7 @@ def test_an_alert_fires_until_the_next_news_of_its_incident(config, monkeypatch)
     kept_ms = []
     monkeypatch.setattr(deliver_alerts, "post_alert", lambda *_, keep_ms, **__: kept_ms.append(keep_ms) or "")
     weekly = config.clusters["demo"].model_copy(update={"gate": Gate(repeat=timedelta(days=7))})
-    message = replace(message_for(new_evidence(), []), channel="alertmanager")
+    message = replace(message_for(new_evidence(), ["ops@x.org"]), channel="alertmanager")
     mail = Mail(alertmanagers=(Alertmanager(url="http://a"),))
     for cluster in (config.clusters["demo"], weekly):
         own = config.model_copy(update={"mail": mail, "clusters": {"demo": cluster}})
@@ -304,10 +304,9 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
     assert len(mailbox.kept) == 1
 
 
-def test_one_process_delivers_at_a_time(config, monkeypatch):
-    monkeypatch.setattr("pipeline.storage.outbox.WAIT_S", 0.2)
+def test_one_process_delivers_at_a_time(config):
     with delivering(config.warehouse) as is_ours, serving(mailbox := Mailbox()) as smtp:
-        report = send(config, smtp)
+        report = deliver_alerts.run(config, smtp, now_ms=NOW_MS, wait_s=0.2)
 
     assert is_ours
     assert (report.deliveries, report.notes) == ((), ("another process is delivering",))

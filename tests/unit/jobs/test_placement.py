@@ -31,7 +31,7 @@ def test_replicas_stand_in_their_order_the_preferred_leader_first(order):
 
 def test_a_plan_for_a_partition_that_is_being_reassigned_keeps_its_number_of_replicas():
     """Two of three replicas were left, and the plan's file told Kafka so."""
-    moved = [replica(7, 0), replica(3, 1), replica(4, 2, in_sync=False), replica(5, 3)]
+    moved = [replica(7, 0, in_sync=None), replica(3, 1), replica(4, 2, in_sync=None), replica(5, 3)]
     for row, of in zip(moved, (None, "moving", "adding", "removing"), strict=True):  # 3: between its disks
         row["reassignment"] = of
     (placed,) = place_partitions([], moved)

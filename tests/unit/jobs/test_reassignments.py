@@ -65,6 +65,18 @@ def test_a_reassignment_that_goes_on_for_hours_is_an_incident(hours, fails_at):
     assert min(failed, default=None) == fails_at
 
 
+def test_two_short_reassignments_a_day_apart_are_none_of_a_day():
+    rows = [topic_row(24 * day, "a", 1) for day in range(3)]
+    given = RuleInput(
+        load=lambda table, _: rows_of(table, rows, run_id="test"),
+        starts_ms=[START_MS + day * 24 * HOUR_MS for day in range(3)],
+        window_ms=24 * HOUR_MS,
+        disk_bytes={},
+    )
+    measures = RULES["reassignment_hours"].measure("reassignment_hours", given)
+    assert [(one.value, one.is_enough) for one in measures] == [(0, True), (24, False), (24, True)]
+
+
 def test_the_hours_are_named_and_counted_for_a_day_at_most():
     rows = [topic_row(hour, topic, 3) for hour in range(30) for topic in "ab"]
     given = RuleInput(
@@ -75,7 +87,5 @@ def test_the_hours_are_named_and_counted_for_a_day_at_most():
     )
     two, day, none = RULES["reassignment_hours"].measure("reassignment_hours", given)
     assert (two.value, day.value, none.value) == (2, 24, 0)
-    assert two.detail == (
-        "6 partitions of 2 topics are being reassigned, those of a for 2 h or longer, and no share is judged"
-    )
+    assert two.detail == "6 partitions are being reassigned, of a for 2 h or longer, and no share is judged"
     assert none.detail == "no partition is being reassigned"
