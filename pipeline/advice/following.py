@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 from pipeline.model.trust import Trust
@@ -106,9 +106,8 @@ def predict_following(
     partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], shares: Mapping[str, Mapping[int, Ends]]
 ) -> dict[int, Ends]:
     """Low, median, high share ratio of live brokers: replayed topics by `shares`, the others by their partitions' leaders."""
-    live = [broker for broker in brokers if not broker.is_fenced]
-    fair = expected_shares([broker.capacity for broker in live])
-    loads: dict[int, list[float]] = {broker.broker_id: [0.0, 0.0, 0.0] for broker in live}
+    parts = fair_parts(brokers)
+    loads = {broker_id: [0.0, 0.0, 0.0] for broker_id in parts}
     sizes = dict.fromkeys(shares, 0)
     for one in partitions:
         if one.topic in sizes:
@@ -121,7 +120,7 @@ def predict_following(
                 loads[broker_id] = [load + end * size for load, end in zip(loads[broker_id], ends, strict=True)]
     total = sum(one.load_bytes for one in partitions) or 1
     return {
-        broker.broker_id: (low / total / float(part), median / total / float(part), high / total / float(part))
-        for broker, part in zip(live, fair, strict=True)
-        for low, median, high in [loads[broker.broker_id]]
+        broker_id: (low / total / part, median / total / part, high / total / part)
+        for broker_id, part in parts.items()
+        for low, median, high in [loads[broker_id]]
     }

@@ -17,7 +17,7 @@ from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move
 from pipeline.errors import ConfigError
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
 from pipeline.measures.replacement import replace_dead
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import fair_parts
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 
@@ -52,13 +52,8 @@ class PlacedCluster:
     @property
     def ratios(self) -> dict[int, float]:
         """Share ratio by broker that lives; 0 for all without traffic."""
-        live = [broker for broker in self.brokers if not broker.is_fenced]
-        fair = expected_shares([broker.capacity for broker in live])
         loads, total = self.loads, sum(self.loads.values()) or 1
-        return {
-            broker.broker_id: loads[broker.broker_id] / total / float(part)
-            for broker, part in zip(live, fair, strict=True)
-        }
+        return {broker_id: loads[broker_id] / total / part for broker_id, part in fair_parts(self.brokers).items()}
 
     @property
     def hurt(self) -> tuple[PlacedPartition, ...]:

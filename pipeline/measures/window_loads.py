@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.model.placement import PlacementBroker
 
 Topic = tuple[str, str]  # topic and its id
 
@@ -76,3 +78,10 @@ def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
         raise ValueError(f"capacities must be above 0, found {weights.tolist()}")
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares
+
+
+def fair_parts(brokers: Iterable[PlacementBroker]) -> dict[int, float]:
+    """Part of all bytes that each broker that lives should get."""
+    live = [one for one in brokers if not one.is_fenced]
+    fair = expected_shares([one.capacity for one in live])
+    return {one.broker_id: part for one, part in zip(live, fair.tolist(), strict=True)}

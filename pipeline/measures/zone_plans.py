@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.measures.reassignment import move_partition
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import fair_parts
 from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
 
 Place = tuple[str, int]  # topic and partition
@@ -97,7 +97,7 @@ def sum_between_zones(partitions: Iterable[PlacedPartition], loads: ZoneLoads, r
 
 def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[PlacementBroker]) -> dict[int, float]:
     """Share ratio by broker that lives; 0 for all without traffic."""
-    parts = _fair_parts(brokers)
+    parts = fair_parts(brokers)
     loads = Counter(dict.fromkeys(parts, 0))
     for partition in partitions:
         if partition.leader_id in loads:
@@ -122,7 +122,7 @@ def lead_near_producers(
 
     Only to in-sync replicas: no byte is copied. A change for which its receiver has no room waits until others have made some.
     """
-    racks, parts = _racks_of(brokers), _fair_parts(brokers)
+    racks, parts = _racks_of(brokers), fair_parts(brokers)
     ratios = rate_brokers(partitions, brokers)
     most = max(target_ratio, *ratios.values())
     total = sum(one.load_bytes for one in partitions if one.leader_id in parts) or 1
@@ -243,13 +243,6 @@ def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]
         return partition
     others = [each for each in partition.in_sync if racks.get(each, rack) != rack]
     return replace(partition, leader_id=others[partition.partition % len(others)]) if others else partition
-
-
-def _fair_parts(brokers: Sequence[PlacementBroker]) -> dict[int, float]:
-    """Part of all bytes that each broker that lives should get."""
-    live = [one for one in brokers if not one.is_fenced]
-    fair = expected_shares([one.capacity for one in live])
-    return {one.broker_id: float(part) for one, part in zip(live, fair, strict=True)}
 
 
 def _racks_of(brokers: Sequence[PlacementBroker]) -> dict[int, str]:
