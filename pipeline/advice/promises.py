@@ -7,7 +7,6 @@ more traffic. A topic placed by keys lies on its partitions as it does now, whoe
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_changes, list_moves
 from pipeline.advice.slow_broker import CHECK_BROKER
@@ -50,15 +49,6 @@ class WatchedAdvice:
         if self.advice.action == CHECK_BROKER:
             return {topic for topic, _ in self.then.loads}
         return {topic for topic, _ in list_moves(self.advice, self.then)} or {self.advice.topic}
-
-
-class CorrectedRatios(NamedTuple):
-    """Share ratios of the broker on the judging window's traffic: without the advice, and as it was predicted."""
-
-    without: float
-    low: float
-    ratio: float
-    high: float
 
 
 def name_promise(advice: Recommendation) -> PromiseKey:
@@ -197,13 +187,16 @@ def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> 
     return frozenset({(watched.advice.action, None)}) if candidate is None else list_changes(candidate)
 
 
-def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
-    """Computes the broker's share ratios on the judging window's traffic; None where a window has no traffic."""
+def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
+    """The broker's share ratios on the judging window's traffic: without the advice, and the ends and middle predicted.
+
+    Without, low, middle, high; None where a window has no traffic.
+    """
     then, now, broker = watched.then, watched.now, watched.broker_id
     if watched.advice.action == CHECK_BROKER:
         ends = (watched.advice.predicted_ratio_low, watched.advice.predicted_ratio, watched.advice.predicted_ratio_high)
-        low, ratio, high = (0.0 if end is None else end for end in ends)
-        return CorrectedRatios(watched.advice.share_ratio, low, ratio, high)  # all topics: as it was, and as predicted
+        # all topics: as it was, and as predicted
+        return watched.advice.share_ratio, *(0.0 if end is None else end for end in ends)
     volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
     total = sum(row["size_bytes"] for row in now.shares.values())
     if not total or not all(before and after for before, after in volumes.values()):
@@ -215,7 +208,7 @@ def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
     is_placed = moves and not watched.advice.is_replayed
     own = _place_anew(watched, places, moves, volumes) if is_placed else _scale_change(watched, volumes)
     fair = total * now.shares[broker]["expected_share"]
-    return CorrectedRatios(*((others + size) / fair for size in own))
+    return tuple((others + size) / fair for size in own)
 
 
 def _place_anew(
@@ -263,23 +256,22 @@ def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
     return next((found for name in names if (found := now.placed.get((name, topic, watched.broker_id)))), share)
 
 
-def _compare(promise: Promise, corrected: CorrectedRatios, watched: WatchedAdvice) -> Promise:
+def _compare(promise: Promise, corrected: tuple[float, ...], watched: WatchedAdvice) -> Promise:
     """Decides the outcome: kept where the share is as predicted and the advice, not chance, explains it."""
-    now = watched.now.shares[watched.broker_id]
+    now, (without, low, ratio, high) = watched.now.shares[watched.broker_id], corrected
     fair, actual = now["expected_share"], now["share_ratio"]
     bar = min(BAR_SHARE, BAR_OF_FAIR * fair)
     chance = ((now["chance_ratio"] or 1.0) - 1) * fair
-    error = (actual - corrected.ratio) * fair
-    above = min(corrected.high - corrected.ratio, WIDEST_SHARE / fair)
-    below = min(corrected.ratio - corrected.low, WIDEST_SHARE / fair)
-    off = max(actual - corrected.ratio - above, corrected.ratio - below - actual, 0.0) * fair
-    gain, gained = (corrected.without - corrected.ratio) * fair, (corrected.without - actual) * fair
+    error = (actual - ratio) * fair
+    above, below = min(high - ratio, WIDEST_SHARE / fair), min(ratio - low, WIDEST_SHARE / fair)
+    off = max(actual - ratio - above, ratio - below - actual, 0.0) * fair
+    gain, gained = (without - ratio) * fair, (without - actual) * fair
     found = replace(
         promise,
-        without_ratio=corrected.without,
-        corrected_ratio=corrected.ratio,
-        corrected_ratio_low=corrected.low,
-        corrected_ratio_high=corrected.high,
+        without_ratio=without,
+        corrected_ratio=ratio,
+        corrected_ratio_low=low,
+        corrected_ratio_high=high,
         error_points=100 * error,
         bar_points=100 * bar,
     )
