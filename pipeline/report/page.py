@@ -21,12 +21,12 @@ from pipeline.errors import NothingUsableError, PipelineError
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Answer, Asker
+from pipeline.report.answers import Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
 from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
-from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, TimeStrip, draw_strip
+from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
 from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
 from pipeline.runs import RunContext
@@ -150,7 +150,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
             name="brokers",
             title="Who is hot, why, and what to do",
             rows=draw(JUDGED, SHARES, *causes, ADVICE, KEPT_PROMISES),
-            lines=_draw_lines(SHARE_LINES, asker, shares, strip),
+            lines=SHARE_LINES.draw(asker, shares, strip),
         ),
         ReportSection(
             name="topics",
@@ -162,7 +162,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
             name="latency",
             title="Latency and room",
             rows=draw(LATENCY, ROOM, WAITING),
-            lines=_draw_lines(LATENCY_LINES, asker, shares, strip),
+            lines=LATENCY_LINES.draw(asker, shares, strip),
         ),
         ReportSection(
             name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
@@ -170,11 +170,6 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
         ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
     )
-
-
-def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
-    drawn = chart.draw(asker, shares, strip)
-    return () if drawn is None else (drawn,)
 
 
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:

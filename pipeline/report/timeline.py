@@ -124,15 +124,15 @@ class ChartOverWindows:
     has_limit: bool  # the fair share and the limit are lines across, brokers above it stand out
     write: Callable[[float], str]
 
-    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> dict[str, Any] | None:
-        """A line per broker as the page lays it out, broken where windows are missing; None where nobody is known.
+    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
+        """A line per broker as the page lays it out, broken where windows are missing; nothing where nobody is known.
 
         A path is in a box of 1000 by 100, its top the largest value of all brokers; levels are lines across: height in per
         cent, class, text. With a band, from the lowest to the highest broker, every line has a strip of its own.
         """
         brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
         if not brokers:
-            return None
+            return ()
         answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
         levels: list[tuple[float, str, str]] = []
         hot: set[str] = set()
@@ -151,7 +151,7 @@ class ChartOverWindows:
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
         reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
-        return {
+        drawn = {
             "answer": answer,
             "title": self.title,
             "says": self.says + self._describe_strips(len(brokers)) + reach,
@@ -170,6 +170,7 @@ class ChartOverWindows:
             "spans": strip.bars,
             "ticks": strip.ticks,
         }
+        return (drawn,)
 
     def _describe_strips(self, count: int) -> str:
         if count <= LINES_TOGETHER:
