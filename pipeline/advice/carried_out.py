@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
-from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.promise import WHOLE, Recommendation
+from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
@@ -27,7 +27,7 @@ class PromiseWindow:
     """Traffic and setup of a window; rows are those of the tables, by name and topic."""
 
     start_ms: int
-    shares: Mapping[int, Row] = field(default_factory=dict)  # `gold.broker_share` by broker
+    shares: Mapping[int, BrokerLoad] = field(default_factory=dict)  # by broker
     loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
     leaders: Mapping[Place, int] = field(default_factory=dict)  # at the window's end
     replicas: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class PromiseWindow:
     # replayed share of a topic by candidate, topic and broker
     placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
-    latency: Mapping[int, Row] = field(default_factory=dict)  # `gold.latency` of all clients by broker
+    slow: Mapping[int, bool] = field(default_factory=dict)  # of brokers of which clients say it
 
     def topic_bytes(self, topic: str) -> int:
         return sum(size for (name, _), size in self.loads.items() if name == topic)
@@ -96,13 +96,10 @@ def measure_progress(
 
 def _compare_answers(broker_id: int, then: PromiseWindow, now: PromiseWindow) -> CarriedOut:
     """Whoever looked at a slow broker mended it when it answers like its peers; of another one nothing shows it."""
-    slow = [
-        None if row is None else is_slow(row["request_latency_avg_ms"], row["ratio_to_peers"])
-        for row in (then.latency.get(broker_id), now.latency.get(broker_id))
-    ]
-    if slow[0] is not True or slow[1] is None:
+    is_slow = now.slow.get(broker_id)
+    if not then.slow.get(broker_id) or is_slow is None:
         return CarriedOut(None, "nothing shows whether somebody looked at the broker")
-    return CarriedOut(0.0 if slow[1] else 1.0)
+    return CarriedOut(0.0 if is_slow else 1.0)
 
 
 def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindow) -> CarriedOut:

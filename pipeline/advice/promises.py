@@ -128,7 +128,7 @@ def asks_the_same(one: WatchedAdvice, other: WatchedAdvice) -> bool:
 def _describe(watched: WatchedAdvice) -> Promise:
     advice, then, now = watched.advice, watched.then, watched.now
     compared = then.compared.get((advice.action.removeprefix("replay:"), advice.topic), {})
-    tested, share = now.back_tests.get(advice.topic, {}), now.shares.get(watched.broker_id, {})
+    tested, load = now.back_tests.get(advice.topic, {}), now.shares.get(watched.broker_id)
     return Promise(
         window_start_ms=now.start_ms,
         promised_ms=then.start_ms,
@@ -138,7 +138,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
         rank=advice.rank,
         title=advice.title,
         trust=compared.get("trust"),
-        expected_share=then.shares[watched.broker_id]["expected_share"],
+        expected_share=then.shares[watched.broker_id].expected_share,
         share_ratio=advice.share_ratio,
         predicted_ratio=advice.predicted_ratio,
         predicted_ratio_low=advice.predicted_ratio_low,
@@ -147,7 +147,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
         predicted_latency_p99_ms=compared.get("latency_p99_ms"),
         carried_out_ratio=watched.progress.ratio,
         carried_out_ms=watched.first_ms if watched.first_ms is not None else now.start_ms if watched.is_done else None,
-        actual_ratio=share.get("share_ratio"),
+        actual_ratio=None if load is None else load.share_ratio,
         actual_records_per_batch=tested.get("observed_records_per_batch"),
         actual_latency_avg_ms=tested.get("observed_latency_avg_ms"),
         outcome="unknown",
@@ -198,16 +198,16 @@ def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
         # all topics: as it was, and as predicted
         return watched.advice.share_ratio, *(0.0 if end is None else end for end in ends)
     volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
-    total = sum(row["size_bytes"] for row in now.shares.values())
+    total = sum(load.size_bytes for load in now.shares.values())
     if not total or not all(before and after for before, after in volumes.values()):
         return None
     places = [place for place in now.loads if place[0] in volumes]
     held = sum(now.loads[place] for place in places if now.leaders[place] == broker)
-    others = now.shares[broker]["size_bytes"] - held
+    others = now.shares[broker].size_bytes - held
     moves = list_moves(watched.advice, then)
     is_placed = moves and not watched.advice.is_replayed
     own = _place_anew(watched, places, moves, volumes) if is_placed else _scale_change(watched, volumes)
-    fair = total * now.shares[broker]["expected_share"]
+    fair = total * now.shares[broker].expected_share
     return tuple((others + size) / fair for size in own)
 
 
@@ -235,7 +235,7 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
     led = sum(size for place, size in then.loads.items() if place[0] in volumes and then.leaders[place] == broker)
     share = led / before
     without = (_replay_old_setup(watched, share) if len(volumes) == 1 else share) * after
-    per_ratio = sum(row["size_bytes"] for row in then.shares.values()) * then.shares[broker]["expected_share"]
+    per_ratio = sum(load.size_bytes for load in then.shares.values()) * then.shares[broker].expected_share
     ends = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
     gains = [0.0 if end is None else end - advice.share_ratio for end in ends]
     low, middle, high = (without + gain * per_ratio * after / before for gain in gains)
@@ -258,10 +258,10 @@ def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
 
 def _compare(promise: Promise, corrected: tuple[float, ...], watched: WatchedAdvice) -> Promise:
     """Decides the outcome: kept where the share is as predicted and the advice, not chance, explains it."""
-    now, (without, low, ratio, high) = watched.now.shares[watched.broker_id], corrected
-    fair, actual = now["expected_share"], now["share_ratio"]
+    load, (without, low, ratio, high) = watched.now.shares[watched.broker_id], corrected
+    fair, actual = load.expected_share, load.share_ratio or 0.0
     bar = min(BAR_SHARE, BAR_OF_FAIR * fair)
-    chance = ((now["chance_ratio"] or 1.0) - 1) * fair
+    chance = ((load.chance_ratio or 1.0) - 1) * fair
     error = (actual - ratio) * fair
     above, below = min(high - ratio, WIDEST_SHARE / fair), min(ratio - low, WIDEST_SHARE / fair)
     off = max(actual - ratio - above, ratio - below - actual, 0.0) * fair

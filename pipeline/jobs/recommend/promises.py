@@ -8,8 +8,10 @@ from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
 from pipeline.evidence.gathering import ALL_CLIENTS
+from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
@@ -175,9 +177,10 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     versions = {
         tuple(key): next(iter(told[name or ""])) for *key, name in clients if len(told.get(name or "", ())) == 1
     }
+    times = run.tuples(LATENCY, windows, "broker_id", "client_id", "request_latency_avg_ms", "ratio_to_peers")
     return PromiseWindow(
         start_ms=window.start_ms,
-        shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows) if row["expected_share"]},
+        shares={one.broker_id: one for one in run.values(BrokerLoad, BROKER_SHARE, windows) if one.expected_share},
         loads={(topic, number): size for topic, number, size, _ in partitions},
         leaders={(topic, number): leader_id for topic, number, _, leader_id in partitions},
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
@@ -192,5 +195,5 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
             if row["share"] is not None
         },
         back_tests={row["topic"]: row for row in run.rows(BACK_TESTS, windows)},
-        latency={row["broker_id"]: row for row in run.rows(LATENCY, windows) if row["client_id"] == ALL_CLIENTS},
+        slow={broker_id: is_slow(*of) for broker_id, client_id, *of in times if client_id == ALL_CLIENTS},
     )
