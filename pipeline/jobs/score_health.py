@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,7 +16,7 @@ from pipeline.measures.outages import sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, RunContext
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.outages import load_outages
@@ -92,12 +92,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     ensure_tables(run.warehouse, (GROUP_BALANCE, ZONE_TRAFFIC))  # an older warehouse lacks them
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
-    measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
+    measured = map_tasks(spark, work, run.to_files(lambda part: part().items(), _MEASURED, windows), WRITTEN)
     return JobReport(table_versions=run.replace_by_files("measure windows", measured, _MEASURED, windows), notes=notes)
-
-
-def _call(work: Callable[[], Mapping[str, pa.Table]]) -> TableRows:
-    return work().items()
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:

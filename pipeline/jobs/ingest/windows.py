@@ -114,14 +114,12 @@ def commit_windows(
 
 def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
     """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
-    columns = ("window_start", "topic", "partition", "leader_id", "leader_epoch")
+    columns = ("window_start_ms", "topic", "partition", "leader_id", "leader_epoch")
     unknown: dict[int, list[str]] = defaultdict(list)
-    rows = run.load(PARTITION_TRAFFIC, run.windows, columns, where="leader_id < 0")
-    for row in rows.sort_by([(name, "ascending") for name in columns]).to_pylist():
-        epoch = f" in leader epoch {row['leader_epoch']}" if row["leader_epoch"] >= 0 else ""
-        unknown[milliseconds_of(row["window_start"])].append(
-            f"{row['topic']}-{row['partition']} (who led{epoch} is not known)"
-        )
+    rows = run.tuples(PARTITION_TRAFFIC, run.windows, *columns, where="leader_id < 0")
+    for start_ms, topic, number, _, epoch in sorted(rows):
+        led = f" in leader epoch {epoch}" if epoch >= 0 else ""
+        unknown[start_ms].append(f"{topic}-{number} (who led{led} is not known)")
     return unknown
 
 
