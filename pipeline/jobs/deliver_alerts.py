@@ -165,7 +165,8 @@ def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
     """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
-    known = {MAIL_CHANNEL} | {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
+    others = {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
+    known = others | {MAIL_CHANNEL}
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:

@@ -6,9 +6,9 @@ References:
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
@@ -18,9 +18,6 @@ from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
-
-if TYPE_CHECKING:
-    from pipeline.measures.assignors import GroupBalance
 
 DISK_RULE = "disk_hours_to_full"
 EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
@@ -54,23 +51,19 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             numbers = {topic: sorted(at for _, at in of_topics[topic]) for topic in topics if topic in of_topics}
             dealt[start_ms] += len(known)
             balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
-            yield _balance(rule, start_ms, group_id, topics, balance)
-
-
-def _balance(rule: str, start_ms: int, group_id: str, topics: Collection[str], balance: "GroupBalance") -> RuleMeasure:
-    under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
-    return RuleMeasure(
-        window_start_ms=start_ms,
-        rule=rule,
-        subject=f"group {group_id}",
-        topic=next(iter(topics)) if len(topics) == 1 else "",
-        value=balance.now,
-        is_enough=balance.now is not None,
-        detail=(
-            f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what was "
-            f"written; under the assignors: {under or 'not known'}"
-        ),
-    )
+            under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
+            yield RuleMeasure(
+                window_start_ms=start_ms,
+                rule=rule,
+                subject=f"group {group_id}",
+                topic=next(iter(topics)) if len(topics) == 1 else "",
+                value=balance.now,
+                is_enough=balance.now is not None,
+                detail=(
+                    f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what "
+                    f"was written; under the assignors: {under or 'not known'}"
+                ),
+            )
 
 
 def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
