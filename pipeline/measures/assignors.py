@@ -20,7 +20,6 @@ References:
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 Partition = tuple[str, int]
@@ -30,26 +29,17 @@ MOST_DEALT = 10_000_000
 """Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupBalance:
-    """Largest over mean load of a group's members: as they are assigned (None without traffic), and by assignor."""
-
-    member_count: int
-    now: float | None
-    under: Mapping[str, float | None]
-
-
 def balance_group(
     owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
-) -> GroupBalance:
-    """Balance of a group now and under Kafka's assignors.
+) -> tuple[float | None, dict[str, float | None]]:
+    """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`.
 
     `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
     the window.
 
     >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
-    >>> found = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
-    >>> round(found.now, 2), {name: round(value, 2) for name, value in found.under.items()}
+    >>> now, under = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
+    >>> round(now, 2), {name: round(value, 2) for name, value in under.items()}
     (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
     """
 
@@ -57,11 +47,8 @@ def balance_group(
         carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
         return max(carried) / (sum(carried) / len(carried)) if sum(carried) else None
 
-    return GroupBalance(
-        member_count=len(owned),
-        now=peak_to_mean(owned),
-        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
-    )
+    under = {name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS}
+    return peak_to_mean(owned), under
 
 
 def assign_consumers(

@@ -50,19 +50,17 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             known = {part: size for topic in topics for part, size in of_topics.get(topic, {}).items()}
             numbers = {topic: sorted(at for _, at in of_topics[topic]) for topic in topics if topic in of_topics}
             dealt[start_ms] += len(known)
-            balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
-            under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
+            now, under = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
+            told = ", ".join(f"{name} {value:.2f}" for name, value in under.items() if value is not None)
             yield RuleMeasure(
                 window_start_ms=start_ms,
                 rule=rule,
                 subject=f"group {group_id}",
                 topic=next(iter(topics)) if len(topics) == 1 else "",
-                value=balance.now,
-                is_enough=balance.now is not None,
-                detail=(
-                    f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what "
-                    f"was written; under the assignors: {under or 'not known'}"
-                ),
+                value=now,
+                is_enough=now is not None,
+                detail=f"the busiest of {len(owned)} members reads {now or 0:.2f} times their mean of what was written; "
+                f"under the assignors: {told or 'not known'}",
             )
 
 
