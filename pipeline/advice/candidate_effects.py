@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pipeline.advice.following import Doubts
+from pipeline.advice.carried_out import Row
+from pipeline.advice.following import Doubts, Ends
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_name, format_percent, format_ratio
@@ -18,7 +19,7 @@ CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 
 TRUSTED = "trusted"
 
 
-def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
+def describe_candidate(candidate: Candidate, topic: str, comparison: Row) -> tuple[str, int, str] | None:
     """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client."""
     name = format_name(topic)
     moved = comparison.get("keys_moved_ratio") or 0.0
@@ -114,14 +115,12 @@ def _use_of_built_in(partitioner: str) -> Use | None:
     return strategy.uses[0]
 
 
-def name_share(placed: Mapping[str, Any]) -> str:
+def name_share(placed: Row) -> str:
     """The column of `gold.replay_brokers` with a broker's part of a topic: in bytes of the log if batches were simulated."""
     return "share" if placed["log_share"] is None or placed["recorded_log_share"] is None else "log_share"
 
 
-def predict_ratios(
-    shares: Sequence[BrokerLoad], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
-) -> dict[int, tuple[float, float, float]]:
+def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic_bytes: int) -> dict[int, Ends]:
     """Low, median, high share ratio of all brokers if one topic of so many bytes were spread as a candidate does, no other.
 
     `placed`: rows of `gold.replay_brokers` for candidate and topic.
@@ -142,14 +141,14 @@ def predict_ratios(
 
 
 def predict_healed(
-    shares: Sequence[BrokerLoad], placed: Sequence[Mapping[str, Any]], doubts: Doubts, *, topic_bytes: Mapping[str, int]
-) -> dict[int, tuple[float, float, float]]:
+    shares: Sequence[BrokerLoad], placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
+) -> dict[int, Ends]:
     """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
 
     `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike.
     Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
     """
-    of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    of_topic: dict[str, list[Row]] = defaultdict(list)
     for row in placed:
         of_topic[row["topic"]].append(row)
     if not of_topic or doubts.reason:
@@ -172,7 +171,7 @@ def predict_healed(
     return {broker_id: (max(0.0, low), ratio, high) for broker_id, (low, ratio, high) in sums.items()}
 
 
-def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
+def _ends(ends: Iterable[float]) -> Ends:
     low, median, high = ends
     return low, median, high
 

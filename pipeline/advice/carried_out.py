@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
+from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
 Row: TypeAlias = Mapping[str, Any]
-Place: TypeAlias = tuple[str, int]  # topic and partition
+Candidates: TypeAlias = Mapping[str, Candidate]
 _SURE = 0.8  # confidence from which an inferred strategy counts as the current one
 _UNIFORM = (
     "java-builtin-uniform"  # batches seldom distinguish it from the default, which has half of the confidence then
@@ -30,7 +31,7 @@ class PromiseWindow:
     shares: Mapping[int, BrokerLoad] = field(default_factory=dict)  # by broker
     loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
     leaders: Mapping[Place, int] = field(default_factory=dict)  # at the window's end
-    replicas: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
+    replicas: Replicas = field(default_factory=dict)
     keyed: frozenset[str] = frozenset()  # topics whose records go where their keys say
     sessions: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # `silver.producer_sessions`
     # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
@@ -74,7 +75,7 @@ def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
 
 
 def measure_progress(
-    advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Mapping[str, Candidate]
+    advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Candidates
 ) -> CarriedOut:
     """Measures which part of a recommendation for the window `then` is carried out at the end of the window `now`."""
     if advice.election_json is not None:
@@ -102,7 +103,7 @@ def _compare_answers(broker_id: int, then: PromiseWindow, now: PromiseWindow) ->
     return CarriedOut(0.0 if is_slow else 1.0)
 
 
-def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindow) -> CarriedOut:
+def _compare_placement(moves: Replicas, now: PromiseWindow) -> CarriedOut:
     if not moves:
         return CarriedOut(None, "its files name no partition that is known")
     if any(now.leaders.get(place, -1) < 0 for place in moves):

@@ -1,12 +1,12 @@
 """What a plan brings where load follows the broker: by a replay of the window with the plan's leaders."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
 from pipeline.model.trust import Trust
 
 Ends: TypeAlias = tuple[float, float, float]
@@ -63,9 +63,7 @@ class LeaderReplay(NamedTuple):
     reason: str = ""
 
 
-def move_partitions(
-    partitions: Iterable[PlacedPartition], moves: Iterable[PartitionMove]
-) -> tuple[PlacedPartition, ...]:
+def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> tuple[PlacedPartition, ...]:
     """The partitions after a plan: its replicas are in sync, and the first of them leads."""
     wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
     return tuple(
@@ -90,9 +88,7 @@ def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: fl
     }
 
 
-def list_new_leaders(
-    before: Iterable[PlacedPartition], after: Iterable[PlacedPartition], keyed: Collection[str]
-) -> dict[tuple[str, int], int]:
+def list_new_leaders(before: Partitions, after: Partitions, keyed: Collection[str]) -> dict[Place, int]:
     """New leaders by topic and partition, of topics that are not placed by keys: their records are placed anew."""
     led = {(one.topic, one.partition): one.leader_id for one in before}
     return {
@@ -103,7 +99,7 @@ def list_new_leaders(
 
 
 def predict_following(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], shares: Mapping[str, Mapping[int, Ends]]
+    partitions: Partitions, brokers: Brokers, shares: Mapping[str, Mapping[int, Ends]]
 ) -> dict[int, Ends]:
     """Low, median, high share ratio of live brokers: replayed topics by `shares`, the others by their partitions' leaders."""
     parts = fair_parts(brokers)

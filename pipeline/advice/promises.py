@@ -8,10 +8,10 @@ more traffic. A topic placed by keys lies on its partitions as it does now, whoe
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_changes, list_moves
+from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_changes, list_moves
 from pipeline.advice.slow_broker import CHECK_BROKER
-from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_clock, format_name, format_percent
+from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Promise, PromiseKey, Recommendation
 
 WATCHED_WINDOWS = 24  # after which a promise that nobody was sent is judged no more: by then much else has changed
@@ -71,9 +71,7 @@ def choose_watched(
     return [by_key[key] for key in sorted({*newest.values(), *((done | {*mailed} - undone) & by_key.keys())})]
 
 
-def judge_promise(
-    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
-) -> Promise:
+def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> Promise:
     """Judges a promise by a window; `together` is all advice that the window judges."""
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
@@ -156,9 +154,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
     )
 
 
-def _find_other_change(
-    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
-) -> str:
+def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> str:
     """Names a change since then that the prediction does not include; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
@@ -182,7 +178,7 @@ def _find_other_change(
     return f"leaders of {format_name(watched.advice.topic)} changed too (partitions: {moved})" if moved else ""
 
 
-def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> frozenset[tuple[str, str | None]]:
+def _changes_of(watched: WatchedAdvice, candidates: Candidates) -> frozenset[tuple[str, str | None]]:
     candidate = candidates.get(watched.advice.action.removeprefix("replay:"))
     return frozenset({(watched.advice.action, None)}) if candidate is None else list_changes(candidate)
 
@@ -212,10 +208,7 @@ def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
 
 
 def _place_anew(
-    watched: WatchedAdvice,
-    places: Sequence[Place],
-    moves: Mapping[Place, tuple[int, ...]],
-    volumes: Mapping[str, tuple[int, int]],
+    watched: WatchedAdvice, places: Sequence[Place], moves: Replicas, volumes: Mapping[str, tuple[int, int]]
 ) -> tuple[float, float, float, float]:
     """Computes the topics' bytes on the broker under the old leaders and the planned ones (no draws, so no range)."""
     then, now, broker = watched.then, watched.now, watched.broker_id

@@ -26,7 +26,7 @@ from pipeline.codec.tools.reassignment_text import format_election, format_reass
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
 
 MOST_SHOWN = 8
@@ -54,8 +54,7 @@ class CandidateEffect:
     cost: int
     basis: str  # what the prediction rests on, up to the verb
     caveat: str  # what to know before; may be empty
-    # share ratio of every broker with this topic so placed: low, median, high
-    ratios: Mapping[int, tuple[float, float, float]]
+    ratios: Mapping[int, Ends]  # share ratio of every broker with this topic so placed
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
     setting_count: int = 0  # settings that change: of two ways that cost alike the plainer comes first
 
@@ -82,8 +81,8 @@ class HotBroker:
 
 def recommend(
     hot: HotBroker,
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
+    partitions: Partitions,
+    brokers: Brokers,
     effects: Sequence[CandidateEffect],
     scores: Mapping[str, PromiseScore] = MappingProxyType({}),
 ) -> tuple[Recommendation, ...]:
@@ -150,9 +149,7 @@ def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScor
     return 3 if scores.get(row.action, PromiseScore()).is_bad else 1
 
 
-def plan_following(
-    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> list[ReassignmentPlan]:
+def plan_following(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
     """The plan to replay, if it moves topics without keys: it would even the load out if that stayed with the partitions."""
     return _list_to_replay(_plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers), hot)
 
@@ -162,9 +159,7 @@ def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[R
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
-def _of_replayed(
-    plan: ReassignmentPlan, hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> Recommendation:
+def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions, brokers: Brokers) -> Recommendation:
     """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
     row = _of_plan(plan, hot)
     text = row.text.partition(" The highest broker would be")[0]
@@ -205,9 +200,7 @@ def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
     return replace(row, text=f"{row.text} It comes last: {broken}.")
 
 
-def _plans(
-    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> list[ReassignmentPlan]:
+def _plans(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
     """Dearer plans only where the cheaper ones are not enough."""
     plans = []
     capped = partial(plan_replicas, max_moved_bytes=hot.max_moved_bytes)

@@ -9,7 +9,7 @@ References:
     Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from pipeline.errors import ConfigError
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
 from pipeline.measures.replacement import replace_dead
 from pipeline.measures.window_loads import fair_parts
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.placement import PartitionMove, Partitions, Place, PlacedPartition, PlacementBroker, Replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,7 @@ class ClusterChange:
     lost_racks: frozenset[str] = frozenset()
     sizes: Mapping[int, float] = field(default_factory=dict)  # capacity by broker, as a multiple of what it has
     growth: Mapping[str, float] = field(default_factory=dict)  # traffic by topic, as a multiple of what it has
-    # replicas by topic and partition after a reassignment, the leader first
-    replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    replicas: Replicas = field(default_factory=dict)  # after a reassignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ class Following:
     """
 
     keyed: frozenset[str]
-    replay: Callable[[Mapping[tuple[str, int], int], Mapping[int, str]], LeaderReplay]
+    replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,7 @@ def foresee(
         reason = "how fast a broker of another size would answer is not known"
         return Foreseen(then=then, plan=plan, ratios={}, planned={}, reason=reason)
 
-    def replay(partitions: Sequence[PlacedPartition]) -> LeaderReplay:
+    def replay(partitions: Partitions) -> LeaderReplay:
         leaders = list_new_leaders(now.partitions, partitions, following.keyed)
         new = {one.broker_id: one.rack or "" for one in change.added}
         return following.replay(leaders, new) if leaders else LeaderReplay({})
@@ -203,16 +202,11 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     return replace(plan, kind=kind, moves=moves)
 
 
-def _key(partition: PlacedPartition) -> tuple[str, int]:
+def _key(partition: PlacedPartition) -> Place:
     return partition.topic, partition.partition
 
 
-def _moves(
-    partitions: Sequence[PlacedPartition],
-    wanted: Mapping[tuple[str, int], tuple[int, ...]],
-    *,
-    also: Collection[tuple[str, int]] = (),
-) -> tuple[PartitionMove, ...]:
+def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] = ()) -> tuple[PartitionMove, ...]:
     """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
     return tuple(
         move_partition(partition, wanted[_key(partition)])
@@ -221,7 +215,7 @@ def _moves(
     )
 
 
-def describe_places(partitions: Sequence[PlacedPartition]) -> str:
+def describe_places(partitions: Partitions) -> str:
     """Formats the names of the first eight partitions."""
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
     return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.measures.window_loads import expected_shares
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Partitions
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -23,11 +23,7 @@ class Board:
     """Loads of the brokers while a plan is made; a fenced one is none of them, and what it leads is left out."""
 
     def __init__(
-        self,
-        partitions: Sequence[PlacedPartition],
-        brokers: Sequence[PlacementBroker],
-        target: float,
-        max_moved_bytes: float | None = None,
+        self, partitions: Partitions, brokers: Brokers, target: float, max_moved_bytes: float | None = None
     ) -> None:
         self.brokers = sorted((one for one in brokers if not one.is_fenced), key=lambda broker: broker.broker_id)
         self.place = {broker.broker_id: number for number, broker in enumerate(self.brokers)}

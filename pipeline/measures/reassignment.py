@@ -16,7 +16,7 @@ References:
     replica lead. Cruise Control's order of goals is the model for leadership before replicas.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.measures.leadership_board import EVENNESS, Board, change, measure_excess, take_back, try_all
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition
 
 Places = NDArray[np.int64]
 
@@ -52,9 +52,7 @@ class ReassignmentPlan:
         return max(self.ratios.values(), default=0.0)
 
 
-def plan_election(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
-) -> ReassignmentPlan:
+def plan_election(partitions: Partitions, brokers: Brokers, *, target_ratio: float) -> ReassignmentPlan:
     """Plans a preferred leader election: every first replica that is in sync leads; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     moves = []
@@ -68,9 +66,7 @@ def plan_election(
     return ReassignmentPlan(kind="elect_preferred", moves=tuple(moves), ratios=board.ratios())
 
 
-def plan_leaders(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
-) -> ReassignmentPlan:
+def plan_leaders(partitions: Partitions, brokers: Brokers, *, target_ratio: float) -> ReassignmentPlan:
     """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_leaders", board)
@@ -81,11 +77,7 @@ def plan_leaders(
 
 
 def plan_replicas(
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
-    *,
-    target_ratio: float,
-    max_moved_bytes: float | None = None,
+    partitions: Partitions, brokers: Brokers, *, target_ratio: float, max_moved_bytes: float | None = None
 ) -> ReassignmentPlan:
     """Leadership first, then replicas: the leader's replica goes to a broker that has room, few bytes before many."""
     board = Board(partitions, brokers, target_ratio, max_moved_bytes)

@@ -8,15 +8,12 @@ References:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Partitions, PlacedPartition, PlacementBroker
 
 
-def replace_dead(
-    partitions: Sequence[PlacedPartition], brokers: Iterable[PlacementBroker], *, max_moved_bytes: float | None = None
-) -> tuple[PlacedPartition, ...]:
+def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: float | None = None) -> Partitions:
     """Partitions as they are once no dead broker holds a replica, as far as live ones can take them.
 
     1. A broker that is fenced, or not among `brokers`, is dead. Nobody can copy a partition without a leader: it stays.

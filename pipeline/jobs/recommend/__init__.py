@@ -15,7 +15,7 @@ from pipeline.config.replay import IN_USE
 from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -30,8 +30,8 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.values import row_of
 
-ReplayLeaders: TypeAlias = Callable[[Mapping[tuple[str, int], int], Mapping[str, float]], LeaderReplay]
-"""Replays a window with new leaders by topic and partition; errors of topics widen their ranges."""
+ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]
+"""Replays a window with new leaders; errors of topics widen their ranges."""
 
 _FOLLOWING = 0.5
 _OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked again
@@ -115,7 +115,7 @@ def _recommend(
     ]
     if replay_of is not None:
 
-        def replay(leaders: Mapping[tuple[str, int], int]) -> LeaderReplay:
+        def replay(leaders: Leaders) -> LeaderReplay:
             doubts = load_doubts(run, window, {topic for topic, _ in leaders}, sizes)
             return LeaderReplay({}, doubts.reason) if doubts.reason else replay_of(window)(leaders, doubts.errors)
 
@@ -124,10 +124,7 @@ def _recommend(
 
 
 def _replay_plans(
-    replay: Callable[[Mapping[tuple[str, int], int]], LeaderReplay],
-    hot: Sequence[HotBroker],
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
+    replay: Callable[[Leaders], LeaderReplay], hot: Sequence[HotBroker], partitions: Partitions, brokers: Brokers
 ) -> list[HotBroker]:
     """Replays the plan that moves topics without keys, one a window: that of the broker furthest above its share."""
     replayed: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
