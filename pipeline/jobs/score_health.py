@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +15,7 @@ from pipeline.measures.outages import sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
-from pipeline.runs import JobReport, RunContext
+from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.outages import load_outages
@@ -143,11 +142,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
 
 
 def load_window_zones(
-    run: RunContext,
-    window: TimeWindow,
-    state: pl.DataFrame,
-    brokers: Sequence[Mapping[str, Any]],
-    described: pl.DataFrame,
+    run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: Sequence[Row], described: pl.DataFrame
 ) -> WindowZones:
     """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
 

@@ -24,13 +24,15 @@ from itertools import cycle
 
 Partition = tuple[str, int]
 Assignment = dict[str, list[Partition]]
+Owned = Mapping[str, Sequence[Partition]]  # by member
+Numbers = Mapping[str, Sequence[int]]  # of partitions, by topic
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 MOST_DEALT = 10_000_000
 """Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
 def balance_group(
-    owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
+    owned: Owned, partitions: Numbers, loads: Mapping[Partition, int]
 ) -> tuple[float | None, dict[str, float | None]]:
     """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`.
 
@@ -43,7 +45,7 @@ def balance_group(
     (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
     """
 
-    def peak_to_mean(assignment: Mapping[str, Sequence[Partition]]) -> float | None:
+    def peak_to_mean(assignment: Owned) -> float | None:
         carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
         return max(carried) / (sum(carried) / len(carried)) if sum(carried) else None
 
@@ -52,10 +54,7 @@ def balance_group(
 
 
 def assign_consumers(
-    assignor: str,
-    partitions: Mapping[str, Sequence[int]],
-    members: Iterable[str],
-    owned: Mapping[str, Sequence[Partition]] | None = None,
+    assignor: str, partitions: Numbers, members: Iterable[str], owned: Owned | None = None
 ) -> Assignment:
     """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
 
@@ -93,7 +92,7 @@ def assign_consumers(
     return assignment
 
 
-def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) -> Assignment:
+def _assign_ranges(partitions: Numbers, ids: Sequence[str]) -> Assignment:
     assignment: Assignment = {member: [] for member in ids}
     for topic, numbers in sorted(partitions.items()):
         each, extra = divmod(len(numbers), len(ids))
@@ -105,9 +104,7 @@ def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) 
     return assignment
 
 
-def _fill_up(
-    partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
-) -> Assignment:
+def _fill_up(partitions: Numbers, ids: Sequence[str], owned: Owned) -> Assignment:
     everything = _all_partitions(partitions)
     known, taken = set(everything), {partition for parts in owned.values() for partition in parts}
     free = deque(partition for partition in everything if partition not in taken)
@@ -130,16 +127,14 @@ def _fill_up(
     return assignment
 
 
-def _all_partitions(partitions: Mapping[str, Sequence[int]]) -> list[Partition]:
+def _all_partitions(partitions: Numbers) -> list[Partition]:
     return [(topic, number) for topic, numbers in sorted(partitions.items()) for number in numbers]
 
 
 class _Sticky:
     """`ConstrainedAssignmentBuilder`, by its own names."""
 
-    def __init__(
-        self, partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
-    ) -> None:
+    def __init__(self, partitions: Numbers, ids: Sequence[str], owned: Owned) -> None:
         self.partitions = _all_partitions(partitions)
         known = set(self.partitions)
         self.owned = {

@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Partition, assign_consumers
+from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Owned, Partition, assign_consumers
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
 Row = Mapping[str, Any]
+_Loads = Mapping[str, Mapping[Partition, int]]  # by topic
 _MOST_LAG = 1 << 62  # a member may commit any offset, and a table holds 64 bits
 
 
@@ -56,10 +57,7 @@ def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start:
 
 
 def _measure_topics(
-    rows: Sequence[Row],
-    growth: Mapping[Partition, float],
-    loads: Mapping[str, Mapping[Partition, int]],
-    assignors: Sequence[str],
+    rows: Sequence[Row], growth: Mapping[Partition, float], loads: _Loads, assignors: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     owned: dict[str, list[Partition]] = defaultdict(list)
     for row in rows:
@@ -92,9 +90,7 @@ def _measure_topics(
         }
 
 
-def _find_busiest(
-    assignment: Mapping[str, Sequence[Partition]], loads: Mapping[str, Mapping[Partition, int]]
-) -> Counter[str]:
+def _find_busiest(assignment: Owned, loads: _Loads) -> Counter[str]:
     """By topic, the bytes of the member that reads the most of it."""
     busiest: Counter[str] = Counter()
     for parts in assignment.values():

@@ -18,6 +18,7 @@ from pipeline.model.window import HOUR_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import ZONE_TRAFFIC
 
+Row = Mapping[str, Any]
 MOST_ASSUMED_ZONES = 20
 """Over more zones nothing is assumed: racks of that number are no zones that producers are spread over."""
 MONTH_HOURS = 730
@@ -38,8 +39,8 @@ class WindowZones:
     sent: pl.DataFrame  # the same of `silver.record_batches` by producer id and epoch, as far as batches were read
     sessions: pl.DataFrame  # `zone` and `zone_source` of `silver.producer_sessions`
     state: pl.DataFrame  # replicas of `bronze.cluster_state`
-    brokers: Sequence[Mapping[str, Any]]  # `bronze.brokers`
-    members: Sequence[Mapping[str, Any]]  # a row for each group and partition that has a member
+    brokers: Sequence[Row]  # `bronze.brokers`
+    members: Sequence[Row]  # a row for each group and partition that has a member
     # of the configuration's section `zones`
     find_zone: Callable[..., str]  # zone of a client by its `client.id` and address, "" where nothing says
     broker_zones: Mapping[int, str]
@@ -228,10 +229,7 @@ def _rack_of(column: str, racks: Mapping[int, str]) -> pl.Expr:
 
 
 def sum_rack_aware_bytes(
-    sent: pl.DataFrame,
-    sessions: Sequence[Mapping[str, Any]],
-    led: Sequence[tuple[str, str, int]],
-    racks: Mapping[int, str],
+    sent: pl.DataFrame, sessions: Sequence[Row], led: Sequence[tuple[str, str, int]], racks: Mapping[int, str]
 ) -> dict[int, float]:
     """Bytes that a broker has more, or less, than if these producers' keyless records went to all leaders of their topics.
 
