@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import FORECAST, TOPIC_HEALTH
 from pipeline.tables.values import tuples_of
 
+_Scale = Callable[[forecast.Hours], forecast.Hours]
 TOPICS = 50  # those with most bytes: the cost does not grow with the number of topics
 DISKS = 100  # of a broker, as many as are read at one time; those longest known, as it may name others in each window
 _STEP = "CAST(floor(date_part('epoch', window_start) * 1000 / {step_ms}) AS BIGINT)"
@@ -58,7 +58,7 @@ class _History:
     step_ms: int
     grows: bool
     # what is forecast in place of the values, and how values come back from it
-    scales: tuple[Callable[[forecast.Hours], forecast.Hours], Callable[[forecast.Hours], forecast.Hours]]
+    scales: tuple[_Scale, _Scale]
 
 
 def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
@@ -126,9 +126,7 @@ def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
             }
 
 
-def _describe_day(
-    day: forecast.DayAhead, index: int, start_ms: int, step_ms: int, unscale: Callable[[forecast.Hours], forecast.Hours]
-) -> dict[str, Any]:
+def _describe_day(day: forecast.DayAhead, index: int, start_ms: int, step_ms: int, unscale: _Scale) -> Row:
     value, is_trusted = day.value[:, index], bool(day.is_trusted[index])
     tested = {
         "back_test_coverage_ratio": _known(day.coverage_ratio[index]),

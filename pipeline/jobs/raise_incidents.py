@@ -40,6 +40,7 @@ from pipeline.tables.values import row_of, tuples_of
 from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW
 
+_Changes = Sequence[IncidentChange]
 _SOURCE_WORSENS_BY = 3.0
 """Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
 
@@ -100,7 +101,7 @@ def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -
     return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *changes]
 
 
-def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]) -> list[Verdict]:
+def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdict]:
     """Verdicts before a window: of those that count toward k of n, and on known incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
     from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
@@ -113,7 +114,7 @@ def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]
     return run.values(Verdict, VERDICTS, before, where=wanted)
 
 
-def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:
+def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict[str, str]:
     """Why a change is not reported, by its key."""
     oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     silenced = {}
@@ -167,13 +168,7 @@ def _note(change: IncidentChange) -> str:
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
 
 
-def queue_messages(
-    run: RunContext,
-    changes: Sequence[IncidentChange],
-    verdicts: Sequence[Verdict],
-    *,
-    ended: Sequence[IncidentChange] = (),
-) -> int:
+def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = ()) -> int:
     """Puts messages about changes into the outbox; what a channel has reported is not reported again.
 
     The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
@@ -224,7 +219,7 @@ def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[Inciden
     return news
 
 
-def _group(changes: Sequence[IncidentChange], digest_above: int) -> list[tuple[IncidentChange, ...]]:
+def _group(changes: _Changes, digest_above: int) -> list[tuple[IncidentChange, ...]]:
     """One change each, or all of a window together where they are many."""
     by_window: dict[int, list[IncidentChange]] = defaultdict(list)
     for change in changes:
@@ -245,7 +240,7 @@ def _render(run: RunContext, content: Content, channel: str) -> AlertMessage:
 
 
 def end_gone(
-    run: RunContext, opened: Iterable[OpenIncident], changes: Sequence[IncidentChange], verdicts: Collection[Verdict]
+    run: RunContext, opened: Iterable[OpenIncident], changes: _Changes, verdicts: Collection[Verdict]
 ) -> tuple[IncidentChange, ...]:
     """Changes by window, with an end of each incident, also of `opened` before, whose subject is gone in a judged window."""
     judged_ms = sorted({verdict.window_start_ms for verdict in verdicts})

@@ -52,12 +52,15 @@ class RuleMeasure:
     detail: str
 
 
+Measure = Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields a rule's measures, under its name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A limit on one measure."""
 
     name: str  # key in the configuration, and in tables
-    measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields its measures, under its name
+    measure: Measure
     limit: float  # value from which a window is above, by default
     k: int = 2  # windows above that make a failure ..
     n: int = 3  # ... among this many; by default.
@@ -81,9 +84,7 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 
-def measure_column(
-    table: Table, column: str, words: str, *, unknown: Sequence[str] = ()
-) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+def measure_column(table: Table, column: str, words: str, *, unknown: Sequence[str] = ()) -> Measure:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
     `words`: a format string over the row's columns. `unknown`: columns that count what is not known: with such a 0 is no

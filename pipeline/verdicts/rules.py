@@ -156,9 +156,7 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
     return "\n".join([f"cluster {cluster}: {text}", *sources, *_lines(above), *events])
 
 
-def _describe_shares(
-    verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate
-) -> tuple[str, Sequence[Verdict]]:
+def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate) -> tuple[str, list[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)

@@ -22,6 +22,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
 from pipeline.jobs.ingest.windows import (
+    Expired,
     commit_windows,
     describe_other_lengths,
     find_newest_window,
@@ -56,7 +57,6 @@ from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import join_arrivals, sum_traffic
 
-Expired = dict[str, set[TimeWindow]]
 GROUP_RECORDS = 1_000_000
 """Arrivals of a group that one task puts in order, some 200 MB."""
 _FILLED_IN = {"cluster", "window_date", "run_id"}

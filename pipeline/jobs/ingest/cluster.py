@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.jobs.ingest.windows import fresh_windows
+from pipeline.jobs.ingest.windows import Expired, fresh_windows
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
 from pipeline.model.window_state import PartitionKey
@@ -58,7 +58,7 @@ class _Described(NamedTuple):
     is_stored: bool = False  # an earlier run observed it: its rows stay, but for who led at its end
 
 
-def write_cluster(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
     """Consumer groups, through delta-rs; brokers and partitions' states by tasks, a window each."""
     reading = given.reading
     observed = _observed_before(run, reading) if reading.live else set()

@@ -21,6 +21,7 @@ from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.transforms.coverage import find_covered_less
 
+Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
@@ -49,9 +50,8 @@ def describe_other_lengths(run: RunContext) -> str:
     )
 
 
-def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
-    """Per source, the committed windows it now gives less for than is stored."""
-    expired: dict[str, set[TimeWindow]] = defaultdict(set)
+def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> Expired:
+    expired: Expired = defaultdict(set)
     record_source = given.reading.record_source
     if stored.windows:
         describe_work(f"{run.subject}: compare coverage with what is stored")
@@ -71,11 +71,7 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 
 
 def commit_windows(
-    run: RunContext,
-    given: IngestInput,
-    stored: StoredWindows,
-    expired: dict[str, set[TimeWindow]],
-    versions: dict[str, int],
+    run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
