@@ -69,7 +69,6 @@ def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple
 
 
 def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
-    """Lists the changes of a candidate, by name and value."""
     named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
     return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
 

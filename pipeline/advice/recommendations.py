@@ -61,8 +61,6 @@ class CandidateEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotBroker:
-    """The broker above its share."""
-
     broker_id: int
     window_start_ms: int
     share_ratio: float

@@ -41,7 +41,6 @@ class PlacedCluster:
 
     @property
     def loads(self) -> dict[int, int]:
-        """Bytes by broker."""
         loads = {broker.broker_id: 0 for broker in self.brokers}
         for partition in self.partitions:
             if partition.leader_id in loads:
@@ -216,6 +215,5 @@ def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] 
 
 
 def describe_places(partitions: Partitions) -> str:
-    """Formats the names of the first eight partitions."""
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
     return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")

@@ -65,8 +65,6 @@ class ZoneLoads:
 
 @dataclass(frozen=True, kw_only=True)
 class ZoneBytes:
-    """Bytes of a window between zones."""
-
     produce: float  # from producers to leaders
     replication: float  # from leaders to followers
 

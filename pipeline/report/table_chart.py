@@ -112,8 +112,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChart:
-    """What a chart shows of the answer to its statement."""
-
     name: str
     sql: str
     title: str | Callable[[Rows], str]
@@ -152,8 +150,6 @@ class TableChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTable:
-    """A chart of an answer, as the page lays it out."""
-
     answer: Answer
     chart: TableChart
     title: str

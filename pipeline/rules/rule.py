@@ -28,7 +28,6 @@ class RuleInput:
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 
     def tuples(self, table: Table, *names: str, history_windows: int = 0) -> Iterator[tuple[Any, ...]]:
-        """Some columns, row by row, see `tuples_of`."""
         from pipeline.tables.values import tuples_of
 
         return tuples_of(self.load(table, history_windows), *names)
@@ -57,8 +56,6 @@ Measure = Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields a rule's m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A limit on one measure."""
-
     name: str  # key in the configuration, and in tables
     measure: Measure
     limit: float  # value from which a window is above, by default
@@ -74,13 +71,11 @@ class Rule:
 
 
 def measure_of_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
-    """A measure of a topic, in the window that starts then."""
     subject = f"topic {topic}"
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic=topic, value=value, detail=detail)
 
 
 def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
-    """The same of a broker."""
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 

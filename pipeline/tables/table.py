@@ -53,7 +53,6 @@ class Check:
 
 
 def not_negative(*columns: str) -> tuple[Check, ...]:
-    """Checks of counts and sizes."""
     return tuple(Check(name, least=0) for name in columns)
 
 

@@ -54,7 +54,6 @@ def find_column(name: str, columns: Container[str]) -> str:
 
 
 def _list_fields(kind: type, columns: Container[str]) -> list[str]:
-    """The fields that have a column."""
     return [one.name for one in fields(kind) if find_column(one.name, columns) in columns]
 
 

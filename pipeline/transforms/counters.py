@@ -118,8 +118,6 @@ def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_sampl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSettings:
-    """Which windows samples are summarised for."""
-
     span: TimeWindow  # windows wanted; samples before serve only as predecessors
     window_ms: int  # length of a window
     interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps

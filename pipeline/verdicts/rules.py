@@ -170,7 +170,6 @@ def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gat
 
 
 def has_share(verdicts: Iterable[Verdict]) -> bool:
-    """Whether any share was looked at."""
     return any(verdict.rule == BROKER_SHARE for verdict in verdicts)
 
 

@@ -140,7 +140,6 @@ def _replay_plans(
 
 
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
-    """Loads partitions and brokers of a window, input of the plans."""
     brokers_then = _observed_next(run, BROKERS, window, ("broker_id",), "is_fenced")
     registered = {row["broker_id"]: row for row in brokers_then}
     rooms = {
