@@ -1,7 +1,5 @@
 """The loads of one window as columns: what the measures work on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -47,7 +45,7 @@ class WindowLoads:
         places: NDArray[np.int64] = np.concatenate(([0], np.cumsum(new)))
         return places
 
-    def take(self, rows: NDArray[np.bool_]) -> WindowLoads:
+    def take(self, rows: NDArray[np.bool_]) -> "WindowLoads":
         """Some of the loads; topics stay as they are."""
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})

@@ -1,17 +1,11 @@
 """What a run read of partitions and windows, from summaries of what was read: sums, and what is less than expected."""
 
-from __future__ import annotations
+from collections.abc import Collection
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from pyspark.sql import Column, DataFrame
-
-    from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow
 
 _SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")
 """A recreated topic has another id."""

@@ -1,14 +1,10 @@
 """From the rows of a scan about keys to the tables of keys: sums over logs, whatever order they come in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")

@@ -1,13 +1,9 @@
 """From samples of metrics to the tables made of them: `bronze.metric_samples`, producers, brokers, and what arrived when."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
@@ -17,9 +13,6 @@ from pipeline.transforms import broker_metrics, producer_nodes
 from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
 POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")

@@ -4,19 +4,14 @@ Last bits do not depend on the order of the rows, which differs with the number 
 whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
 from pipeline.model.window import LATEST_MS
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
