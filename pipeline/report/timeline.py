@@ -32,8 +32,8 @@ class Stretch:
 
     kind: str
     at: float
-    width: float
-    title: str
+    width: float = 0.0
+    title: str = ""
     label: str = ""
 
 
@@ -99,13 +99,7 @@ def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
     pattern = "%H:%M" if span.duration_ms <= DAY_MS else "%d %b %H:%M" if span.duration_ms < 3 * DAY_MS else "%d %b"
     axis = Scale(span.start_ms, span.end_ms)
     return tuple(
-        Stretch(
-            kind="tick",
-            at=axis.at(at_ms),
-            width=0,
-            title="",
-            label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern),
-        )
+        Stretch(kind="tick", at=axis.at(at_ms), label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern))
         for at_ms in range(span.start_ms, span.end_ms, step_ms)
     )
 

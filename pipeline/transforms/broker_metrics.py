@@ -149,8 +149,7 @@ class BrokerSamples:
         timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(
             pl.lit(None, pl.Int64).alias("started_at_ms")
         )
-        window_ms, interval_ms = self._settings.window_ms, self._settings.interval_ms
-        return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
+        return with_increases(timed, counters, subject, self._settings)
 
     def _log_sizes(self) -> pl.DataFrame:
         is_size = pl.col("value").is_between(0, MOST_LOG_BYTES)

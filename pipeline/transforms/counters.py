@@ -19,12 +19,21 @@ GAP_INTERVALS = 3
 START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed from an age, move by less
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    span: TimeWindow  # windows wanted; samples before serve only as predecessors
+    window_ms: int  # length of a window
+    interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
+    has_brokers: bool = False  # brokers' metrics are summarised too
+
+    @property
+    def is_wanted(self) -> pl.Expr:
+        """Whether a sample lies in the windows."""
+        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")
+
+
 def with_increases(
-    samples: pl.DataFrame,
-    counters: Sequence[str],
-    subject: Sequence[str],
-    window_ms: int,
-    interval_ms: Mapping[str, int],
+    samples: pl.DataFrame, counters: Sequence[str], subject: Sequence[str], settings: SampleSettings
 ) -> pl.DataFrame:
     """Adds `<counter>_increase` for each counter, what interval it covers, and restarts and gaps.
 
@@ -33,12 +42,11 @@ def with_increases(
             `started_at_ms` of the process, `scraped_before_ms` of the instance's scrape before this one.
         counters: Columns that only rise while a process lives.
         subject: Columns that name what counts.
-        window_ms: Length of a window.
-        interval_ms: Configured time between two samples, by `source`; others have no gaps.
+        settings: Which windows are wanted.
 
     Returns:
-        The rows, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of the
-        time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
+        The rows wanted, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of
+        the time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
     """
     at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
     is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")
@@ -46,8 +54,8 @@ def with_increases(
     counts_from_zero = is_reset | (pl.col("earlier_ms").is_null() & pl.col("from_ms").is_not_null())
     into_window_ms = at - pl.col("window_start_ms")
     return (
-        _with_starts(samples, counters, subject, window_ms)
-        .with_columns((span_ms > _gap_limit_ms(interval_ms)).fill_null(value=False).alias("is_gap"))
+        _with_starts(samples, counters, subject, settings.window_ms)
+        .with_columns((span_ms > _gap_limit_ms(settings.interval_ms)).fill_null(value=False).alias("is_gap"))
         .with_columns(
             pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms).alias("covered_ms")
         )
@@ -65,6 +73,7 @@ def with_increases(
             ),
         )
         .drop("earlier_ms", "is_reset", "from_ms", "is_gap")
+        .filter(settings.is_wanted)
     )
 
 
@@ -114,16 +123,3 @@ def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_sampl
     scrapes = all_samples.select(*instance, "observed_at_ms").unique().sort(*instance, "observed_at_ms")
     before = pl.col("observed_at_ms").shift(1).over(instance).alias("scraped_before_ms")
     return samples.join(scrapes.with_columns(before), on=[*instance, "observed_at_ms"], how="left")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleSettings:
-    span: TimeWindow  # windows wanted; samples before serve only as predecessors
-    window_ms: int  # length of a window
-    interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
-    has_brokers: bool = False  # brokers' metrics are summarised too
-
-    @property
-    def is_wanted(self) -> pl.Expr:
-        """Whether a sample lies in the windows."""
-        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")

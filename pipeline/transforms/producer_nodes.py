@@ -79,16 +79,14 @@ def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataF
         _with_instants(read_node_values(named), named, _NODE_VALUES),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
-        settings.window_ms,
-        settings.interval_ms,
-    ).filter(settings.is_wanted)
+        settings,
+    )
     clients = with_increases(
         _with_instants(read_client_values(named), named, _CLIENT_VALUES),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
-        settings.window_ms,
-        settings.interval_ms,
-    ).filter(settings.is_wanted)
+        settings,
+    )
     return _per_node(nodes).join(_per_client(clients), on=["window_start_ms", *_CLIENT], how="left")
 
 
