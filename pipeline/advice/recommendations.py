@@ -16,12 +16,12 @@ producers at other speeds. Without a replay its figure is that of partitions tha
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from pipeline.advice.following import Ends, LeaderReplay, describe_ratios, move_partitions, predict_following
-from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
+from pipeline.advice.following import Ends, describe_ratios, move_partitions, predict_following
+from pipeline.advice.slow_broker import CHECK_BROKER, HotBroker, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
@@ -59,24 +59,6 @@ class CandidateEffect:
     setting_count: int = 0  # settings that change: of two ways that cost alike the plainer comes first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotBroker:
-    broker_id: int
-    window_start_ms: int
-    share_ratio: float
-    target_ratio: float  # ratio below which incidents resolve
-    load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
-    keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
-    answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
-    # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
-    healed: Mapping[int, Ends] = field(default_factory=dict)
-    max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
-    fair_share: float = 0.0
-    unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
-    # the window under the leaders of `plan_following`; None where nobody replayed it
-    replayed: LeaderReplay | None = None
-
-
 def recommend(
     hot: HotBroker,
     partitions: Partitions,
@@ -106,14 +88,7 @@ def recommend(
         for row in [_of_replayed(plan, hot, partitions, brokers)]
     ]
     if hot.load_follows:
-        check = check_broker(
-            hot.broker_id,
-            hot.window_start_ms,
-            hot.share_ratio,
-            hot.answers,
-            healed=hot.healed,
-            target_ratio=hot.target_ratio,
-        )
+        check = check_broker(hot)
         useful.append((_order(check, hot, scores), (0, 0), check))
     useful.sort(
         key=lambda entry: (
