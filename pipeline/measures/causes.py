@@ -68,10 +68,8 @@ class ExcessTerms:
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
     """The terms for every broker; None without traffic or where no partition is led at the window's end.
 
-    Args:
-        loads: Loads of one window whose leader is known.
-        broker: Place of each load's leader among the brokers, shape (loads,).
-        expected_share: Fair share of every broker, summing to 1, shape (brokers,).
+    Of loads of one window whose leader is known: `broker` is the leader's place among the brokers, shape (loads,), and
+    `expected_share` the brokers' fair shares, summing to 1, shape (brokers,).
     """
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())

@@ -104,10 +104,7 @@ def find_outages(
     An outage goes from the last sign of a broker before an answer that it is away to the last such answer without a sign
     of it between; what lies between its last sign and the first batch of a successor counts as neither.
 
-    Args:
-        observations: Broker, instant, and whether it was away then, in any order.
-        led: What leader epochs say, in any order.
-        gaps: Where samples of brokers stayed away, in any order.
+    `observations`: broker, instant, and whether it was away then; all three in any order.
 
     >>> spans = [LedSpan(("t", "", 0), 7, 2, 0, 12), LedSpan(("t", "", 0), 8, 1, 14, 40)]
     >>> find_outages([(2, 5, False), (2, 20, True), (2, 30, True), (2, 35, False)], spans)

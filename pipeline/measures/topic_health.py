@@ -192,11 +192,8 @@ def place_units(
 ) -> NDArray[np.float64]:
     """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 
-    Args:
-        partition_count: Partitions, equally likely.
-        unit_count: Effective number of all units, heavy ones included.
-        seed: From `derive_window_seed`.
-        heavy_ratios: Parts of the whole of units that weigh much, each placed by itself.
+    Partitions are equally likely. `unit_count`: effective number of all units, those that weigh much included, which are
+    `heavy_ratios` of the whole and placed each by itself. `seed`: from `derive_window_seed`.
 
     >>> peaks = place_units(100, 10_000, seed=7)
     >>> bool(1.2 < np.median(peaks) < 1.3)

@@ -21,9 +21,7 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
     A key that a log's rows do not hold may have been dropped there, as often as the log's `other_keys` row says: the
     errors of a key are those of all the partition's logs, corrected by what its own rows know better.
 
-    Args:
-        keys: A row per key of a log and window.
-        others: Rows that are not about one key; those of traffic become rows of their own kinds.
+    `keys` has a row per key of a log and window, `others` are about several: those of traffic become rows of their own kinds.
     """
     of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
     unnamed = (

@@ -93,13 +93,10 @@ def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataF
 def finish_nodes(
     nodes: pa.Table, *, precedence: Sequence[str], client_configs: Mapping[str, Mapping[str, str]]
 ) -> pa.Table:
-    """Rows of `silver.producer_nodes` without cluster.
+    """Rows of `silver.producer_nodes` without cluster, from `summarise_nodes` of all instances.
 
-    Args:
-        nodes: From `summarise_nodes`, of all instances.
-        precedence: Names of sources; of two that hold a client in a window the earlier counts, and of one source what is
-            scraped of the client, not what it pushed to brokers.
-        client_configs: Configured settings by client id.
+    Of two sources that hold a client in a window the earlier in `precedence` counts, and of one source what is scraped of the
+    client, not what it pushed to brokers. `client_configs`: configured settings by client id.
     """
     order = {source: place for place, source in enumerate(precedence)}
     place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64) * 2 + pl.col(

@@ -104,11 +104,8 @@ def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) 
 def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
     """Mean between each two instants, NaN where nothing was counted.
 
-    Args:
-        at_ms: Instants of scrapes, rising; float64[n] like all.
-        counts: Events until then.
-        averages: Kafka's average, NaN where its samples hold no event.
-        longest: The longest event of these samples, likewise.
+    By instants of scrapes, rising; events until then; Kafka's average, and the longest event of its samples, NaN where these
+    hold none. All float64[n].
     """
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))

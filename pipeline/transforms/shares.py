@@ -50,15 +50,10 @@ def measure_broker_shares(
     *,
     stood: Mapping[int, float] | None = None,
 ) -> pa.Table:
-    """Rows of `gold.broker_share` without cluster: every broker of one window.
+    """Rows of `gold.broker_share` without cluster: every broker of the window from `start`, see `measure_broker_columns`.
 
-    Args:
-        loads: From `with_keys`, of the window.
-        slots: Each broker's `size_bytes` in every slot of the window, and its batches' sum of squares, `squared`.
-        brokers: The cluster's brokers in the window: every one gets a row, also without load.
-        capacities: Capacity weight by broker id; 1 where a broker is not named. Brokers named here get a row, too.
-        start: Start of the window.
-        stood: Part of the window in which a broker was in the cluster; all of it where none is named.
+    `loads`: from `with_keys`. `slots`: each broker's `size_bytes` in every slot, and its batches' sum of squares, `squared`.
+    Brokers that have a capacity get a row, too.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
     measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)

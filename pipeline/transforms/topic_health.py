@@ -33,14 +33,8 @@ def measure_topic_health(
 ) -> pa.Table:
     """Rows of `gold.topic_health` without cluster.
 
-    Args:
-        partition_health: From `measure_partition_health`.
-        loads: From `with_keys`.
-        topic_keys: From `sum_topic_keys`.
-        replicas: From `count_replicas`.
-        brokers: `bronze.brokers` of the same windows.
-        consumer_groups: `bronze.consumer_groups` of the same windows.
-        cluster: Name of the cluster: with the window and the topic it seeds what is drawn.
+    From `measure_partition_health`, `with_keys`, `sum_topic_keys`, `count_replicas`, and `bronze.brokers` and
+    `bronze.consumer_groups` of the same windows. `cluster`: its name seeds what is drawn, with the window and the topic.
     """
     able = brokers.filter(~pl.col("is_fenced").fill_null(value=False)).group_by("window_start")
     zeros = [pl.col(name).fill_null(0) for name in ("broker_count", "consumer_count", "keyed_ratio", *_STATE)]

@@ -38,11 +38,9 @@ def sum_traffic(
 ) -> DataFrame:
     """Sums batches by topic-partition, leader, epoch and window: rows of `silver.partition_traffic` without cluster.
 
-    Args:
-        batches: Rows of `BATCH_SCHEMA`.
-        compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
-        batch_size_bytes: The producers' `batch.size`, for the fill ratio.
-        sampling_rate: Part of each window that was read; counts are divided by it.
+    `batches`: rows of `BATCH_SCHEMA`. `compacted_topics`: `cleanup.policy` holds compact, gaps in offsets are expected.
+    `batch_size_bytes`: the producers' `batch.size`, for the fill ratio.
+    `sampling_rate`: part of each window that was read; counts are divided by it.
     """
     is_data, records, size = ~F.col("is_control"), F.col("record_count"), F.col("size_bytes")
     covered = F.col("last_offset") - F.col("base_offset") + 1

@@ -104,11 +104,9 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
 def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
 
-    Args:
-        window: What is known of it.
-        keyed: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes
-            are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all
-            its records; of a partition that was not read they are that. Bytes without a session have no keys then.
+    `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes are
+    its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all its records; of
+    a partition that was not read they are that. Bytes without a session have no keys then.
     """
     known = _with_sessions(window.sent, window.sessions)
     guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()
@@ -237,11 +235,8 @@ def sum_rack_aware_bytes(
     racks it gives each of all n partitions B / n: the difference is due to racks, exactly. What it spreads unevenly within
     its zone has other reasons and is left out. The sum over all brokers is 0.
 
-    Args:
-        sent: Bytes by topic, producer id and epoch.
-        sessions: Rows of `silver.producer_sessions`, of rack-aware producers alone.
-        led: Topic, topic id and leader of each partition that has one.
-        racks: Of brokers, "" without one.
+    `sent`: bytes by topic, producer id and epoch. `sessions`: `silver.producer_sessions` of rack-aware producers alone.
+    `led`: topic, topic id and leader of each partition that has one. `racks`: of brokers, "" without one.
     """
     by_epoch: Counter[tuple[str, str, int, int]] = Counter()
     every: Counter[tuple[str, str, int]] = Counter()
