@@ -9,8 +9,7 @@ from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
 from pipeline.model.trust import Trust
 
-Ends: TypeAlias = tuple[float, float, float]
-"""Low, median, high."""
+Ends: TypeAlias = tuple[float, float, float]  # low, median, high
 _MOST_DOUBTED = 0.25
 """Part of a window's bytes in topics whose replay is not trusted beyond which nothing is predicted from it."""
 

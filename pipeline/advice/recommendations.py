@@ -32,8 +32,7 @@ from pipeline.model.promise import PromiseScore, Recommendation
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
-_WORTH = 0.1
-"""Part of a broker's excess that an action has to take away to be advised."""
+_WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
 _COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
 _TITLES = {
     "elect_preferred": "elect preferred leaders",

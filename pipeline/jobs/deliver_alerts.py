@@ -35,8 +35,7 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_MOST_ALERTS = 200
-"""In one list, some 300 kB: proxies refuse 1 MB."""
+_MOST_ALERTS = 200  # in one list, some 300 kB: proxies refuse 1 MB
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
 _Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels

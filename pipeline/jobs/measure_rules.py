@@ -46,8 +46,7 @@ _TRAFFIC = """
         CAST(window_start AS BIGINT) / 1000 AS start_ms
     FROM traffic
 """
-_LATE_RUNS = 10
-"""Windows by which runs may take place later than theirs."""
+_LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:

@@ -34,10 +34,8 @@ class SampleGap(NamedTuple):
     back_ms: int | None  # its next sample
 
 
-UNKNOWN = -1
-"""Leader of an epoch that nobody was asked about."""
-LEAST_MISSED = 3
-"""Scrapes in a row that fail now and then by themselves: fewer are no gap."""
+UNKNOWN = -1  # leader of an epoch that nobody was asked about
+LEAST_MISSED = 3  # scrapes in a row that fail now and then by themselves: fewer are no gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

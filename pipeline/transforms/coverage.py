@@ -7,8 +7,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
 
-_SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")
-"""A recreated topic has another id."""
+_SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")  # a recreated topic has another id
 _MOST_DISPUTED = 1_000
 
 

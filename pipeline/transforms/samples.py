@@ -15,8 +15,7 @@ from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
 
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
-POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")
-"""Columns of the key of `bronze.metric_samples`."""
+POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")  # columns of the key of `bronze.metric_samples`
 REPEATED = "points of a series are given more than once: the largest value of each counts"
 INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
 _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))

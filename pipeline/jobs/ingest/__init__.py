@@ -57,8 +57,7 @@ from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import join_arrivals, sum_traffic
 
-GROUP_RECORDS = 1_000_000
-"""Arrivals of a group that one task puts in order, some 200 MB."""
+GROUP_RECORDS = 1_000_000  # arrivals of a group that one task puts in order, some 200 MB
 _FILLED_IN = {"cluster", "window_date", "run_id"}
 _NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES.columns if c.name not in _FILLED_IN])
 
