@@ -57,8 +57,7 @@ class _History:
     first_ms: int
     step_ms: int
     grows: bool
-    # what is forecast in place of the values, and how values come back from it
-    scales: tuple[_Scale, _Scale]
+    scales: tuple[_Scale, _Scale]  # what is forecast in place of the values, and how values come back from it
 
 
 def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:

@@ -25,12 +25,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.window_loads import WindowLoads
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+from pipeline.measures.window_loads import Floats, Places, WindowLoads
 
 LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyond what is called hash luck
 

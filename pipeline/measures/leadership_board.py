@@ -4,13 +4,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import Floats, Places, expected_shares
 from pipeline.model.placement import Brokers, Partitions
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 PAIRS_TRIED = 64
 MOST_PLACEMENTS = 20_000

@@ -44,8 +44,7 @@ class Outage:
 
     broker_id: int
     since_ms: int  # others lead its partitions from here on; `asked_ms` where leader epochs do not say
-    # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
-    asked_ms: int
+    asked_ms: int  # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
     last_ms: int  # ... and last, or the last sample of others that came without one of it
     # the first sign of it after that: an answer that names it, a batch that it led, or a sample of it
     back_ms: int | None = None

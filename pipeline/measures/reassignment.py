@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.measures.leadership_board import EVENNESS, Board, change, measure_excess, take_back, try_all
+from pipeline.measures.window_loads import Places
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition
-
-Places = NDArray[np.int64]
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]
 MOST_CHANGES = 1_000

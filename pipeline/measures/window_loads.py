@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from pipeline.model.placement import PlacementBroker
 
 Topic = tuple[str, str]  # topic and its id
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
