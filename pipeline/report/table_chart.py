@@ -18,7 +18,6 @@ Cell = str | float | Callable[[AnswerRow], Any]
 """A column of the answer by its name, what a function makes of a row, or a constant."""
 Rows = Sequence[AnswerRow]
 
-NAME_LENGTH = 60
 UNKNOWN = "\N{EN DASH}"
 
 

@@ -20,13 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from pipeline.config.rules import Gate
-from pipeline.measures.chance import (
-    bound_share_chance,
-    chance_p_value,
-    chance_ratio,
-    required_units_of_share,
-    significant,
-)
+from pipeline.measures.chance import bound_chance, chance_p_value, chance_ratio, required_units_of_share, significant
 from pipeline.model.verdict import BrokerLoad, Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
 
@@ -130,7 +124,7 @@ def _too_little(
     # Above is judged against the fair share, not above against the limit: at most a false verdict per `chance_level`.
     is_beyond = load.share_ratio >= limit
     distance = load.expected_share * (load.share_ratio - 1 if is_beyond else limit - load.share_ratio)
-    is_decided = bound_share_chance(distance, load.effective_unit_count) <= gate.chance_level / broker_count
+    is_decided = bound_chance(distance, load.effective_unit_count) <= gate.chance_level / broker_count
     if load.effective_unit_count < required and not is_decided:
         return (
             f"{load.share_ratio:.2f} times its share, and {load.effective_unit_count:,.0f} independent batches are too few "
