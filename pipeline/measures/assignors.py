@@ -58,8 +58,7 @@ def assign_consumers(
 ) -> Assignment:
     """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
 
-    Raises:
-        ValueError: if there is no such assignor.
+    `ValueError` if there is no such assignor.
 
     >>> {m: len(p) for m, p in assign_consumers("range", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
     {'x': 6, 'y': 3, 'z': 3}

@@ -65,10 +65,7 @@ def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> 
 
 
 def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
-    """Part of the cluster's capacity of each broker.
-
-    Raises:
-        ValueError: if a capacity is not above 0.
+    """Part of the cluster's capacity of each broker; `ValueError` if a capacity is not above 0.
 
     >>> expected_shares([1, 1, 2]).tolist()
     [0.25, 0.25, 0.5]
