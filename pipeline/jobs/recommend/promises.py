@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
@@ -49,7 +50,7 @@ class PromiseLedger:
         is_decided = "outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL"
         decided = run.values(Promise, PROMISES, where=is_decided)
         self._promises = [one for one in decided if one.window_start_ms not in own]
-        self._windows: dict[int, PromiseWindow] = {}
+        self._read = cache(lambda start_ms: read_window(run, run.window_at(start_ms)))
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
         """Judges the promises of a window; returns them and the score of each kind of advice."""
@@ -99,11 +100,6 @@ class PromiseLedger:
     def add(self, advice: Sequence[Recommendation]) -> None:
         self._advice += advice
 
-    def _read(self, start_ms: int) -> PromiseWindow:
-        if start_ms not in self._windows:
-            self._windows[start_ms] = read_window(self._run, self._run.window_at(start_ms))
-        return self._windows[start_ms]
-
 
 @dataclass(frozen=True, slots=True)
 class MailedAdvice:
@@ -121,13 +117,9 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvi
     ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
     over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words
     sql = f"SELECT * FROM changes WHERE rule = '{SHARE_RULE}' AND incident_id NOT IN ({over})"  # noqa: S608
-    until = TimeWindow(0, last_ms + run.window_ms)
-    changes = {
-        one.incident_id: one
-        for one in values_of(
-            IncidentChange, run.query(f"{sql} ORDER BY window_start, state IN ({states})", (until,), changes=INCIDENTS)
-        )
-    }
+    sql += f" ORDER BY window_start, state IN ({states})"
+    changed = run.query(sql, (TimeWindow(0, last_ms + run.window_ms),), changes=INCIDENTS)
+    changes = {one.incident_id: one for one in values_of(IncidentChange, changed)}
     if not changes:
         return []
     names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
@@ -150,8 +142,7 @@ def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | 
 
 def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
     """Topics placed by keys in a window: their load stays with the partitions, whoever leads them."""
-    placements = run.tuples(TOPIC_HEALTH, (window,), "topic", "placement")
-    return frozenset(topic for topic, placement in placements if placement == "keys")
+    return frozenset(topic for (topic,) in run.tuples(TOPIC_HEALTH, (window,), "topic", where="placement = 'keys'"))
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
@@ -165,9 +156,8 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     sessions, heavy = defaultdict(list), defaultdict(set)
     for row in run.rows(PRODUCER_SESSIONS, windows):
         sessions[row["topic"]].append(row)
-    for topic, key, is_heavy in run.tuples(HOT_KEYS, windows, "topic", "key", "is_heavy"):
-        if is_heavy:
-            heavy[topic].add(key)
+    for topic, key in run.tuples(HOT_KEYS, windows, "topic", "key", where="is_heavy"):
+        heavy[topic].add(key)
     # of each producer session's client, where metrics name one and all that bear its `client.id` agree
     told: dict[str, set[str]] = defaultdict(set)
     for client_id, version in run.tuples(PRODUCER_NODES, windows, "client_id", "client_version"):
