@@ -18,9 +18,8 @@ from pipeline.partitioners.strategy import parse_version, read_kafka_version
 Row: TypeAlias = Mapping[str, Any]
 Candidates: TypeAlias = Mapping[str, Candidate]
 _SURE = 0.8  # confidence from which an inferred strategy counts as the current one
-_UNIFORM = (
-    "java-builtin-uniform"  # batches seldom distinguish it from the default, which has half of the confidence then
-)
+# batches seldom distinguish it from the default, which has half of the confidence then
+_UNIFORM = "java-builtin-uniform"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +140,8 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
         is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
         answers.append(is_new)
     if candidate.partitioner is not None:
-        is_either = (row["strategy"], row["runner_up"]) == (
-            "java-builtin",
-            _UNIFORM,
-        ) and candidate.partitioner != _UNIFORM
+        best = row["strategy"], row["runner_up"]
+        is_either = best == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM
         is_sure = row["strategy"] is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
         answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:

@@ -76,11 +76,8 @@ def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], can
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
-    doubt = (
-        _doubt_progress(watched)
-        or _find_mailed_twin(watched, together)
-        or _find_other_change(watched, together, candidates)
-    )
+    doubt = _doubt_progress(watched) or _find_mailed_twin(watched, together)
+    doubt = doubt or _find_other_change(watched, together, candidates)
     if not doubt and watched.advice.predicted_ratio is None:
         doubt = "nothing was predicted of it"
     corrected = None if doubt else _correct(watched)

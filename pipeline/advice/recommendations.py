@@ -75,11 +75,7 @@ def recommend(
         followed = _list_to_replay(plans, hot)
         plans = plans[: len(plans) - len(followed)]
     found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in plans]
-    found += [
-        ((effect.cost, effect.setting_count), _of_effect(effect, hot))
-        for effect in effects
-        if hot.broker_id in effect.ratios
-    ]
+    found += [((one.cost, one.setting_count), _of_effect(one, hot)) for one in effects if hot.broker_id in one.ratios]
     useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
     useful += [
         (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
@@ -89,15 +85,7 @@ def recommend(
     if hot.load_follows:
         check = check_broker(hot)
         useful.append((_order(check, hot, scores), (0, 0), check))
-    useful.sort(
-        key=lambda entry: (
-            entry[0],
-            not entry[2].is_enough,
-            entry[1],
-            round(entry[2].predicted_ratio or 0.0, 3),
-            entry[2].action,
-        )
-    )
+    useful.sort(key=lambda it: (it[0], not it[2].is_enough, it[1], round(it[2].predicted_ratio or 0, 3), it[2].action))
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
     for _, (cost, _), row in useful:

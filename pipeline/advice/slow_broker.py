@@ -112,11 +112,8 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
         before = " or longer" if answers.is_since_first else ""
         said.append(f"It is slow since {format_clock(answers.since_ms)}{before}.")
     said.append(stages)
-    said += [
-        f"Its {name} are idle {format_percent(idle)} of the time."
-        for name, idle in answers.idle_ratios.items()
-        if idle < _BUSY
-    ]
+    busy = {name: idle for name, idle in answers.idle_ratios.items() if idle < _BUSY}
+    said += [f"Its {name} are idle {format_percent(idle)} of the time." for name, idle in busy.items()]
     if answers.changes:
         said.append(f"When it began: {'; '.join(answers.changes)}.")
     elif answers.since_ms is not None and not answers.is_since_first:

@@ -90,10 +90,7 @@ def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
         "FROM status GROUP BY source"
     )
     rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
-    return {
-        source: sources.SourceBeginning(*times_ms)
-        for source, *times_ms in tuples_of(rows, "source", "asked_ms", "brought_ms")
-    }
+    return {source: sources.SourceBeginning(*of) for source, *of in tuples_of(rows, "source", "asked_ms", "brought_ms")}
 
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:

@@ -127,11 +127,8 @@ def find_outages(
         seen = [at_ms for at_ms, is_away in asked.get(gap.broker_id, ()) if not is_away]
         taken_over = [*successors.get(gap.broker_id, []), *successors.get(UNKNOWN, [])]
         outage = _outage_in(gap, spans, taken_over, seen)
-        known = [
-            one
-            for one in outages
-            if one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
-        ]
+        own = [one for one in outages if one.broker_id == gap.broker_id]
+        known = [one for one in own if one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms]
         if outage is not None and not known:
             outages.append(outage)
         elif outage is not None and len(known) == 1:  # samples and epochs say how long, where answers are few

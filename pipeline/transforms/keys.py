@@ -94,16 +94,10 @@ def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
 
 def sum_key_matrices(others: DataFrame, questions: Questions) -> DataFrame:
     """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`."""
-    sums = (
-        others.where(F.col("kind") == "cell")
-        .groupBy(*_PARTITION, "question", "chosen_partition")
-        .agg(*_sums_of(("key_count", "record_count", "size_bytes")))
-    )
-    return _with_window(
-        sums.select(
-            *_PARTITION, *_name_questions(questions), "chosen_partition", "key_count", "record_count", "size_bytes"
-        )
-    )
+    counted = ("key_count", "record_count", "size_bytes")
+    cells = others.where(F.col("kind") == "cell").groupBy(*_PARTITION, "question", "chosen_partition")
+    sums = cells.agg(*_sums_of(counted))
+    return _with_window(sums.select(*_PARTITION, *_name_questions(questions), "chosen_partition", *counted))
 
 
 def _sums_of(names: Sequence[str]) -> list[Column]:

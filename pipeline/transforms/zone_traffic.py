@@ -90,12 +90,8 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
 def sum_produce(window: WindowZones) -> pl.DataFrame:
     """Bytes from producers' zones to leaders'; what no session explains is spread over zones, as an assumption."""
     racks = window.racks
-    known = (
-        _with_sessions(window.sent, window.sessions)
-        .group_by(*_LED, "zone", "zone_source")
-        .agg(pl.col("size_bytes").sum())
-    )
-    parts = _split_exactly(window.led, known)
+    known = _with_sessions(window.sent, window.sessions).group_by(*_LED, "zone", "zone_source")
+    parts = _split_exactly(window.led, known.agg(pl.col("size_bytes").sum()))
     parts = parts.with_columns(from_zone=pl.col("zone").fill_null(""), to_zone=_rack_of("leader_id", racks))
     sums = parts.group_by(*_TOPIC, *_ENDS).agg(pl.col("size_bytes").sum())
     return _assume(sums, _weigh_zones(window))
@@ -153,11 +149,8 @@ def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     )
     zone, keyless = pl.coalesce("zone", "zone_of_all"), pl.coalesce("keyless_ratio", "keyless_ratio_of_all")
     source = pl.when(pl.col("zone").is_not_null()).then("zone_source").otherwise("zone_source_of_all")
-    return joined.with_columns(
-        zone=zone,
-        keyless_ratio=keyless,
-        zone_source=pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN)),
-    )
+    source = pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN))
+    return joined.with_columns(zone=zone, keyless_ratio=keyless, zone_source=source)
 
 
 def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

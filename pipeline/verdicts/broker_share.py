@@ -102,12 +102,8 @@ def _look_at(
             load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
         )
         is_beyond = (load.share_ratio or 0.0) >= limit and load.size_bytes > floor_bytes
-        yield (
-            load,
-            limit,
-            too_little,
-            too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate),
-        )
+        is_above = too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate)
+        yield load, limit, too_little, is_above
 
 
 def _too_little(

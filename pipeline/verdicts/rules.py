@@ -86,11 +86,8 @@ def judge_rules(
 
 def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:
     """Brokers that were away and leaders that moved, in words, by start of the window."""
-    return tuple(
-        (v.window_start_ms, f"{v.subject}: {v.reason.partition(';')[0]}")
-        for v in verdicts
-        if v.rule in EVENT_RULES and v.is_above
-    )
+    found = (verdict for verdict in verdicts if verdict.rule in EVENT_RULES and verdict.is_above)
+    return tuple((one.window_start_ms, f"{one.subject}: {one.reason.partition(';')[0]}") for one in found)
 
 
 def _is_judged(row: RuleMeasure) -> bool:
