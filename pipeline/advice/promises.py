@@ -104,9 +104,8 @@ def _find_mailed_twin(watched: WatchedAdvice, together: Sequence[WatchedAdvice])
     for other in together:
         is_first = other.is_mailed and (True, other.then.start_ms) > (watched.is_mailed, watched.then.start_ms)
         if is_first and other.is_done and asks_the_same(other, watched):
-            return (
-                f"the mail about the window from {format_clock(other.then.start_ms)} asked for it: {other.advice.title}"
-            )
+            start = format_clock(other.then.start_ms)
+            return f"the mail about the window from {start} asked for it: {other.advice.title}"
     return ""
 
 

@@ -115,9 +115,8 @@ def _luck_p_values(loads: WindowLoads, broker: Places, light_bytes: Floats, brok
 def fair_loads(loads: WindowLoads) -> Floats:
     """Bytes of each load if its topic were even over its led partitions: 0 where another broker leads at the end."""
     topics = len(loads.topics)
-    mean = np.bincount(loads.topic, loads.size_bytes, topics) / np.maximum(
-        np.bincount(loads.topic, loads.is_leader, topics), 1
-    )
+    led = np.maximum(np.bincount(loads.topic, loads.is_leader, topics), 1)
+    mean = np.bincount(loads.topic, loads.size_bytes, topics) / led
     fair: Floats = mean[loads.topic] * loads.is_leader
     return fair
 

@@ -61,9 +61,8 @@ def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tup
     series = history[-HISTORY_DAYS * day_steps :]
     known = len(series) - np.argmax(~np.isnan(series), axis=0) * 1.0
     known[np.isnan(series).all(axis=0)] = 0
-    return tuple(
-        _forecast_day(series, known / day_steps, day, day_steps, grows=grows) for day in range(1, DAYS_AHEAD + 1)
-    )
+    days = range(1, DAYS_AHEAD + 1)
+    return tuple(_forecast_day(series, known / day_steps, day, day_steps, grows=grows) for day in days)
 
 
 def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *, grows: bool) -> DayAhead:

@@ -140,9 +140,8 @@ def find_outages(
 def _longer(asked: Outage, sampled: Outage) -> Outage:
     last_ms = max(asked.last_ms, sampled.last_ms)
     signs = [one.back_ms for one in (asked, sampled) if one.back_ms is not None and one.back_ms > last_ms]
-    return replace(
-        asked, since_ms=min(asked.since_ms, sampled.since_ms), last_ms=last_ms, back_ms=min(signs, default=None)
-    )
+    since_ms = min(asked.since_ms, sampled.since_ms)
+    return replace(asked, since_ms=since_ms, last_ms=last_ms, back_ms=min(signs, default=None))
 
 
 def _outage_in(

@@ -92,9 +92,8 @@ class ClusterReport:
 
 def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterReport:
     """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
-    asker = Asker(
-        warehouse=run.warehouse, cluster=run.cluster_name, period=TimeWindow(0, until_ms), window=TimeWindow(0, 1)
-    )
+    until = TimeWindow(0, until_ms)
+    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
     start_ms = asker.find_newest()
     if start_ms is None:
         raise NothingUsableError(

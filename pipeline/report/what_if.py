@@ -20,10 +20,8 @@ def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
         value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
         if value is None or low is None or high is None or write(low) == write(high):
             return None if value is None else write(value)
-        # a line breaks only between the two
-        return " ".join(
-            part.replace(" ", "\N{NO-BREAK SPACE}") for part in (write(value), f"[{write(low)} to {write(high)}]")
-        )
+        parts = write(value), f"[{write(low)} to {write(high)}]"  # a line breaks only between the two
+        return " ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)
 
     return ChartColumn(title, write_row)
 

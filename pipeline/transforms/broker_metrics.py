@@ -77,9 +77,8 @@ class BrokerSamples:
             pl.col("gap_count").sum(),
         )
         place = ["window_start_ms", *_INSTANCE]
-        topics = self._topics.group_by(place).agg(
-            sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS
-        )
+        summed = (sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS)
+        topics = self._topics.group_by(place).agg(summed)
         sizes = self._log_sizes().group_by(place).agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
         behind = self._last_of(_BEHIND).group_by(place).agg((pl.col("value") > 0).sum().cast(pl.Int64).alias("behind"))
         # Redpanda has no counters of the whole broker.
@@ -146,9 +145,7 @@ class BrokerSamples:
     def _increases(
         self, scrapes: pl.DataFrame, counters: tuple[str, ...], subject: tuple[str, ...], alike: pl.DataFrame
     ) -> pl.DataFrame:
-        timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(
-            pl.lit(None, pl.Int64).alias("started_at_ms")
-        )
+        timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(started_at_ms=pl.lit(None, pl.Int64))
         return with_increases(timed, counters, subject, self._settings)
 
     def _log_sizes(self) -> pl.DataFrame:

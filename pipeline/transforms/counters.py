@@ -53,24 +53,18 @@ def with_increases(
     share = pl.when(is_gap & (span_ms > 0)).then(pl.col("covered_ms") / span_ms).otherwise(1.0)
     counts_from_zero = is_reset | (pl.col("earlier_ms").is_null() & pl.col("from_ms").is_not_null())
     into_window_ms = at - pl.col("window_start_ms")
+    rises = {
+        counter: pl.when(counts_from_zero).then(pl.col(counter)).otherwise(pl.col(counter) - _before(counter, subject))
+        for counter in counters
+    }
     return (
         _with_starts(samples, counters, subject, settings.window_ms)
-        .with_columns((span_ms > _gap_limit_ms(settings.interval_ms)).fill_null(value=False).alias("is_gap"))
+        .with_columns(is_gap=(span_ms > _gap_limit_ms(settings.interval_ms)).fill_null(value=False))
+        .with_columns(covered_ms=pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms))
         .with_columns(
-            pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms).alias("covered_ms")
-        )
-        .with_columns(
-            is_reset.cast(pl.Int64).alias("reset_count"),
-            (is_gap & pl.col("earlier_ms").is_not_null()).cast(pl.Int64).alias("gap_count"),
-            *(
-                (
-                    pl.when(counts_from_zero)
-                    .then(pl.col(counter))
-                    .otherwise(pl.col(counter) - _before(counter, subject))
-                    * share
-                ).alias(f"{counter}_increase")
-                for counter in counters
-            ),
+            reset_count=is_reset.cast(pl.Int64),
+            gap_count=(is_gap & pl.col("earlier_ms").is_not_null()).cast(pl.Int64),
+            **{f"{counter}_increase": rise * share for counter, rise in rises.items()},
         )
         .drop("earlier_ms", "is_reset", "from_ms", "is_gap")
         .filter(settings.is_wanted)
@@ -88,17 +82,14 @@ def _with_starts(
     start_ms = pl.when(started <= at).then(started)
     return (
         samples.sort(*subject, "observed_at_ms")
+        .with_columns(earlier_ms=_before("observed_at_ms", subject), window_start_ms=at - at % window_ms)
+        .with_columns(is_reset=earlier_ms.is_not_null() & has_reset)
         .with_columns(
-            _before("observed_at_ms", subject).alias("earlier_ms"), (at - at % window_ms).alias("window_start_ms")
-        )
-        .with_columns((earlier_ms.is_not_null() & has_reset).alias("is_reset"))
-        .with_columns(
-            pl.when(pl.col("is_reset"))
+            from_ms=pl.when(pl.col("is_reset"))
             .then(pl.max_horizontal(earlier_ms, start_ms))  # NULLs are passed over
             .when(earlier_ms.is_null())
             .then(pl.max_horizontal(start_ms, "scraped_before_ms"))
             .otherwise(earlier_ms)
-            .alias("from_ms")
         )
     )
 

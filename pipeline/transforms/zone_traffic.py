@@ -155,9 +155,8 @@ def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Splits what each leader got of a partition as the batches that were read are split, to whole bytes that add up."""
-    joined = led.join(known.rename({"size_bytes": "read_bytes"}), on=_LED, how="left").sort(
-        *_LED, "zone", nulls_last=True
-    )
+    read = known.rename({"size_bytes": "read_bytes"})
+    joined = led.join(read, on=_LED, how="left").sort(*_LED, "zone", nulls_last=True)
     read_bytes = pl.col("read_bytes").fill_null(1)
     summed, whole, size = read_bytes.cum_sum().over(_LED), read_bytes.sum().over(_LED), pl.col("size_bytes")
     scaled = (summed / whole * size).floor().cast(pl.Int64)  # the last part ends at 1.0 times all bytes

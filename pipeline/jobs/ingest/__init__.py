@@ -117,16 +117,11 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, 
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
     versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
     compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
-    rate = 1.0 if live is None else live.source.sampling.time
-    traffic = run.fit(
-        PARTITION_TRAFFIC, sum_traffic(batches, compacted, run.cluster.batch_size_bytes, sampling_rate=rate)
-    )
+    rate, size = 1.0 if live is None else live.source.sampling.time, run.cluster.batch_size_bytes
+    traffic = run.fit(PARTITION_TRAFFIC, sum_traffic(batches, compacted, size, sampling_rate=rate))
     if live is not None and live.offset_traffic:
         by_offsets = iter_offset_traffic_rows(
-            live.offset_traffic,
-            cluster=run.cluster_name,
-            compacted=compacted,
-            batch_size_bytes=run.cluster.batch_size_bytes,
+            live.offset_traffic, cluster=run.cluster_name, compacted=compacted, batch_size_bytes=size
         )
         rows = run.table_of(PARTITION_TRAFFIC, by_offsets)
         traffic = traffic.unionByName(within(run.fit(PARTITION_TRAFFIC, spark.createDataFrame(rows)), fresh))

@@ -164,9 +164,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         if version:
             told[client_id].add(version)
     clients = run.tuples(SERVICE_MODELS, windows, "producer_id", "producer_epoch", "client_id")
-    versions = {
-        tuple(key): next(iter(told[name or ""])) for *key, name in clients if len(told.get(name or "", ())) == 1
-    }
+    sole = {name: next(iter(versions)) for name, versions in told.items() if len(versions) == 1}
     times = run.tuples(LATENCY, windows, "broker_id", "client_id", "request_latency_avg_ms", "ratio_to_peers")
     return PromiseWindow(
         start_ms=window.start_ms,
@@ -176,7 +174,7 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
         keyed=find_keyed(run, window),
         sessions=sessions,
-        client_versions=versions,
+        client_versions={tuple(key): sole[name or ""] for *key, name in clients if (name or "") in sole},
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={

@@ -82,9 +82,8 @@ class WindowReplay:
         with open_staging_folder(self._run.warehouse) as folder:
             staging = Staging(self._spark, folder, self._run.subject)
             readers = known.readers
-            rows = simulate_runs(
-                staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes
-            ).load()
+            runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+            rows = runs.load()
         results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
         columns = [column.to_pylist() for column in rows.columns]
         for start_ms, topic, topic_id, group, number, seed, value in zip(*columns, strict=True):
