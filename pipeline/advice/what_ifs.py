@@ -15,8 +15,7 @@ from functools import partial
 
 from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move_partitions, predict_following
 from pipeline.errors import ConfigError
-from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
-from pipeline.measures.replacement import replace_dead
+from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas, replace_dead
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.placement import PartitionMove, Partitions, Place, PlacedPartition, PlacementBroker, Replicas
 

@@ -112,12 +112,12 @@ def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     total = sum(weights.values())
     sent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     keyless: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    for row in parts.iter_rows(named=True):
-        place = row["topic"], row["partition"]
-        spread = {row["zone"]: 1.0} if row["zone"] else {zone: weight / total for zone, weight in weights.items()}
+    columns = ("topic", "partition", "zone", "size_bytes", "keyed_bytes")
+    for topic, number, known_zone, size, keyed_bytes in parts.select(columns).iter_rows():
+        spread = {known_zone: 1.0} if known_zone else {zone: weight / total for zone, weight in weights.items()}
         for zone, part in (spread or {"": 1.0}).items():
-            sent[place][zone] += row["size_bytes"] * part
-            keyless[place][zone] += (row["size_bytes"] - row["keyed_bytes"]) * part
+            sent[topic, number][zone] += size * part
+            keyless[topic, number][zone] += (size - keyed_bytes) * part
     return ZoneLoads(sent, keyless)
 
 
