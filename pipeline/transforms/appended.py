@@ -77,9 +77,8 @@ def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # leaders that did not answer then make no partition new
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
     unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(0)).cast(pl.Float64).alias("unread_count")
-    both = pl.concat([both, new], how="diagonal").with_columns(
-        unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
-    )
+    known = pl.col("first_before", "end_before", "size_before").fill_null(0)
+    both = pl.concat([both, new], how="diagonal").with_columns(unread, known)
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
     return both.filter(end >= pl.col("end_before")).select(

@@ -43,12 +43,10 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     }
     nodes = read_node_values(samples).filter(~pl.col("is_librdkafka")).select(*_SUBJECT, *_VALUES)
     waits = read_client_values(samples).select(*_CLIENT, "observed_at_ms", "queue_time_avg", "queue_time_max")
-    sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(
-        pl.lit(None, pl.Int64).alias("broker_id"), pl.col("request_total", "byte_total").sum()
-    )
-    queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"]).rename(
-        {"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"}
-    )
+    summed = pl.col("request_total", "byte_total").sum()
+    sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(summed, broker_id=pl.lit(None, pl.Int64))
+    queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"])
+    queues = queues.rename({"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"})
     both = pl.concat([nodes, queues.select(nodes.columns)])
     for own in both.sort(*_SUBJECT, "observed_at_ms").partition_by(_SUBJECT, maintain_order=True):
         known = dict(zip(_SUBJECT, own.select(_SUBJECT).row(0), strict=True))

@@ -144,9 +144,8 @@ def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     ratio = pl.col("keyless_record_count") / pl.col("record_count")
     of_epoch = sessions.select(*_SESSION, "producer_epoch", "zone", "zone_source", keyless_ratio=ratio)
     of_all = of_epoch.filter(pl.col("producer_epoch") == -1).drop("producer_epoch")
-    joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left").join(
-        of_all, on=_SESSION, how="left", suffix="_of_all"
-    )
+    joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left")
+    joined = joined.join(of_all, on=_SESSION, how="left", suffix="_of_all")
     zone, keyless = pl.coalesce("zone", "zone_of_all"), pl.coalesce("keyless_ratio", "keyless_ratio_of_all")
     source = pl.when(pl.col("zone").is_not_null()).then("zone_source").otherwise("zone_source_of_all")
     source = pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN))
@@ -161,9 +160,8 @@ def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     summed, whole, size = read_bytes.cum_sum().over(_LED), read_bytes.sum().over(_LED), pl.col("size_bytes")
     scaled = (summed / whole * size).floor().cast(pl.Int64)  # the last part ends at 1.0 times all bytes
     until = pl.when(whole == size).then(summed).otherwise(scaled)
-    return joined.with_columns(
-        size_bytes=until - until.shift(1, fill_value=0).over(_LED), zone_source=pl.col("zone_source").fill_null(UNKNOWN)
-    )
+    size_bytes, zone_source = until - until.shift(1, fill_value=0).over(_LED), pl.col("zone_source").fill_null(UNKNOWN)
+    return joined.with_columns(size_bytes=size_bytes, zone_source=zone_source)
 
 
 def _assume(sums: pl.DataFrame, chosen: Mapping[str, float]) -> pl.DataFrame:
@@ -186,9 +184,8 @@ def sum_replication(window: WindowZones) -> pl.DataFrame:
     """Bytes from leaders' zones to followers': each other replica fetches all that the leader got."""
     racks, replicas = window.racks, window.state.select(*_TOPIC, "partition", "replica_id").unique()
     copied = window.led.join(replicas, on=[*_TOPIC, "partition"]).filter(pl.col("leader_id") != pl.col("replica_id"))
-    return copied.with_columns(
-        from_zone=_rack_of("leader_id", racks), to_zone=_rack_of("replica_id", racks), zone_source=pl.lit(BROKERS)
-    )
+    from_zone, to_zone = _rack_of("leader_id", racks), _rack_of("replica_id", racks)
+    return copied.with_columns(from_zone=from_zone, to_zone=to_zone, zone_source=pl.lit(BROKERS))
 
 
 def sum_fetch(window: WindowZones) -> pl.DataFrame:
