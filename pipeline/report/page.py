@@ -146,29 +146,21 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
     zones = draw(ZONES)
     return (
         ReportSection(
-            name="brokers",
-            title="Who is hot, why, and what to do",
+            name="brokers", title="Who is hot, why, and what to do", lines=SHARE_LINES.draw(asker, shares, strip),
             rows=draw(JUDGED, SHARES, *causes, ADVICE, KEPT_PROMISES),
-            lines=SHARE_LINES.draw(asker, shares, strip),
         ),
         ReportSection(
-            name="topics",
-            title="Topics, partitions, keys",
-            rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
+            name="topics", title="Topics, partitions, keys", rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
             heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, first),
         ),
         ReportSection(
-            name="latency",
-            title="Latency and room",
+            name="latency", title="Latency and room", lines=LATENCY_LINES.draw(asker, shares, strip),
             rows=draw(LATENCY, ROOM, WAITING),
-            lines=LATENCY_LINES.draw(asker, shares, strip),
         ),
-        ReportSection(
-            name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
-        ),
+        ReportSection(name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)),
         *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
         ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
-    )
+    )  # fmt: skip  # a table: short fields share a line
 
 
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:
