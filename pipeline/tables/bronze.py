@@ -8,9 +8,7 @@ NOT_AS_HOSTS_SAY = "not as hosts say:"
 WINDOW_STATUS = Table(
     name="bronze.window_status",
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",
-    key=("cluster", "window_start", "source"),
-    partitioned_by=BY_DATE,
-    schema_version=3,
+    key=("cluster", "window_start", "source"), partitioned_by=BY_DATE, schema_version=3,
     columns=(
         *DATED_WINDOW,
         timestamp("window_end", "End of the window, exclusive, UTC."),
@@ -29,13 +27,11 @@ WINDOW_STATUS = Table(
         timestamp("committed_at", "Clock when the row was written.", nullable=True, volatile=True),
         bigint("tries", "Commits of the window since the data gate last passed over it; no run takes it up after the sixth.", nullable=True, volatile=True),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 CLUSTER_STATE = Table(
-    name="bronze.cluster_state",
-    grain="topic-partition x replica x window end",
-    key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"),
-    partitioned_by=BY_DATE,
+    name="bronze.cluster_state", grain="topic-partition x replica x window end",
+    key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"), partitioned_by=BY_DATE,
     schema_version=3,
     columns=(
         *DATED_WINDOW,
@@ -61,14 +57,11 @@ CLUSTER_STATE = Table(
         string("state_source", "`cluster_metadata live_cluster topics_describe`; `only_replica`: no source names a leader, so the only replica found leads."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BROKERS = Table(
-    name="bronze.brokers",
-    grain="broker x window end",
-    key=("cluster", "window_start", "broker_id"),
-    partitioned_by=BY_DATE,
-    schema_version=5,
+    name="bronze.brokers", grain="broker x window end", key=("cluster", "window_start", "broker_id"),
+    partitioned_by=BY_DATE, schema_version=5,
     columns=(
         *DATED_WINDOW,
         BROKER_ID,
@@ -87,13 +80,11 @@ BROKERS = Table(
         string("state_source", "Named by: `cluster_metadata live_cluster topics_describe log_directories`."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 CONSUMER_GROUPS = Table(
-    name="bronze.consumer_groups",
-    grain="group x topic-partition x moment",
-    key=("cluster", "group_id", "topic", "partition", "observed_at"),
-    partitioned_by=BY_DATE,
+    name="bronze.consumer_groups", grain="group x topic-partition x moment",
+    key=("cluster", "group_id", "topic", "partition", "observed_at"), partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "When the group was described, UTC."),
@@ -109,14 +100,12 @@ CONSUMER_GROUPS = Table(
         string("assignor", "Partition assignor, where the source says.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 LOG_SEGMENTS = Table(
-    name="bronze.log_segments",
-    grain="segment file of a replica",
+    name="bronze.log_segments", grain="segment file of a replica",
     key=("cluster", "broker_id", "log_directory", "topic", "topic_id", "partition", "base_offset"),
-    partitioned_by=("cluster",),
-    write_mode="merge",
+    partitioned_by=("cluster",), write_mode="merge",
     columns=(
         CLUSTER,
         BROKER_ID,
@@ -143,14 +132,11 @@ LOG_SEGMENTS = Table(
         bigint("problem_count", "Problems found in this file; see `bronze.quarantine`.", "problems"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 METRIC_SAMPLES = Table(
-    name="bronze.metric_samples",
-    grain="metric sample",
-    schema_version=2,
-    key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
-    partitioned_by=BY_DATE,
+    name="bronze.metric_samples", grain="metric sample", schema_version=2,
+    key=("cluster", "source", "instance", "observed_at", "name", "labels_text"), partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "Instant of the scrape (Prometheus: of the point), UTC."),
@@ -163,14 +149,11 @@ METRIC_SAMPLES = Table(
         double("value", "Value; NULL for NaN (never recorded)."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 QUARANTINE = Table(
-    name="bronze.quarantine",
-    grain="input refused or suspect: file, position, reason",
-    key=("cluster", "path", "position", "reason"),
-    partitioned_by=("cluster",),
-    write_mode="merge",
+    name="bronze.quarantine", grain="input refused or suspect: file, position, reason",
+    key=("cluster", "path", "position", "reason"), partitioned_by=("cluster",), write_mode="merge",
     columns=(
         CLUSTER,
         string("source", "Source kind the input belongs to."),
@@ -182,6 +165,6 @@ QUARANTINE = Table(
         timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BRONZE = (WINDOW_STATUS, BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, METRIC_SAMPLES, QUARANTINE)

@@ -6,10 +6,8 @@ CANDIDATE = string("candidate", "Name in the configuration; `in-use` is the curr
 IS_BASELINE = boolean("is_baseline", "The candidate is the current setup: its rows test the replay.")
 
 SCENARIO_COMPARISON = Table(
-    name="gold.scenario_comparison",
-    grain="baseline x candidate x topic x window",
-    key=("cluster", "window_start", "candidate", "topic", "topic_id"),
-    schema_version=4,
+    name="gold.scenario_comparison", grain="baseline x candidate x topic x window",
+    key=("cluster", "window_start", "candidate", "topic", "topic_id"), schema_version=4,
     columns=(
         *WINDOW,
         CANDIDATE,
@@ -64,11 +62,9 @@ SCENARIO_COMPARISON = Table(
         string("latency_trust", "Likewise, of latencies; NULL where nothing was simulated.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = Table(
-    name="gold.back_tests",
-    grain="topic x window",
-    schema_version=3,
+    name="gold.back_tests", grain="topic x window", schema_version=3,
     key=("cluster", "window_start", "topic", "topic_id"),
     checks=(Check("confidence", least=0, most=1), Check("observed_share", least=0, most=1), Check("predicted_share", least=0, most=1)),
     columns=(
@@ -108,11 +104,9 @@ BACK_TESTS = Table(
         string("assumptions", "What the prediction takes for granted; '' for nothing."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 REPLAY_RESULTS = Table(
-    name="gold.replay_results",
-    grain="candidate x topic-partition x window",
-    schema_version=2,
+    name="gold.replay_results", grain="candidate x topic-partition x window", schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "partition"),
     columns=(
         *WINDOW,
@@ -137,12 +131,10 @@ REPLAY_RESULTS = Table(
         bigint("recorded_log_size_bytes", "Bytes of its batches in the log.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 REPLAY_BROKERS = Table(
-    name="gold.replay_brokers",
-    grain="candidate x topic x broker x window",
-    schema_version=2,
+    name="gold.replay_brokers", grain="candidate x topic x broker x window", schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "broker_id"),
     columns=(
         *WINDOW,
@@ -164,12 +156,10 @@ REPLAY_BROKERS = Table(
         double("recorded_log_share", "Their part of the topic's bytes in the log.", "ratio"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 HASH_VERDICTS = Table(
-    name="gold.hash_verdicts",
-    grain="topic x window",
-    key=("cluster", "window_start", "topic", "topic_id"),
+    name="gold.hash_verdicts", grain="topic x window", key=("cluster", "window_start", "topic", "topic_id"),
     columns=(
         *WINDOW,
         *TOPIC_COLUMNS,
@@ -188,6 +178,6 @@ HASH_VERDICTS = Table(
         string("reason", "The verdict in words."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 REPLAY = (REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, HASH_VERDICTS, BACK_TESTS)

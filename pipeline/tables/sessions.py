@@ -7,10 +7,8 @@ _PRODUCER_EPOCH = bigint("producer_epoch", "Producer epoch; -1 where pooled or t
 _ASSUMPTIONS = string("assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing.")
 
 PRODUCER_SESSIONS = Table(
-    name="silver.producer_sessions",
-    grain="producer session x topic x window",
-    key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
-    partitioned_by=BY_DATE,
+    name="silver.producer_sessions", grain="producer session x topic x window",
+    key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
         *DATED_WINDOW,
@@ -37,7 +35,7 @@ PRODUCER_SESSIONS = Table(
         string("zone_source", "How the zone is known: `client` (the client says its `client.rack`), `configured` (`zones.clients`), `rack_aware` (all its keyless records are led in one rack), or `unknown`.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _parameter(name: str, doc: str) -> tuple[Column, ...]:
@@ -51,8 +49,7 @@ def _parameter(name: str, doc: str) -> tuple[Column, ...]:
 
 
 SERVICE_MODELS = Table(
-    name="silver.service_models",
-    grain="producer session x broker x window",
+    name="silver.service_models", grain="producer session x broker x window",
     key=("cluster", "window_start", "producer_id", "producer_epoch", "topic", "topic_id", "broker_id"),
     partitioned_by=BY_DATE,
     columns=(
@@ -73,6 +70,6 @@ SERVICE_MODELS = Table(
         _ASSUMPTIONS,
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 SESSIONS = (PRODUCER_SESSIONS, SERVICE_MODELS)
