@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_count
@@ -12,7 +12,19 @@ from pipeline.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row = dict[str, Any]
+
+class Appended(NamedTuple):
+    """What a broker appended between two moments at which its logs were seen: a row of `sum_appended`."""
+
+    since_ms: int
+    at_ms: int
+    leader_id: int
+    timely_bytes: float  # of the windows between, by record timestamps
+    late_bytes: float  # not among them; negative if less was appended
+    appended_count: int
+    unread_count: float  # records that were deleted or compacted before they were read: their bytes are not known
+    partitions: list[str]  # with most of the late bytes
+    unread: list[str]  # partitions with most of the unread records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +35,7 @@ class RuleInput:
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
-    appended: Callable[[], Sequence[Row]] = tuple  # rows of `sum_appended`, of moments in the windows to measure
+    appended: Callable[[], Sequence[Appended]] = tuple  # of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 

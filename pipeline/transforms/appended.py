@@ -12,11 +12,8 @@ _NAMED = 3
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
     """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
 
-    `timely_bytes` are of the windows between, by record timestamps; a window that reaches beyond counts by its part. `late_bytes`
-    are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut, or that
-    another broker may have led meanwhile, has none; one of a new partition began empty. `appended_count` records were appended to
-    such logs, and `unread_count` of them deleted or compacted before they were read: their bytes are not known; `unread` are the
-    partitions with the most of them.
+    Columns are those of `Appended`. A window that reaches beyond the moments counts by its part. A log that was cut, or that
+    another broker may have led meanwhile, has no late bytes; one of a new partition began empty.
 
     Args:
         logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the partition,
