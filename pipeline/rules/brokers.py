@@ -197,35 +197,32 @@ BROKER_RULES = (
         doc="records that a Java producer failed to send in the window, by the rate of `record-error-total`",
     ),
     Rule(
-        name="preferred_leader",
+        name="preferred_leader", limit=0.10, meaning="partitions are not led by their preferred leaders",
         measure=measure_column(
             BROKERS, "preferred_leader_imbalance_ratio",
             "{preferred_leader_imbalance_ratio:.0%} of the partitions it should lead are led by others "
             "(KRaft knows no limit on this)",
         ),
-        limit=0.10, meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
         doc="part of a broker's preferred partitions that other brokers lead. KRaft ignores "
         "`leader.imbalance.per.broker.percentage` (10 %)",
         format=format_percent, needs_all_records=True,
     ),
     Rule(
-        name="latency_to_peers",
+        name="latency_to_peers", limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than for its peers",
         measure=measure_column(
             LATENCY, "ratio_to_peers",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_peers:.2f} times the other brokers'",
         ),
-        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than for its peers",
         advice="Look at its disk, its network, and the share it carries.",
         doc="mean produce latency of a broker divided by the median of the other brokers", format=format_ratio,
     ),
     Rule(
-        name="latency_to_history",
+        name="latency_to_history", limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than they did",
         measure=measure_column(
             LATENCY, "ratio_to_history",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
         ),
-        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than they did",
         advice="Look at what changed on it.",
         doc="mean produce latency of a broker divided by its own median of up to 24 windows before",
         format=format_ratio,
