@@ -33,12 +33,12 @@ MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
 _WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
-_COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
-_TITLES = {
-    "elect_preferred": "elect preferred leaders",
-    "move_leaders": "hand over leadership",
-    "move_replicas": "move replicas",
+_PLANS = {
+    "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
+    "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
+    "move_replicas": (4, "move replicas", "Leaders or replicas of {} change; {}."),
 }
+"""By kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +74,11 @@ def recommend(
     elif hot.replayed is not None and not hot.replayed.reason:
         followed = _list_to_replay(plans, hot)
         plans = plans[: len(plans) - len(followed)]
-    found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in plans]
+    found = [((_PLANS[plan.kind][0], 0), _of_plan(plan, hot)) for plan in plans]
     found += [((one.cost, one.setting_count), _of_effect(one, hot)) for one in effects if hot.broker_id in one.ratios]
     useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
     useful += [
-        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
+        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_PLANS[plan.kind][0], 0), row)
         for plan in followed
         for row in [_of_replayed(plan, hot, partitions, brokers)]
     ]
@@ -177,11 +177,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     count, ratios = len(plan.moves), {broker_id: (ratio, ratio, ratio) for broker_id, ratio in plan.ratios.items()}
     partitions = f"{count} partition{'' if count == 1 else 's'}"
     costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
-    said = {
-        "elect_preferred": f"The first replica of {partitions} leads again; {costs}.",
-        "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
-        "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
-    }[plan.kind]
+    _, title, does = _PLANS[plan.kind]
     stays = "It holds as far as producers of records without keys spread them as they did in this window."
     if all(move.topic in hot.keyed for move in plan.moves):
         stays = "Keys keep the load of these partitions on them, as it was in this window."
@@ -192,8 +188,8 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
         action=plan.kind,
-        title=f"{_TITLES[plan.kind]} of {partitions}",
-        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
+        title=f"{title} of {partitions}",
+        text=f"{does.format(partitions, costs)} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         **describe_ratios(ratios, hot.broker_id, hot.target_ratio),
