@@ -22,7 +22,8 @@ from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
-from pipeline.evidence.incident import BrokerShareEvidence, gather_evidence
+from pipeline.evidence.gathering import gather_evidence
+from pipeline.evidence.incident import BrokerShareEvidence
 from pipeline.model.incident import AlertMessage, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict

@@ -7,7 +7,8 @@ from typing import Literal
 from pipeline.alerting.incidents import open_before
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.causes import explain_cause
-from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, gather_evidence
+from pipeline.evidence.gathering import gather_evidence
+from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_name, format_span
 from pipeline.model.verdict import Verdict
