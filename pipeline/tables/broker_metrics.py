@@ -30,8 +30,7 @@ BROKER_METRICS = Table(
         bigint("under_replicated_count", "Largest `UnderReplicatedPartitions`.", "partitions", nullable=True),
         bigint("offline_replica_count", "Largest `OfflineReplicaCount`.", "replicas", nullable=True),
         bigint("log_size_bytes", "Sum of `kafka.log Size` of all replicas, last samples.", nullable=True),
-        *_RESETS,
-        RUN_ID,
+        *_RESETS, RUN_ID,
     ),
 )  # fmt: skip  # a table: short fields share a line
 

@@ -14,8 +14,7 @@ BROKER_SHARE = Table(
         Check("expected_share", least=0, most=1.000001),  # a sum of parts
     ),
     columns=(
-        *WINDOW,
-        BROKER_ID,
+        *WINDOW, BROKER_ID,
         bigint("size_bytes", "Bytes appended to the partitions the broker led, all topics."),
         bigint("record_count", "Data records appended to them.", "records"),
         bigint("batch_count", "Batches appended to them.", "batches"),
@@ -47,8 +46,7 @@ PARTITION_HEALTH = Table(
     key=("cluster", "window_start", "topic", "topic_id", "partition"), schema_version=2,
     checks=(Check("leader_id", least=-1), *not_negative("partition", "size_bytes", "record_count", "batch_count", "topic_partition_count"), Check("topic_share", least=0, most=1)),
     columns=(
-        *WINDOW,
-        *PARTITION_COLUMNS,
+        *WINDOW, *PARTITION_COLUMNS,
         bigint("leader_id", "Leader at the window's end; -1 unknown."),
         bigint("size_bytes", "Bytes appended."),
         bigint("record_count", "Data records appended.", "records"),
@@ -109,8 +107,7 @@ ZONE_TRAFFIC = Table(
     name="gold.zone_traffic", grain="topic x kind x zones x window; no rows where no broker has a rack",
     key=("cluster", "window_start", "topic", "topic_id", "kind", "from_zone", "to_zone", "zone_source"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         string("kind", "`produce` to leaders, `replication` from leaders to followers, `fetch` by consumer groups whose members' zones are configured."),
         string("from_zone", "Zone the bytes leave; '' where it is not known."),
         string("to_zone", "Zone they go to; '' where it is not known."),

@@ -6,8 +6,7 @@ TOPIC_HEALTH = Table(
     name="gold.topic_health", grain="topic x window", key=("cluster", "window_start", "topic", "topic_id"),
     schema_version=2, checks=not_negative("partition_count", "size_bytes", "record_count", "batch_count"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         bigint("partition_count", "Partitions.", "partitions"),
         bigint("size_bytes", "Bytes appended."),
         bigint("record_count", "Data records appended.", "records"),
@@ -70,8 +69,7 @@ HOT_KEYS = Table(
     name="gold.hot_keys", grain="topic x window x rank, the ten heaviest keys",
     key=("cluster", "window_start", "topic", "topic_id", "rank"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         bigint("rank", "1 for the heaviest key."),
         string("key", "First 8 hex digits of the key's id: a pseudonym."),
         PARTITION,

@@ -23,8 +23,7 @@ KEY_TRAFFIC = Table(
     name="silver.key_traffic", grain="topic-partition x kind x key id x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"), partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         string("kind", "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header."),
         KEY_ID,
         bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
@@ -81,8 +80,7 @@ KEY_MATRICES = Table(
     key=(*("cluster", "window_start", "topic", "topic_id", "partition"), *("strategy", "strategy_version", "partition_count", "chosen_partition")),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
         bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),

@@ -10,8 +10,7 @@ ARRIVALS = Table(
     key=(*("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), *("minute_start", "timestamp_type", "part")),
     partitioned_by=BY_DATE, schema_version=2,
     columns=(
-        *DATED_WINDOW,
-        *TOPIC_COLUMNS,
+        *DATED_WINDOW, *TOPIC_COLUMNS,
         bigint("producer_id", "Producer id; -1 for all producers without idempotence, which look alike in batches."),
         bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session."),
         timestamp("minute_start", "UTC minute the records were created in; it may be before the window, which is that of the batch's newest record."),
@@ -37,8 +36,7 @@ RECORD_BATCHES = Table(
     name="silver.record_batches", grain="record batch, one copy of it",
     key=("cluster", "topic", "topic_id", "partition", "base_offset"), partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         bigint("base_offset", "Offset of the batch's first record."),
         bigint("last_offset", "Offset of its last record (kept through compaction)."),
         bigint("leader_id", "Who led at the batch's leader epoch, or when the window began if it had ended; -1 unknown."),
@@ -70,8 +68,7 @@ PARTITION_TRAFFIC = Table(
     key=("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch"),
     partitioned_by=BY_DATE, schema_version=2,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         bigint("leader_id", "Broker that carried the load; -1 unknown."),
         bigint("leader_epoch", "Leader epoch of the batches."),
         bigint("record_count", "Data records.", "records"),
