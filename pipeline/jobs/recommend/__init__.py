@@ -93,9 +93,8 @@ def _recommend(
     keyed = find_keyed(run, window)
     # what the replay says of brokers' shares if none were slow, under the first candidate that asks it
     name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
-    alike = [
-        row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None
-    ]
+    placed = run.rows(REPLAY_BROKERS, (window,))
+    alike = [row for row in placed if row["candidate"] == name and row["share"] is not None]
     doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
     healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)
     brokers_above = [
