@@ -22,25 +22,22 @@ class Doubts(NamedTuple):
 
 
 def weigh_doubts(
-    topics: Iterable[str],
-    trust: Mapping[str, str | None],
-    tested: Mapping[str, float | None],
-    topic_bytes: Mapping[str, int],
+    topics: Iterable[str], trust: Mapping[str, str | None], tested: Mapping[str, float | None], sizes: Mapping[str, int]
 ) -> Doubts:
     """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
 
     `topics`: those whose replay is wanted.
     `trust`: of each topic's replay, as `gold.scenario_comparison` has it.
     `tested`: by topic, how many points its shares were off in the back-test.
-    `topic_bytes`: bytes of every topic of the window.
+    `sizes`: bytes of every topic of the window.
     """
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}
     unknown = next((topic for topic in doubted if errors[topic] is None), None)
     if unknown is not None:
         return Doubts({}, f"the replay of {format_name(unknown)} is {trust.get(unknown) or 'not there'}")
-    if sum(topic_bytes.get(topic, 0) for topic in doubted) > _MOST_DOUBTED * sum(topic_bytes.values()):
-        largest = max(doubted, key=lambda topic: topic_bytes.get(topic, 0))
+    if sum(sizes.get(topic, 0) for topic in doubted) > _MOST_DOUBTED * sum(sizes.values()):
+        largest = max(doubted, key=lambda topic: sizes.get(topic, 0))
         return Doubts({}, f"the replay of {format_name(largest)} is {trust.get(largest)}")
     return Doubts({topic: points / 100 for topic, points in errors.items() if points is not None})
 
