@@ -32,8 +32,6 @@ class ClusterChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedCluster:
-    """Partitions and brokers of a cluster, present or changed."""
-
     partitions: tuple[PlacedPartition, ...]
     brokers: tuple[PlacementBroker, ...]
     moved_bytes: int = 0  # copied between brokers to get there

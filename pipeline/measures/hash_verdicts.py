@@ -26,8 +26,6 @@ class Explained:
 
 @dataclass(frozen=True)
 class HashVerdict:
-    """The hash family that a topic's keys fit, with the evidence."""
-
     verdict: str  # a family's name, `mixed`, `none-known` or `not-enough-keys`
     best: str  # the family that explains most, or "" where none does better than chance
     tied_with: tuple[str, ...]  # families that explain as much

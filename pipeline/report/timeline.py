@@ -106,8 +106,6 @@ def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartOverWindows:
-    """Lines of brokers over the windows, as data."""
-
     name: str
     sql: str
     ranks: str  # the statement by which brokers are ordered
