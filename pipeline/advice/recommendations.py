@@ -48,8 +48,7 @@ class CandidateEffect:
     action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str
     title: str  # what would be done, in a few words
-    # 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order is
-    # lost
+    # 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 lost order
     cost: int
     basis: str  # what the prediction rests on, up to the verb
     caveat: str  # what to know before; may be empty

@@ -30,8 +30,7 @@ class WindowLoads:
     batch_count: NDArray[np.int64]  # data batches
     batch_bytes_squared: NDArray[np.float64]
     is_leader: NDArray[np.bool_]  # the broker leads the partition at the window's end
-    # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN where its keys
-    # are not known
+    # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN for unknown keys
     heavy_ratio: NDArray[np.float64]
     # Part of all other keys that have a name, likewise. The rest has no key, or one without a name.
     light_ratio: NDArray[np.float64]
