@@ -37,16 +37,14 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:
         ratios[load.window_start_ms][load.broker_id] = load.share_ratio
+    beginnings = _find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {}
     # others count neither as above nor as well
     judged = [load for load in loads if load.window_start_ms not in skipped]
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
         *sources.judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
         *sources.judge_sources(
-            arrivals,
-            max_age_ms=max_age_ms,
-            beginnings=_find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {},
-            patience_ms=gate.n * run.window_ms,
+            arrivals, max_age_ms=max_age_ms, beginnings=beginnings, patience_ms=gate.n * run.window_ms
         ),
         *judge_further_rules(run, first_ms, skipped),
     )

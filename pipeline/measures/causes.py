@@ -148,11 +148,8 @@ def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, 
     excess = np.abs(np.bincount(places, light))
     topic = np.zeros(len(excess), np.int64)
     topic[places] = loads.topic
-    bound = luck_bound(
-        np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64),
-        led_of_topic,
-        loads.light_unit_count,
-    )[topic]
+    of_topic = np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64)
+    bound = luck_bound(of_topic, led_of_topic, loads.light_unit_count)[topic]
     part = np.ones(len(excess))
     beyond = excess > bound
     part[beyond] = bound[beyond] / excess[beyond]

@@ -163,13 +163,8 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
             others = {racks.get(each, "") for each in replicas if each != follower}
             if follower == one.leader_id or racks.get(follower, "") not in others:
                 continue
-            able = [
-                broker_id
-                for broker_id, free in room.items()
-                if racks[broker_id] not in others
-                and broker_id not in replicas
-                and (free is None or free >= one.size_bytes)
-            ]
+            roomy = [broker_id for broker_id, free in room.items() if free is None or free >= one.size_bytes]
+            able = [broker_id for broker_id in roomy if racks[broker_id] not in others and broker_id not in replicas]
             if able:
                 receiver = min(able, key=lambda broker_id: (held[broker_id], broker_id))
                 held[receiver] += 1

@@ -24,11 +24,8 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
     `keys` has a row per key of a log and window, `others` are about several: those of traffic become rows of their own kinds.
     """
     of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
-    unnamed = (
-        others.where(F.col("kind") == "other_keys")
-        .groupBy(*_PARTITION)
-        .agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
-    )
+    dropped = others.where(F.col("kind") == "other_keys").groupBy(*_PARTITION)
+    unnamed = dropped.agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
     named = of_keys.join(unnamed, on=list(_PARTITION), how="left").select(
         *_PARTITION,
         F.lit("key").alias("kind"),
@@ -36,12 +33,8 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
         (F.col("count_error") + F.coalesce("unnamed_count", F.lit(0))).alias("count_error"),
         (F.col("size_error_bytes") + F.coalesce("unnamed_bytes", F.lit(0))).alias("size_error_bytes"),
     )
-    rest = (
-        others.where(F.col("kind").isin(*_TRAFFIC_KINDS))
-        .groupBy(*_PARTITION, "kind")
-        .agg(*_sums_of(_SUMS))
-        .select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
-    )
+    by_kind = others.where(F.col("kind").isin(*_TRAFFIC_KINDS)).groupBy(*_PARTITION, "kind").agg(*_sums_of(_SUMS))
+    rest = by_kind.select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
     return _with_window(named.unionByName(rest))
 
 

@@ -111,11 +111,8 @@ def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
     partitions = loads.group_by(_TOPIC).agg(pl.col("partition").n_unique().cast(pl.Int64).alias("partition_count"))
     totals = key_traffic.group_by(_TOPIC).agg(pl.col("size_bytes").sum().alias("topic_bytes"))
     heaviest = pl.col("partition").sort_by("size_bytes", "partition", descending=[False, True]).last()
-    keys = (
-        key_traffic.filter(pl.col("kind") == "key")
-        .group_by(*_TOPIC, "key_id")
-        .agg(pl.col("size_bytes").sum(), pl.col("record_count").sum(), heaviest)
-    )
+    by_key = key_traffic.filter(pl.col("kind") == "key").group_by(*_TOPIC, "key_id")
+    keys = by_key.agg(pl.col("size_bytes", "record_count").sum(), heaviest)
     is_heavy = pl.col("size_bytes") * pl.col("partition_count") > pl.col("topic_bytes")
     return keys.join(totals.join(partitions, on=_TOPIC), on=_TOPIC).with_columns(
         is_heavy.alias("is_heavy"), (pl.col("size_bytes") / pl.col("topic_bytes")).alias("topic_ratio")
