@@ -24,7 +24,7 @@ from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence
-from pipeline.model.incident import AlertMessage, IncidentChange, OpenIncident, incident_of
+from pipeline.model.incident import IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
@@ -195,9 +195,12 @@ def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdic
         return described[keys]
 
     mail = run.config.mail
-    for channel in (MAIL_CHANNEL, *(webhook.name for webhook in mail.webhooks)):
+    recipients = run.cluster.mail_to or mail.to
+    renders = {MAIL_CHANNEL: partial(render_message, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)}
+    renders |= {one.name: partial(render_webhook, webhook=one, now_ms=run.now_ms) for one in mail.webhooks}
+    for channel, render in renders.items():
         groups = _group(_news(changes, reported[channel]), mail.digest_above)
-        messages += [_render(run, describe(group), channel) for group in groups]
+        messages += [render(describe(group)) for group in groups]
     every = sorted({change.key: change for change in (*changes, *ended)}.values(), key=lambda c: c.window_start_ms)
     for alertmanager in mail.alertmanagers:
         for change in _news(every, reported[alertmanager.name]):
@@ -229,15 +232,6 @@ def _group(changes: _Changes, digest_above: int) -> list[tuple[IncidentChange, .
     for together in by_window.values():
         groups += [tuple(together)] if len(together) > digest_above else [(change,) for change in together]
     return groups
-
-
-def _render(run: RunContext, content: Content, channel: str) -> AlertMessage:
-    mail = run.config.mail
-    for webhook in mail.webhooks:
-        if webhook.name == channel:
-            return render_webhook(content, webhook, now_ms=run.now_ms)
-    recipients = run.cluster.mail_to or mail.to
-    return render_message(content, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)
 
 
 def end_gone(
