@@ -60,13 +60,9 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, {**dict.fromkeys(_CLIENT, pl.String), "broker_id": pl.Int64, **_SPAN}, orient="row")
 
 
-_SPAN = {
-    "start_ms": pl.Int64,
-    "end_ms": pl.Int64,
-    "request_count": pl.Float64,
-    "byte_count": pl.Float64,
-    "latency_ms": pl.Float64,
-}
+_SPAN = {"start_ms": pl.Int64, "end_ms": pl.Int64} | dict.fromkeys(
+    ("request_count", "byte_count", "latency_ms"), pl.Float64
+)
 
 
 def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
