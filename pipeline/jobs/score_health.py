@@ -27,6 +27,7 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
@@ -36,7 +37,8 @@ from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measu
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
-_OF_GROUPS = ("topic", "partition", "size_bytes")
+_OF_GROUPS = ("window_start", "observed_at", "group_id", "topic", "partition", "lag_count", "member_id")
+_OF_SIZES = ("topic", "partition", "size_bytes")
 _LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
 _SESSIONS = (
     *("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source"),
@@ -132,7 +134,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         PARTITION_HEALTH.name: partitions,
         BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
-        GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
+        GROUP_BALANCE.name: measure_groups(tuples_of(described, *_OF_GROUPS), tuples_of(partitions, *_OF_SIZES), start),
         HOT_KEYS.name: share_sums.rank_hot_keys(weighed).to_arrow(),
         ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
