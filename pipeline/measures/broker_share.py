@@ -125,7 +125,7 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
     of_topic = _measure_topics(whole, sizes)
     with np.errstate(divide="ignore", invalid="ignore"):
         share, ratio = sizes / of_topic["total"][topic], sizes / of_topic["mean"][topic]
-    excess = split_excess(whole, fair_loads(whole))
+    heavy, luck, remainder, _ = split_excess(whole, fair_loads(whole))
     return {
         "topic": [whole.topics[place][0] for place in topic.tolist()],
         "topic_id": [whole.topics[place][1] for place in topic.tolist()],
@@ -142,9 +142,9 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
         "topic_effective_partitions": of_topic["effective"][topic],
         "topic_chance_cv": of_topic["chance_cv"][topic],
         "excess_bytes": np.rint(sizes - of_topic["mean"][topic]).astype(np.int64),
-        "heavy_keys_bytes": excess.heavy_keys,
-        "hash_luck_bytes": excess.hash_luck,
-        "remainder_bytes": excess.remainder,
+        "heavy_keys_bytes": heavy,
+        "hash_luck_bytes": luck,
+        "remainder_bytes": remainder,
     }
 
 
