@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from pipeline.advice.candidate_effects import name_share
@@ -36,14 +36,14 @@ class PromiseLedger:
         first_ms, last_ms = min(own), max(own)
         self._mailed = load_mailed(run, first_ms, last_ms)
         # the advice of the run's own windows that left in a message stays what people were sent
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.window_start_ms in own}
+        told = {(start_ms, subject) for start_ms, subject, *_ in self._mailed if start_ms in own}
         sent = [run.window_at(start_ms) for start_ms in sorted({start_ms for start_ms, _ in told})]
         self._kept: dict[int, list[Recommendation]] = defaultdict(list)
         for one in run.values(Recommendation, RECOMMENDATIONS, sent):
             if (one.window_start_ms, one.subject) in told:
                 self._kept[one.window_start_ms].append(replace(one, broker_ratios=dict(one.broker_ratios or {})))
         reach_ms = max(0, first_ms - WATCHED_WINDOWS * run.window_ms)
-        older = {one.window_start_ms for one in self._mailed if one.window_start_ms < reach_ms}
+        older = {start_ms for start_ms, *_ in self._mailed if start_ms < reach_ms}
         reach = [*map(run.window_at, sorted(older)), *([TimeWindow(reach_ms, last_ms)] if reach_ms < last_ms else [])]
         advised = run.values(Recommendation, RECOMMENDATIONS, reach)
         self._advice = [one for one in advised if one.window_start_ms not in own]
@@ -59,9 +59,9 @@ class PromiseLedger:
         before = [one for one in self._promises if one.window_start_ms < start_ms]
         # what people knew by the window's end, not what has left so far: a window judged again is judged as it was
         told = {
-            (one.window_start_ms, one.subject)
-            for one in self._mailed
-            if one.left_ms <= window.end_ms and (one.ended_ms is None or start_ms <= one.ended_ms)
+            (advised_ms, subject)
+            for advised_ms, subject, left_ms, ended_ms in self._mailed
+            if left_ms <= window.end_ms and (ended_ms is None or start_ms <= ended_ms)
         }
         mailed = {
             name_promise(one)
@@ -101,18 +101,11 @@ class PromiseLedger:
         self._advice += advice
 
 
-@dataclass(frozen=True, slots=True)
-class MailedAdvice:
-    """The advice on a broker that left in a message about a window."""
+def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[tuple[int, str, int, int | None]]:
+    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows.
 
-    window_start_ms: int
-    subject: str
-    left_ms: int  # when the message left
-    ended_ms: int | None  # window that ended the incident
-
-
-def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
-    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows."""
+    Starts of the windows, brokers, when the message left, and the window that ended the incident.
+    """
     states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
     ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
     over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words
@@ -126,7 +119,7 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvi
     told = f"delivered_at IS NOT NULL AND incident_id IN ({names})"
     columns = ("incident_id", "window_start_ms", "state", "delivered_ms")
     return [
-        MailedAdvice(start_ms, changes[incident_id].subject, left_ms, _find_end(changes, incident_id))
+        (start_ms, changes[incident_id].subject, left_ms, _find_end(changes, incident_id))
         for incident_id, start_ms, state, left_ms in run.tuples(ALERT_OUTBOX, None, *columns, where=told)
         if state not in ENDED
     ]
