@@ -63,21 +63,12 @@ class WindowReplay:
         known = self._calibrated
         candidates = () if candidate is None else (candidate,)
         recording = replace(_with_leaders(known.recording, leaders, racks or {}), candidates=candidates)
-        groups = [
-            group
-            for group in make_groups(recording, known.sessions, known.metrics, known.families)
-            if topics & {topic.topic for topic in group.topics}
-        ]
-        plan = plan_simulations(
-            [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)],
-            candidates,
-            range(1, recording.seeds + 1),
-        )
-        inputs = {
-            topic.where: topic
-            for topic in list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
-            if topic.where[1] in topics
-        }
+        every = make_groups(recording, known.sessions, known.metrics, known.families)
+        groups = [group for group in every if topics & {topic.topic for topic in group.topics}]
+        lent = [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)]
+        plan = plan_simulations(lent, candidates, range(1, recording.seeds + 1))
+        listed = list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
+        inputs = {topic.where: topic for topic in listed if topic.where[1] in topics}
         describe_work(f"{self._run.subject}: replay with other leaders")
         with open_staging_folder(self._run.warehouse) as folder:
             staging = Staging(self._spark, folder, self._run.subject)
