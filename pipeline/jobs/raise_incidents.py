@@ -143,20 +143,14 @@ def _has_no_verdict(change: IncidentChange) -> bool:
 def _policy(run: RunContext, rule: str) -> IncidentPolicy:
     """A source recovers in the first window in which it is complete, further rules after k windows within their limit."""
     gate = run.cluster.gate
-    repeat_ms = milliseconds_of(gate.repeat)
+    policy = partial(IncidentPolicy, worsens_by=gate.worsens_by, repeat_ms=milliseconds_of(gate.repeat))
     if rule == SOURCE_ARRIVAL:
-        return IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=_SOURCE_WORSENS_BY, repeat_ms=repeat_ms)
+        return policy(resolves_at=CALM_BELOW, k=1, worsens_by=_SOURCE_WORSENS_BY)
     further = run.cluster.rules.get(rule)
     if further is None:
-        return IncidentPolicy(
-            resolves_at=gate.resolves_at,
-            k=gate.k,
-            worsens_by=gate.worsens_by,
-            repeat_ms=repeat_ms,
-            resolves_by_limit=gate.resolves_by_limit,
-        )
+        return policy(resolves_at=gate.resolves_at, k=gate.k, resolves_by_limit=gate.resolves_by_limit)
     # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
-    return IncidentPolicy(resolves_at=math.inf, k=further.k, worsens_by=gate.worsens_by, repeat_ms=repeat_ms)
+    return policy(resolves_at=math.inf, k=further.k)
 
 
 def _note(change: IncidentChange) -> str:
