@@ -180,14 +180,9 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     """Ingests the run's windows of one cluster; `NothingUsableError` if no source of the cluster held anything."""
     begin("sources")
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
+    newest, storage = find_newest_window(run), run.config.storage
     reading = read_cluster(
-        run.cluster_name,
-        run.cluster,
-        run.windows,
-        run.as_of_ms,
-        earlier=earlier,
-        newest=find_newest_window(run),
-        storage=run.config.storage,
+        run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=newest, storage=storage
     )
     pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)

@@ -75,15 +75,9 @@ class PromiseLedger:
         for one in choose_watched(advice, before, mailed):
             then, now = self._read(one.window_start_ms), self._read(start_ms)
             progress = measure_progress(one, then, now, candidates)
+            first_ms, is_mailed = first.get(name_promise(one)), name_promise(one) in mailed
             watched.append(
-                WatchedAdvice(
-                    advice=one,
-                    then=then,
-                    now=now,
-                    progress=progress,
-                    first_ms=first.get(name_promise(one)),
-                    is_mailed=name_promise(one) in mailed,
-                )
+                WatchedAdvice(advice=one, then=then, now=now, progress=progress, first_ms=first_ms, is_mailed=is_mailed)
             )
         judged = [judge_promise(one, watched, candidates) for one in watched if one.broker_id in one.now.shares]
         scores = score_actions([*before, *judged])
