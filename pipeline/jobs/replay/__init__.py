@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.jobs.replay.load import load_recording, load_traffic, make_readers, replay_stored_keys
+from pipeline.jobs.replay.load import FAMILY_NAMES, load_recording, load_traffic, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
-from pipeline.replay.keyed.plan import FAMILIES, check_candidates
+from pipeline.replay.keyed.plan import check_candidates
 from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
@@ -36,7 +36,6 @@ from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
 _NO_GROUP = -1  # in the row that holds the topic itself
-_FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 def check(config: PipelineConfig) -> None:
@@ -70,7 +69,7 @@ def run(
     recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
     describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)
-    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in _FAMILY_NAMES}
+    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in FAMILY_NAMES}
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
     sessions, metrics = calibrate_sessions(

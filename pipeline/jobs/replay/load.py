@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
-from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
+from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
@@ -36,6 +36,7 @@ from pipeline.transforms.samples import with_labels
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""
+FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
 _NODE_COLUMNS = (

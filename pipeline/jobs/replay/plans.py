@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.replay import Candidate
 from pipeline.engine import describe_work
-from pipeline.jobs.replay.load import Readers, load_recording, load_traffic, make_readers
+from pipeline.jobs.replay.load import FAMILY_NAMES, Readers, load_recording, load_traffic, make_readers
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow
-from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.sessions import calibrate_sessions
@@ -26,8 +25,6 @@ from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
 from pipeline.tables.replay import HASH_VERDICTS
-
-_FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 class _Calibrated(NamedTuple):
@@ -110,7 +107,7 @@ class WindowReplay:
         families = {
             (start_ms, topic, topic_id): verdict
             for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
-            if verdict in _FAMILY_NAMES
+            if verdict in FAMILY_NAMES
         }
         sessions, metrics = calibrate_sessions(
             self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
