@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-from pipeline.advice.following import Doubts
+from pipeline.advice.carried_out import Row
+from pipeline.advice.following import Doubts, Ends
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_name, format_percent, format_ratio
+from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
@@ -16,7 +19,7 @@ CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 
 TRUSTED = "trusted"
 
 
-def describe_candidate(candidate: Candidate, topic: str, comparison: Mapping[str, Any]) -> tuple[str, int, str] | None:
+def describe_candidate(candidate: Candidate, topic: str, comparison: Row) -> tuple[str, int, str] | None:
     """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client."""
     name = format_name(topic)
     moved = comparison.get("keys_moved_ratio") or 0.0
@@ -112,54 +115,48 @@ def _use_of_built_in(partitioner: str) -> Use | None:
     return strategy.uses[0]
 
 
-def name_share(placed: Mapping[str, Any]) -> str:
+def name_share(placed: Row) -> str:
     """The column of `gold.replay_brokers` with a broker's part of a topic: in bytes of the log if batches were simulated."""
     return "share" if placed["log_share"] is None or placed["recorded_log_share"] is None else "log_share"
 
 
-def predict_ratios(
-    shares: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], *, topic_bytes: int
-) -> dict[int, tuple[float, float, float]]:
+def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic_bytes: int) -> dict[int, Ends]:
     """Low, median, high share ratio of all brokers if one topic of so many bytes were spread as a candidate does, no other.
 
-    `shares`, `placed`: the window's rows of `gold.broker_share`, and of `gold.replay_brokers` for candidate and topic.
+    `placed`: rows of `gold.replay_brokers` for candidate and topic.
     """
-    total = sum(row["size_bytes"] for row in shares)
+    total = sum(load.size_bytes for load in shares)
     by_broker = {row["broker_id"]: row for row in placed}
     ratios = {}
-    for row in shares:
-        to = by_broker.get(row["broker_id"])
+    for load in shares:
+        to = by_broker.get(load.broker_id)
         of_topic = (0.0, 0.0, 0.0)
         if to is not None:
             kind = name_share(to)
             ends = (to[f"{kind}{end}"] for end in ("_low", "", "_high"))
             of_topic = _ends(0.0 if end is None else end - (to[f"recorded_{kind}"] or 0.0) for end in ends)
-        fair, size = row["expected_share"], row["size_bytes"]
-        ratios[row["broker_id"]] = _ends((size + change * topic_bytes) / total / fair for change in of_topic)
+        fair, size = load.expected_share, load.size_bytes
+        ratios[load.broker_id] = _ends((size + change * topic_bytes) / total / fair for change in of_topic)
     return ratios
 
 
 def predict_healed(
-    shares: Sequence[Mapping[str, Any]],
-    placed: Sequence[Mapping[str, Any]],
-    doubts: Doubts,
-    *,
-    topic_bytes: Mapping[str, int],
-) -> dict[int, tuple[float, float, float]]:
+    shares: Sequence[BrokerLoad], placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
+) -> dict[int, Ends]:
     """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
 
-    `shares`, `placed`: the window's rows of `gold.broker_share`, and of `gold.replay_brokers` for a candidate with brokers
-    alike. Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
+    `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike.
+    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
     """
-    of_topic: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    of_topic: dict[str, list[Row]] = defaultdict(list)
     for row in placed:
         of_topic[row["topic"]].append(row)
     if not of_topic or doubts.reason:
         return {}
-    total = sum(row["size_bytes"] for row in shares)
-    now = {row["broker_id"]: row["share_ratio"] for row in shares}
-    fair = {row["broker_id"]: row["expected_share"] for row in shares}
-    sums = {broker_id: (ratio, ratio, ratio) for broker_id, ratio in now.items() if ratio is not None}
+    total = sum(load.size_bytes for load in shares)
+    now = {load.broker_id: load.share_ratio for load in shares if load.share_ratio is not None}
+    fair = {load.broker_id: load.expected_share for load in shares}
+    sums = {broker_id: (ratio, ratio, ratio) for broker_id, ratio in now.items()}
     for topic, rows in of_topic.items():
         size = topic_bytes.get(topic, 0)
         found = predict_ratios(shares, rows, topic_bytes=size)
@@ -174,7 +171,7 @@ def predict_healed(
     return {broker_id: (max(0.0, low), ratio, high) for broker_id, (low, ratio, high) in sums.items()}
 
 
-def _ends(ends: Iterable[float]) -> tuple[float, float, float]:
+def _ends(ends: Iterable[float]) -> Ends:
     low, median, high = ends
     return low, median, high
 
@@ -183,46 +180,40 @@ _WORTH = 0.01
 
 
 def find_rekeyings(
-    shares: Sequence[Mapping[str, Any]], loads: Sequence[Mapping[str, Any]], topics: Sequence[Mapping[str, Any]]
+    shares: Sequence[BrokerLoad], loads: Iterable[tuple[Any, ...]], topics: Iterable[tuple[Any, ...]]
 ) -> list[CandidateEffect]:
     """Brokers' loads if topics' heavy keys were split so that their bytes fall evenly, where it moves 1 % of some share.
 
-    `shares`, `loads`, `topics`: the window's rows of `gold.broker_share`, `gold.partition_health` and `gold.topic_health`.
+    `loads`: of every partition topic, its id, leader, and bytes above an even spread that heavy keys give it, or None.
+    `topics`: topic, its id, heavy keys, the heaviest one's part, and the peak-to-mean that no hash of them gets below.
     """
-    total = sum(row["size_bytes"] for row in shares)
-    # bytes above an even spread that heavy keys give each broker, by topic and id
+    total = sum(load.size_bytes for load in shares)
     by_topic: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for load in loads:
-        if load["heavy_keys_bytes"] is not None:
-            by_topic[load["topic"], load["topic_id"]][load["leader_id"]] += load["heavy_keys_bytes"]
+    for topic, topic_id, leader_id, heavy_bytes in loads:
+        by_topic[topic, topic_id][leader_id] += heavy_bytes or 0.0
     effects = []
-    for row in sorted(topics, key=lambda row: (row["topic"], row["topic_id"])):
-        heavy = by_topic.get((row["topic"], row["topic_id"]), {})
-        if not row["heavy_key_count"] or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
+    for topic, topic_id, count, top_ratio, best_peak in sorted(topics, key=itemgetter(0, 1)):
+        heavy = by_topic.get((topic, topic_id), {})
+        if not count or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
             continue
         ratios = {
-            share["broker_id"]: (share["size_bytes"] - heavy.get(share["broker_id"], 0.0))
-            / total
-            / share["expected_share"]
-            for share in shares
+            load.broker_id: (load.size_bytes - heavy.get(load.broker_id, 0.0)) / total / load.expected_share
+            for load in shares
         }
-        effects.append(_effect(row, ratios))
+        keys = "its heaviest key" if count == 1 else f"its {count:,} heaviest keys"
+        effects.append(
+            CandidateEffect(
+                action="rekey",
+                topic=topic,
+                title=f"re-key {format_name(topic)}: split {keys}",
+                cost=REKEY,
+                basis="Their bytes spread evenly put",
+                caveat=(
+                    f"With the present keys no hash and no rebalance brings its fullest partition below "
+                    f"{format_ratio(best_peak)} the mean: one key holds {format_percent(top_ratio)}. Records are then in "
+                    "order by the new key only. The figure holds if the new keys spread evenly."
+                ),
+                ratios={broker_id: (ratio, ratio, ratio) for broker_id, ratio in ratios.items()},
+            )
+        )
     return effects
-
-
-def _effect(topic: Mapping[str, Any], ratios: Mapping[int, float]) -> CandidateEffect:
-    name, count = format_name(topic["topic"]), topic["heavy_key_count"]
-    keys = "its heaviest key" if count == 1 else f"its {count:,} heaviest keys"
-    return CandidateEffect(
-        action="rekey",
-        topic=topic["topic"],
-        title=f"re-key {name}: split {keys}",
-        cost=REKEY,
-        basis="Their bytes spread evenly put",
-        caveat=(
-            f"With the present keys no hash and no rebalance brings its fullest partition below "
-            f"{format_ratio(topic['best_peak_to_mean'])} the mean: one key holds {format_percent(topic['top_key_ratio'])}. "
-            "Records are then in order by the new key only. The figure holds if the new keys spread evenly."
-        ),
-        ratios={broker_id: (ratio, ratio, ratio) for broker_id, ratio in ratios.items()},
-    )

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, TypeAlias
 from pipeline.advice.slow_broker import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
-from pipeline.measures.slow_brokers import is_slow
+from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Recommendation
+from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 
 Row: TypeAlias = Mapping[str, Any]
-Place: TypeAlias = tuple[str, int]  # topic and partition
+Candidates: TypeAlias = Mapping[str, Candidate]
 _SURE = 0.8  # confidence from which an inferred strategy counts as the current one
-_UNIFORM = (
-    "java-builtin-uniform"  # batches seldom distinguish it from the default, which has half of the confidence then
-)
+# batches seldom distinguish it from the default, which has half of the confidence then
+_UNIFORM = "java-builtin-uniform"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,10 @@ class PromiseWindow:
     """Traffic and setup of a window; rows are those of the tables, by name and topic."""
 
     start_ms: int
-    shares: Mapping[int, Row] = field(default_factory=dict)  # `gold.broker_share` by broker
+    shares: Mapping[int, BrokerLoad] = field(default_factory=dict)  # by broker
     loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
     leaders: Mapping[Place, int] = field(default_factory=dict)  # at the window's end
-    replicas: Mapping[Place, tuple[int, ...]] = field(default_factory=dict)
+    replicas: Replicas = field(default_factory=dict)
     keyed: frozenset[str] = frozenset()  # topics whose records go where their keys say
     sessions: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # `silver.producer_sessions`
     # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
@@ -41,7 +41,7 @@ class PromiseWindow:
     # replayed share of a topic by candidate, topic and broker
     placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
-    latency: Mapping[int, Row] = field(default_factory=dict)  # `gold.latency` of all clients by broker
+    slow: Mapping[int, bool] = field(default_factory=dict)  # of brokers of which clients say it
 
     def topic_bytes(self, topic: str) -> int:
         return sum(size for (name, _), size in self.loads.items() if name == topic)
@@ -68,13 +68,12 @@ def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple
 
 
 def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
-    """Lists the changes of a candidate, by name and value."""
     named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
     return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
 
 
 def measure_progress(
-    advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Mapping[str, Candidate]
+    advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Candidates
 ) -> CarriedOut:
     """Measures which part of a recommendation for the window `then` is carried out at the end of the window `now`."""
     if advice.election_json is not None:
@@ -96,16 +95,13 @@ def measure_progress(
 
 def _compare_answers(broker_id: int, then: PromiseWindow, now: PromiseWindow) -> CarriedOut:
     """Whoever looked at a slow broker mended it when it answers like its peers; of another one nothing shows it."""
-    slow = [
-        None if row is None else is_slow(row["request_latency_avg_ms"], row["ratio_to_peers"])
-        for row in (then.latency.get(broker_id), now.latency.get(broker_id))
-    ]
-    if slow[0] is not True or slow[1] is None:
+    is_slow = now.slow.get(broker_id)
+    if not then.slow.get(broker_id) or is_slow is None:
         return CarriedOut(None, "nothing shows whether somebody looked at the broker")
-    return CarriedOut(0.0 if slow[1] else 1.0)
+    return CarriedOut(0.0 if is_slow else 1.0)
 
 
-def _compare_placement(moves: Mapping[Place, tuple[int, ...]], now: PromiseWindow) -> CarriedOut:
+def _compare_placement(moves: Replicas, now: PromiseWindow) -> CarriedOut:
     if not moves:
         return CarriedOut(None, "its files name no partition that is known")
     if any(now.leaders.get(place, -1) < 0 for place in moves):
@@ -144,10 +140,8 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
         is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
         answers.append(is_new)
     if candidate.partitioner is not None:
-        is_either = (row["strategy"], row["runner_up"]) == (
-            "java-builtin",
-            _UNIFORM,
-        ) and candidate.partitioner != _UNIFORM
+        best = row["strategy"], row["runner_up"]
+        is_either = best == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM
         is_sure = row["strategy"] is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
         answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:

@@ -1,16 +1,15 @@
 """What a plan brings where load follows the broker: by a replay of the window with the plan's leaders."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
 from pipeline.model.trust import Trust
 
-Ends: TypeAlias = tuple[float, float, float]
-"""Low, median, high."""
+Ends: TypeAlias = tuple[float, float, float]  # low, median, high
 _MOST_DOUBTED = 0.25
 """Part of a window's bytes in topics whose replay is not trusted beyond which nothing is predicted from it."""
 
@@ -23,25 +22,22 @@ class Doubts(NamedTuple):
 
 
 def weigh_doubts(
-    topics: Iterable[str],
-    trust: Mapping[str, str | None],
-    tested: Mapping[str, float | None],
-    topic_bytes: Mapping[str, int],
+    topics: Iterable[str], trust: Mapping[str, str | None], tested: Mapping[str, float | None], sizes: Mapping[str, int]
 ) -> Doubts:
     """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
 
     `topics`: those whose replay is wanted.
     `trust`: of each topic's replay, as `gold.scenario_comparison` has it.
     `tested`: by topic, how many points its shares were off in the back-test.
-    `topic_bytes`: bytes of every topic of the window.
+    `sizes`: bytes of every topic of the window.
     """
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}
     unknown = next((topic for topic in doubted if errors[topic] is None), None)
     if unknown is not None:
         return Doubts({}, f"the replay of {format_name(unknown)} is {trust.get(unknown) or 'not there'}")
-    if sum(topic_bytes.get(topic, 0) for topic in doubted) > _MOST_DOUBTED * sum(topic_bytes.values()):
-        largest = max(doubted, key=lambda topic: topic_bytes.get(topic, 0))
+    if sum(sizes.get(topic, 0) for topic in doubted) > _MOST_DOUBTED * sum(sizes.values()):
+        largest = max(doubted, key=lambda topic: sizes.get(topic, 0))
         return Doubts({}, f"the replay of {format_name(largest)} is {trust.get(largest)}")
     return Doubts({topic: points / 100 for topic, points in errors.items() if points is not None})
 
@@ -63,9 +59,7 @@ class LeaderReplay(NamedTuple):
     reason: str = ""
 
 
-def move_partitions(
-    partitions: Iterable[PlacedPartition], moves: Iterable[PartitionMove]
-) -> tuple[PlacedPartition, ...]:
+def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> tuple[PlacedPartition, ...]:
     """The partitions after a plan: its replicas are in sync, and the first of them leads."""
     wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
     return tuple(
@@ -90,9 +84,7 @@ def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: fl
     }
 
 
-def list_new_leaders(
-    before: Iterable[PlacedPartition], after: Iterable[PlacedPartition], keyed: Collection[str]
-) -> dict[tuple[str, int], int]:
+def list_new_leaders(before: Partitions, after: Partitions, keyed: Collection[str]) -> dict[Place, int]:
     """New leaders by topic and partition, of topics that are not placed by keys: their records are placed anew."""
     led = {(one.topic, one.partition): one.leader_id for one in before}
     return {
@@ -103,12 +95,11 @@ def list_new_leaders(
 
 
 def predict_following(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], shares: Mapping[str, Mapping[int, Ends]]
+    partitions: Partitions, brokers: Brokers, shares: Mapping[str, Mapping[int, Ends]]
 ) -> dict[int, Ends]:
     """Low, median, high share ratio of live brokers: replayed topics by `shares`, the others by their partitions' leaders."""
-    live = [broker for broker in brokers if not broker.is_fenced]
-    fair = expected_shares([broker.capacity for broker in live])
-    loads: dict[int, list[float]] = {broker.broker_id: [0.0, 0.0, 0.0] for broker in live}
+    parts = fair_parts(brokers)
+    loads = {broker_id: [0.0, 0.0, 0.0] for broker_id in parts}
     sizes = dict.fromkeys(shares, 0)
     for one in partitions:
         if one.topic in sizes:
@@ -121,7 +112,7 @@ def predict_following(
                 loads[broker_id] = [load + end * size for load, end in zip(loads[broker_id], ends, strict=True)]
     total = sum(one.load_bytes for one in partitions) or 1
     return {
-        broker.broker_id: (low / total / float(part), median / total / float(part), high / total / float(part))
-        for broker, part in zip(live, fair, strict=True)
-        for low, median, high in [loads[broker.broker_id]]
+        broker_id: (low / total / part, median / total / part, high / total / part)
+        for broker_id, part in parts.items()
+        for low, median, high in [loads[broker_id]]
     }

@@ -7,12 +7,11 @@ more traffic. A topic placed by keys lies on its partitions as it does now, whoe
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from pipeline.advice.carried_out import CarriedOut, Place, PromiseWindow, list_changes, list_moves
+from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_changes, list_moves
 from pipeline.advice.slow_broker import CHECK_BROKER
-from pipeline.config.replay import Candidate
 from pipeline.model.number_text import format_clock, format_name, format_percent
+from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Promise, PromiseKey, Recommendation
 
 WATCHED_WINDOWS = 24  # after which a promise that nobody was sent is judged no more: by then much else has changed
@@ -52,15 +51,6 @@ class WatchedAdvice:
         return {topic for topic, _ in list_moves(self.advice, self.then)} or {self.advice.topic}
 
 
-class CorrectedRatios(NamedTuple):
-    """Share ratios of the broker on the judging window's traffic: without the advice, and as it was predicted."""
-
-    without: float
-    low: float
-    ratio: float
-    high: float
-
-
 def name_promise(advice: Recommendation) -> PromiseKey:
     return PromiseKey(advice.window_start_ms, advice.subject, advice.action, advice.topic)
 
@@ -81,18 +71,13 @@ def choose_watched(
     return [by_key[key] for key in sorted({*newest.values(), *((done | {*mailed} - undone) & by_key.keys())})]
 
 
-def judge_promise(
-    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
-) -> Promise:
+def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> Promise:
     """Judges a promise by a window; `together` is all advice that the window judges."""
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
-    doubt = (
-        _doubt_progress(watched)
-        or _find_mailed_twin(watched, together)
-        or _find_other_change(watched, together, candidates)
-    )
+    doubt = _doubt_progress(watched) or _find_mailed_twin(watched, together)
+    doubt = doubt or _find_other_change(watched, together, candidates)
     if not doubt and watched.advice.predicted_ratio is None:
         doubt = "nothing was predicted of it"
     corrected = None if doubt else _correct(watched)
@@ -119,9 +104,8 @@ def _find_mailed_twin(watched: WatchedAdvice, together: Sequence[WatchedAdvice])
     for other in together:
         is_first = other.is_mailed and (True, other.then.start_ms) > (watched.is_mailed, watched.then.start_ms)
         if is_first and other.is_done and asks_the_same(other, watched):
-            return (
-                f"the mail about the window from {format_clock(other.then.start_ms)} asked for it: {other.advice.title}"
-            )
+            start = format_clock(other.then.start_ms)
+            return f"the mail about the window from {start} asked for it: {other.advice.title}"
     return ""
 
 
@@ -138,7 +122,7 @@ def asks_the_same(one: WatchedAdvice, other: WatchedAdvice) -> bool:
 def _describe(watched: WatchedAdvice) -> Promise:
     advice, then, now = watched.advice, watched.then, watched.now
     compared = then.compared.get((advice.action.removeprefix("replay:"), advice.topic), {})
-    tested, share = now.back_tests.get(advice.topic, {}), now.shares.get(watched.broker_id, {})
+    tested, load = now.back_tests.get(advice.topic, {}), now.shares.get(watched.broker_id)
     return Promise(
         window_start_ms=now.start_ms,
         promised_ms=then.start_ms,
@@ -148,7 +132,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
         rank=advice.rank,
         title=advice.title,
         trust=compared.get("trust"),
-        expected_share=then.shares[watched.broker_id]["expected_share"],
+        expected_share=then.shares[watched.broker_id].expected_share,
         share_ratio=advice.share_ratio,
         predicted_ratio=advice.predicted_ratio,
         predicted_ratio_low=advice.predicted_ratio_low,
@@ -157,7 +141,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
         predicted_latency_p99_ms=compared.get("latency_p99_ms"),
         carried_out_ratio=watched.progress.ratio,
         carried_out_ms=watched.first_ms if watched.first_ms is not None else now.start_ms if watched.is_done else None,
-        actual_ratio=share.get("share_ratio"),
+        actual_ratio=None if load is None else load.share_ratio,
         actual_records_per_batch=tested.get("observed_records_per_batch"),
         actual_latency_avg_ms=tested.get("observed_latency_avg_ms"),
         outcome="unknown",
@@ -166,9 +150,7 @@ def _describe(watched: WatchedAdvice) -> Promise:
     )
 
 
-def _find_other_change(
-    watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Mapping[str, Candidate]
-) -> str:
+def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> str:
     """Names a change since then that the prediction does not include; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
@@ -192,37 +174,37 @@ def _find_other_change(
     return f"leaders of {format_name(watched.advice.topic)} changed too (partitions: {moved})" if moved else ""
 
 
-def _changes_of(watched: WatchedAdvice, candidates: Mapping[str, Candidate]) -> frozenset[tuple[str, str | None]]:
+def _changes_of(watched: WatchedAdvice, candidates: Candidates) -> frozenset[tuple[str, str | None]]:
     candidate = candidates.get(watched.advice.action.removeprefix("replay:"))
     return frozenset({(watched.advice.action, None)}) if candidate is None else list_changes(candidate)
 
 
-def _correct(watched: WatchedAdvice) -> CorrectedRatios | None:
-    """Computes the broker's share ratios on the judging window's traffic; None where a window has no traffic."""
+def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
+    """The broker's share ratios on the judging window's traffic: without the advice, and the ends and middle predicted.
+
+    Without, low, middle, high; None where a window has no traffic.
+    """
     then, now, broker = watched.then, watched.now, watched.broker_id
     if watched.advice.action == CHECK_BROKER:
         ends = (watched.advice.predicted_ratio_low, watched.advice.predicted_ratio, watched.advice.predicted_ratio_high)
-        low, ratio, high = (0.0 if end is None else end for end in ends)
-        return CorrectedRatios(watched.advice.share_ratio, low, ratio, high)  # all topics: as it was, and as predicted
+        # all topics: as it was, and as predicted
+        return watched.advice.share_ratio, *(0.0 if end is None else end for end in ends)
     volumes = {topic: (then.topic_bytes(topic), now.topic_bytes(topic)) for topic in watched.topics}
-    total = sum(row["size_bytes"] for row in now.shares.values())
+    total = sum(load.size_bytes for load in now.shares.values())
     if not total or not all(before and after for before, after in volumes.values()):
         return None
     places = [place for place in now.loads if place[0] in volumes]
     held = sum(now.loads[place] for place in places if now.leaders[place] == broker)
-    others = now.shares[broker]["size_bytes"] - held
+    others = now.shares[broker].size_bytes - held
     moves = list_moves(watched.advice, then)
     is_placed = moves and not watched.advice.is_replayed
     own = _place_anew(watched, places, moves, volumes) if is_placed else _scale_change(watched, volumes)
-    fair = total * now.shares[broker]["expected_share"]
-    return CorrectedRatios(*((others + size) / fair for size in own))
+    fair = total * now.shares[broker].expected_share
+    return tuple((others + size) / fair for size in own)
 
 
 def _place_anew(
-    watched: WatchedAdvice,
-    places: Sequence[Place],
-    moves: Mapping[Place, tuple[int, ...]],
-    volumes: Mapping[str, tuple[int, int]],
+    watched: WatchedAdvice, places: Sequence[Place], moves: Replicas, volumes: Mapping[str, tuple[int, int]]
 ) -> tuple[float, float, float, float]:
     """Computes the topics' bytes on the broker under the old leaders and the planned ones (no draws, so no range)."""
     then, now, broker = watched.then, watched.now, watched.broker_id
@@ -242,7 +224,7 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
     led = sum(size for place, size in then.loads.items() if place[0] in volumes and then.leaders[place] == broker)
     share = led / before
     without = (_replay_old_setup(watched, share) if len(volumes) == 1 else share) * after
-    per_ratio = sum(row["size_bytes"] for row in then.shares.values()) * then.shares[broker]["expected_share"]
+    per_ratio = sum(load.size_bytes for load in then.shares.values()) * then.shares[broker].expected_share
     ends = (advice.predicted_ratio_low, advice.predicted_ratio, advice.predicted_ratio_high)
     gains = [0.0 if end is None else end - advice.share_ratio for end in ends]
     low, middle, high = (without + gain * per_ratio * after / before for gain in gains)
@@ -263,23 +245,22 @@ def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
     return next((found for name in names if (found := now.placed.get((name, topic, watched.broker_id)))), share)
 
 
-def _compare(promise: Promise, corrected: CorrectedRatios, watched: WatchedAdvice) -> Promise:
+def _compare(promise: Promise, corrected: tuple[float, ...], watched: WatchedAdvice) -> Promise:
     """Decides the outcome: kept where the share is as predicted and the advice, not chance, explains it."""
-    now = watched.now.shares[watched.broker_id]
-    fair, actual = now["expected_share"], now["share_ratio"]
+    load, (without, low, ratio, high) = watched.now.shares[watched.broker_id], corrected
+    fair, actual = load.expected_share, load.share_ratio or 0.0
     bar = min(BAR_SHARE, BAR_OF_FAIR * fair)
-    chance = ((now["chance_ratio"] or 1.0) - 1) * fair
-    error = (actual - corrected.ratio) * fair
-    above = min(corrected.high - corrected.ratio, WIDEST_SHARE / fair)
-    below = min(corrected.ratio - corrected.low, WIDEST_SHARE / fair)
-    off = max(actual - corrected.ratio - above, corrected.ratio - below - actual, 0.0) * fair
-    gain, gained = (corrected.without - corrected.ratio) * fair, (corrected.without - actual) * fair
+    chance = ((load.chance_ratio or 1.0) - 1) * fair
+    error = (actual - ratio) * fair
+    above, below = min(high - ratio, WIDEST_SHARE / fair), min(ratio - low, WIDEST_SHARE / fair)
+    off = max(actual - ratio - above, ratio - below - actual, 0.0) * fair
+    gain, gained = (without - ratio) * fair, (without - actual) * fair
     found = replace(
         promise,
-        without_ratio=corrected.without,
-        corrected_ratio=corrected.ratio,
-        corrected_ratio_low=corrected.low,
-        corrected_ratio_high=corrected.high,
+        without_ratio=without,
+        corrected_ratio=ratio,
+        corrected_ratio_low=low,
+        corrected_ratio_high=high,
         error_points=100 * error,
         bar_points=100 * bar,
     )

@@ -16,30 +16,29 @@ producers at other speeds. Without a replay its figure is that of partitions tha
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from pipeline.advice.following import Ends, LeaderReplay, describe_ratios, move_partitions, predict_following
-from pipeline.advice.slow_broker import CHECK_BROKER, BrokerAnswers, check_broker
+from pipeline.advice.following import Ends, describe_ratios, move_partitions, predict_following
+from pipeline.advice.slow_broker import CHECK_BROKER, HotBroker, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
 
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
-_WORTH = 0.1
-"""Part of a broker's excess that an action has to take away to be advised."""
-_COSTS = {"elect_preferred": 0, "move_leaders": 1, "move_replicas": 4}
-_TITLES = {
-    "elect_preferred": "elect preferred leaders",
-    "move_leaders": "hand over leadership",
-    "move_replicas": "move replicas",
+_WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
+_PLANS = {
+    "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
+    "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
+    "move_replicas": (4, "move replicas", "Leaders or replicas of {} change; {}."),
 }
+"""By kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,41 +48,19 @@ class CandidateEffect:
     action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str
     title: str  # what would be done, in a few words
-    # 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 order is
-    # lost
+    # 1 a line of configuration, 2 a client upgrade, 3 another partitioner, 5 more partitions, 6 other keys, 7 lost order
     cost: int
     basis: str  # what the prediction rests on, up to the verb
     caveat: str  # what to know before; may be empty
-    # share ratio of every broker with this topic so placed: low, median, high
-    ratios: Mapping[int, tuple[float, float, float]]
+    ratios: Mapping[int, Ends]  # share ratio of every broker with this topic so placed
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
     setting_count: int = 0  # settings that change: of two ways that cost alike the plainer comes first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotBroker:
-    """The broker above its share."""
-
-    broker_id: int
-    window_start_ms: int
-    share_ratio: float
-    target_ratio: float  # ratio below which incidents resolve
-    load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
-    keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
-    answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
-    # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
-    healed: Mapping[int, Ends] = field(default_factory=dict)
-    max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
-    fair_share: float = 0.0
-    unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
-    # the window under the leaders of `plan_following`; None where nobody replayed it
-    replayed: LeaderReplay | None = None
-
-
 def recommend(
     hot: HotBroker,
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
+    partitions: Partitions,
+    brokers: Brokers,
     effects: Sequence[CandidateEffect],
     scores: Mapping[str, PromiseScore] = MappingProxyType({}),
 ) -> tuple[Recommendation, ...]:
@@ -96,37 +73,18 @@ def recommend(
     elif hot.replayed is not None and not hot.replayed.reason:
         followed = _list_to_replay(plans, hot)
         plans = plans[: len(plans) - len(followed)]
-    found = [((_COSTS[plan.kind], 0), _of_plan(plan, hot)) for plan in plans]
-    found += [
-        ((effect.cost, effect.setting_count), _of_effect(effect, hot))
-        for effect in effects
-        if hot.broker_id in effect.ratios
-    ]
+    found = [((_PLANS[plan.kind][0], 0), _of_plan(plan, hot)) for plan in plans]
+    found += [((one.cost, one.setting_count), _of_effect(one, hot)) for one in effects if hot.broker_id in one.ratios]
     useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
     useful += [
-        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_COSTS[plan.kind], 0), row)
+        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_PLANS[plan.kind][0], 0), row)
         for plan in followed
         for row in [_of_replayed(plan, hot, partitions, brokers)]
     ]
     if hot.load_follows:
-        check = check_broker(
-            hot.broker_id,
-            hot.window_start_ms,
-            hot.share_ratio,
-            hot.answers,
-            healed=hot.healed,
-            target_ratio=hot.target_ratio,
-        )
+        check = check_broker(hot)
         useful.append((_order(check, hot, scores), (0, 0), check))
-    useful.sort(
-        key=lambda entry: (
-            entry[0],
-            not entry[2].is_enough,
-            entry[1],
-            round(entry[2].predicted_ratio or 0.0, 3),
-            entry[2].action,
-        )
-    )
+    useful.sort(key=lambda it: (it[0], not it[2].is_enough, it[1], round(it[2].predicted_ratio or 0, 3), it[2].action))
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
     for _, (cost, _), row in useful:
@@ -150,9 +108,7 @@ def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScor
     return 3 if scores.get(row.action, PromiseScore()).is_bad else 1
 
 
-def plan_following(
-    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> list[ReassignmentPlan]:
+def plan_following(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
     """The plan to replay, if it moves topics without keys: it would even the load out if that stayed with the partitions."""
     return _list_to_replay(_plans(hot, [replace(one, is_pinned=False) for one in partitions], brokers), hot)
 
@@ -162,9 +118,7 @@ def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[R
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
-def _of_replayed(
-    plan: ReassignmentPlan, hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> Recommendation:
+def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions, brokers: Brokers) -> Recommendation:
     """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
     row = _of_plan(plan, hot)
     text = row.text.partition(" The highest broker would be")[0]
@@ -205,9 +159,7 @@ def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
     return replace(row, text=f"{row.text} It comes last: {broken}.")
 
 
-def _plans(
-    hot: HotBroker, partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]
-) -> list[ReassignmentPlan]:
+def _plans(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
     """Dearer plans only where the cheaper ones are not enough."""
     plans = []
     capped = partial(plan_replicas, max_moved_bytes=hot.max_moved_bytes)
@@ -224,11 +176,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     count, ratios = len(plan.moves), {broker_id: (ratio, ratio, ratio) for broker_id, ratio in plan.ratios.items()}
     partitions = f"{count} partition{'' if count == 1 else 's'}"
     costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
-    said = {
-        "elect_preferred": f"The first replica of {partitions} leads again; {costs}.",
-        "move_leaders": f"Another in-sync replica leads {partitions}; {costs}.",
-        "move_replicas": f"Leaders or replicas of {partitions} change; {costs}.",
-    }[plan.kind]
+    _, title, does = _PLANS[plan.kind]
     stays = "It holds as far as producers of records without keys spread them as they did in this window."
     if all(move.topic in hot.keyed for move in plan.moves):
         stays = "Keys keep the load of these partitions on them, as it was in this window."
@@ -239,8 +187,8 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         window_start_ms=hot.window_start_ms,
         subject=f"broker {hot.broker_id}",
         action=plan.kind,
-        title=f"{_TITLES[plan.kind]} of {partitions}",
-        text=f"{said} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
+        title=f"{title} of {partitions}",
+        text=f"{does.format(partitions, costs)} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         **describe_ratios(ratios, hot.broker_id, hot.target_ratio),

@@ -7,9 +7,8 @@ References:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from pipeline.advice.following import Ends, describe_ratios
+from pipeline.advice.following import Ends, LeaderReplay, describe_ratios
 from pipeline.measures import slow_brokers
 from pipeline.model.number_text import format_clock, format_ms, format_percent, format_ratio
 from pipeline.model.promise import Recommendation
@@ -52,18 +51,29 @@ class BrokerAnswers:
         return slow_brokers.is_slow(self.latency_avg_ms, self.ratio_to_peers)
 
 
-def check_broker(
-    broker_id: int,
-    window_start_ms: int,
-    share_ratio: float,
-    answers: BrokerAnswers | None,
-    *,
-    healed: Mapping[int, Ends] = MappingProxyType({}),
-    target_ratio: float = 1.0,
-) -> Recommendation:
-    """Advises to look at a broker; `healed`: share ratios of all, were it as fast as the others, empty where nobody knows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotBroker:
+    broker_id: int
+    window_start_ms: int
+    share_ratio: float
+    target_ratio: float  # ratio below which incidents resolve
+    load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
+    keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
+    answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
+    # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
+    healed: Mapping[int, Ends] = field(default_factory=dict)
+    max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
+    fair_share: float = 0.0
+    unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
+    # the window under the leaders of `plan_following`; None where nobody replayed it
+    replayed: LeaderReplay | None = None
+
+
+def check_broker(hot: HotBroker) -> Recommendation:
+    """Advises to look at a broker that is above its share."""
+    broker_id, answers = hot.broker_id, hot.answers
     is_slow = answers is not None and answers.is_slow
-    predicted = describe_ratios(healed if is_slow else {}, broker_id, target_ratio)
+    predicted = describe_ratios(hot.healed if is_slow else {}, broker_id, hot.target_ratio)
     if answers is not None and is_slow:
         title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
         text = describe_answers(broker_id, answers)
@@ -79,13 +89,13 @@ def check_broker(
             "for the others."
         )
     return Recommendation(
-        window_start_ms=window_start_ms,
+        window_start_ms=hot.window_start_ms,
         subject=f"broker {broker_id}",
         action=CHECK_BROKER,
         title=title,
         text=text,
         topic="",
-        share_ratio=share_ratio,
+        share_ratio=hot.share_ratio,
         **predicted,
     )
 
@@ -102,11 +112,8 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
         before = " or longer" if answers.is_since_first else ""
         said.append(f"It is slow since {format_clock(answers.since_ms)}{before}.")
     said.append(stages)
-    said += [
-        f"Its {name} are idle {format_percent(idle)} of the time."
-        for name, idle in answers.idle_ratios.items()
-        if idle < _BUSY
-    ]
+    busy = {name: idle for name, idle in answers.idle_ratios.items() if idle < _BUSY}
+    said += [f"Its {name} are idle {format_percent(idle)} of the time." for name, idle in busy.items()]
     if answers.changes:
         said.append(f"When it began: {'; '.join(answers.changes)}.")
     elif answers.since_ms is not None and not answers.is_since_first:

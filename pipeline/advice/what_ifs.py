@@ -9,16 +9,15 @@ References:
     Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move_partitions, predict_following
 from pipeline.errors import ConfigError
-from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas
-from pipeline.measures.replacement import replace_dead
-from pipeline.measures.window_loads import expected_shares
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas, replace_dead
+from pipeline.measures.window_loads import fair_parts
+from pipeline.model.placement import PartitionMove, Partitions, Place, PlacedPartition, PlacementBroker, Replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +27,17 @@ class ClusterChange:
     lost_racks: frozenset[str] = frozenset()
     sizes: Mapping[int, float] = field(default_factory=dict)  # capacity by broker, as a multiple of what it has
     growth: Mapping[str, float] = field(default_factory=dict)  # traffic by topic, as a multiple of what it has
-    # replicas by topic and partition after a reassignment, the leader first
-    replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    replicas: Replicas = field(default_factory=dict)  # after a reassignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedCluster:
-    """Partitions and brokers of a cluster, present or changed."""
-
     partitions: tuple[PlacedPartition, ...]
     brokers: tuple[PlacementBroker, ...]
     moved_bytes: int = 0  # copied between brokers to get there
 
     @property
     def loads(self) -> dict[int, int]:
-        """Bytes by broker."""
         loads = {broker.broker_id: 0 for broker in self.brokers}
         for partition in self.partitions:
             if partition.leader_id in loads:
@@ -52,13 +47,8 @@ class PlacedCluster:
     @property
     def ratios(self) -> dict[int, float]:
         """Share ratio by broker that lives; 0 for all without traffic."""
-        live = [broker for broker in self.brokers if not broker.is_fenced]
-        fair = expected_shares([broker.capacity for broker in live])
         loads, total = self.loads, sum(self.loads.values()) or 1
-        return {
-            broker.broker_id: loads[broker.broker_id] / total / float(part)
-            for broker, part in zip(live, fair, strict=True)
-        }
+        return {broker_id: loads[broker_id] / total / part for broker_id, part in fair_parts(self.brokers).items()}
 
     @property
     def hurt(self) -> tuple[PlacedPartition, ...]:
@@ -86,7 +76,7 @@ class Following:
     """
 
     keyed: frozenset[str]
-    replay: Callable[[Mapping[tuple[str, int], int], Mapping[int, str]], LeaderReplay]
+    replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +116,7 @@ def foresee(
         reason = "how fast a broker of another size would answer is not known"
         return Foreseen(then=then, plan=plan, ratios={}, planned={}, reason=reason)
 
-    def replay(partitions: Sequence[PlacedPartition]) -> LeaderReplay:
+    def replay(partitions: Partitions) -> LeaderReplay:
         leaders = list_new_leaders(now.partitions, partitions, following.keyed)
         new = {one.broker_id: one.rack or "" for one in change.added}
         return following.replay(leaders, new) if leaders else LeaderReplay({})
@@ -208,16 +198,11 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     return replace(plan, kind=kind, moves=moves)
 
 
-def _key(partition: PlacedPartition) -> tuple[str, int]:
+def _key(partition: PlacedPartition) -> Place:
     return partition.topic, partition.partition
 
 
-def _moves(
-    partitions: Sequence[PlacedPartition],
-    wanted: Mapping[tuple[str, int], tuple[int, ...]],
-    *,
-    also: Collection[tuple[str, int]] = (),
-) -> tuple[PartitionMove, ...]:
+def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] = ()) -> tuple[PartitionMove, ...]:
     """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
     return tuple(
         move_partition(partition, wanted[_key(partition)])
@@ -226,7 +211,6 @@ def _moves(
     )
 
 
-def describe_places(partitions: Sequence[PlacedPartition]) -> str:
-    """Formats the names of the first eight partitions."""
+def describe_places(partitions: Partitions) -> str:
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
     return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")

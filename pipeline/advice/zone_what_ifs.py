@@ -9,7 +9,7 @@ from pipeline.advice.following import Ends
 from pipeline.errors import NothingUsableError
 from pipeline.measures import zone_plans
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, PartitionMove, Partitions
 
 MONTH_HOURS = 730
 _GB = 1e9
@@ -26,7 +26,7 @@ class ZoneChange(StrEnum):
 class ZoneState:
     """Placement, bytes between zones, and brokers' share ratios: by the loads, and with ranges where a replay said them."""
 
-    partitions: Sequence[PlacedPartition]
+    partitions: Partitions
     between: zone_plans.ZoneBytes
     ratios: Mapping[int, float]
     ranges: Mapping[int, Ends] = field(default_factory=dict)
@@ -50,12 +50,7 @@ class ZoneWhatIf:
 
 
 def work_out(
-    change: ZoneChange,
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
-    loads: zone_plans.ZoneLoads,
-    *,
-    target_ratio: float,
+    change: ZoneChange, partitions: Partitions, brokers: Brokers, loads: zone_plans.ZoneLoads, *, target_ratio: float
 ) -> ZoneWhatIf:
     """Works a change out from a window's loads; `NothingUsableError` if no live broker has a rack."""
     racks = {one.broker_id: one.rack or "" for one in brokers}
@@ -64,7 +59,7 @@ def work_out(
             "no broker has a rack: set broker.rack, or name brokers' zones in the configuration (zones.brokers)"
         )
 
-    def state(placed: Sequence[PlacedPartition], sent: zone_plans.ZoneLoads) -> ZoneState:
+    def state(placed: Partitions, sent: zone_plans.ZoneLoads) -> ZoneState:
         loaded = sent.with_loads(placed)
         return ZoneState(
             partitions=loaded,
@@ -96,7 +91,7 @@ def price(size_bytes: float, price_per_gb: float | None, window_ms: int) -> floa
     return None if price_per_gb is None else size_bytes / _GB * price_per_gb * MONTH_HOURS * 3_600_000 / window_ms
 
 
-def describe_zones(brokers: Sequence[PlacementBroker], loads: zone_plans.ZoneLoads) -> list[str]:
+def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
     """What stands in the way of the figures, in sentences: brokers without a rack, one zone only, zones without a broker."""
     racks = {one.broker_id: one.rack or "" for one in brokers}
     known = sorted({rack for rack in racks.values() if rack})

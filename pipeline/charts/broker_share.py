@@ -45,38 +45,22 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
 
 def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int], limit_ratio: float) -> None:
     """Each bar with a piece of each line: capacities may differ, and the limit with them."""
+    beside: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "xytext": (34, 0), "textcoords": "offset points"}
+    beside |= {"ha": "right", "va": "center", "fontsize": 8.5}
     for index, load in enumerate(bars):
-        is_failing = load.broker_id in failing
+        colour, ink, weight = (ALARM, ALARM, "bold") if load.broker_id in failing else (CALM, INK, "normal")
         percent = 100 * (load.share or 0.0)
-        axes.barh(index, percent, height=0.68, color=ALARM if is_failing else CALM, linewidth=0, zorder=2)
-        axes.annotate(
-            f"{percent:.1f} %",
-            (1, index),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(34, 0),
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            fontsize=8.5,
-            fontweight="bold" if is_failing else "normal",
-            color=ALARM if is_failing else INK,
-        )
+        axes.barh(index, percent, height=0.68, color=colour, linewidth=0, zorder=2)
+        axes.annotate(f"{percent:.1f} %", (1, index), **beside, fontweight=weight, color=ink)
         fair, limit = 100 * load.expected_share, 100 * load.expected_share * limit_ratio
         axes.plot([fair, fair], [index - 0.5, index + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
         axes.plot([limit, limit], [index - 0.5, index + 0.5], color=LIMIT, linewidth=1.3, zorder=3)
     if bars:
         fair = 100 * bars[0].expected_share
-        near = fair * (limit_ratio - 1) < 18
+        sides = ("right", "left") if fair * (limit_ratio - 1) < 18 else ("center", "center")
         style: dict[str, Any] = {"fontsize": 7.5, "va": "bottom", "clip_on": False}
-        axes.text(fair, -0.58, "fair share", color=INK, ha="right" if near else "center", **style)
-        axes.text(
-            fair * limit_ratio,
-            -0.58,
-            f"limit {limit_ratio:.2f}x",
-            color=LIMIT,
-            ha="left" if near else "center",
-            **style,
-        )
+        axes.text(fair, -0.58, "fair share", color=INK, ha=sides[0], **style)
+        axes.text(fair * limit_ratio, -0.58, f"limit {limit_ratio:.2f}x", color=LIMIT, ha=sides[1], **style)
 
 
 def _dress(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:

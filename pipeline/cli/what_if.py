@@ -32,7 +32,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import Asker
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
-from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.verdicts.rules import find_doubt
 
 
@@ -123,7 +123,7 @@ def _replay(
     run: RunContext, window: TimeWindow, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]
 ) -> LeaderReplay:
     """Replays the window with other leaders; an engine starts only where the back-test says that it is worth it."""
-    sizes = sum_topics(run.rows(PARTITION_HEALTH, (window,)))
+    sizes = sum_topics(run, window)
     doubts = load_doubts(run, window, {topic for topic, _ in leaders}, sizes)
     if doubts.reason:
         return LeaderReplay({}, doubts.reason)

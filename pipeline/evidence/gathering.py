@@ -73,10 +73,8 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     for topic, leader_id, size in run.tuples(PARTITION_TRAFFIC, windows, "topic", "leader_id", "size_bytes"):
         loads[topic, leader_id] += size
     led = run.values(HotPartition, PARTITION_HEALTH, windows, where=f"leader_id = {broker_id}")
-    # loads the promises since the incident began
     span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
     promises = run.values(Promise, PROMISES, (span,))
-    # loads the recommendations on the subject, by rank
     advice = [
         replace(one, broker_ratios={int(broker): ratio for broker, ratio in dict(one.broker_ratios or ()).items()})
         for one in run.values(Recommendation, RECOMMENDATIONS, windows)

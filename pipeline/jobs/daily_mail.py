@@ -3,7 +3,7 @@
 from pipeline.alerting.digest import ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.model.incident import ENDED
+from pipeline.model.incident import IncidentChange
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.outbox import queue
@@ -12,7 +12,7 @@ from pipeline.storage.rows import load_rows, query_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
-from pipeline.tables.values import tuples_of
+from pipeline.tables.values import tuples_of, values_of
 
 _JUDGED = """
 SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start
@@ -37,15 +37,15 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     end_ms -= end_ms % window_ms
     judged = query_rows(config.warehouse, _JUDGED.format(cluster=format_datafusion_text(name)), {"verdicts": VERDICTS})
     starts_ms = [start_ms for (start_ms,) in tuples_of(judged, "window_start_ms")]
-    columns = ("incident_id", "state", "rule", "subject", "window_start", "since")
-    changes = load_rows(config.warehouse, INCIDENTS, cluster=name, columns=columns).sort_by("window_start").to_pylist()
-    ended = {row["incident_id"] for row in changes if row["state"] in ENDED}
-    last = {row["incident_id"]: row for row in changes if row["incident_id"] not in ended}
-    still_open = sorted(last.values(), key=lambda row: row["since"])
+    changes = values_of(IncidentChange, load_rows(config.warehouse, INCIDENTS, cluster=name))
+    ended = {one.incident_id for one in changes if not one.is_open}
+    changes.sort(key=lambda one: one.window_start_ms)
+    last = {one.incident_id: one for one in changes if one.incident_id not in ended}
+    still_open = sorted(last.values(), key=lambda one: one.since_ms)
     return ClusterDay(
         cluster=name,
         window_count=DAY_MS // window_ms,
         judged_count=sum(end_ms - DAY_MS <= start_ms < end_ms for start_ms in starts_ms),
         newest_ms=max(starts_ms, default=None),
-        open_incidents=tuple(f"{row['subject']} ({row['rule'].replace('_', ' ')})" for row in still_open),
+        open_incidents=tuple(f"{one.subject} ({one.rule.replace('_', ' ')})" for one in still_open),
     )

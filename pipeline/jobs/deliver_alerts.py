@@ -12,7 +12,7 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -44,8 +44,7 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_MOST_ALERTS = 200
-"""In one list, some 300 kB: proxies refuse 1 MB."""
+_MOST_ALERTS = 200  # in one list, some 300 kB: proxies refuse 1 MB
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
 _SERVER_DAYS = 30
@@ -143,7 +142,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
         wait_ms = min(_FIRST_WAIT_MS << min(lot[0].attempt_count, 20), _LONGEST_WAIT_MS)
         mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
         try:
-            delivery = _deliver(config, smtp, _join(lot), now_ms)
+            delivery = _deliver(config, smtp, lot, now_ms)
         except Exception as error:  # noqa: BLE001 - no message stops the others
             is_unusable = isinstance(error, UnusableServerError | ConfigError)
             if len(lot) > 1 and not is_unusable:
@@ -204,11 +203,8 @@ def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
     """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
-    known = {
-        MAIL_CHANNEL,
-        *(one.name for one in config.mail.webhooks),
-        *(one.name for one in config.mail.alertmanagers),
-    }
+    others = {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
+    known = others | {MAIL_CHANNEL}
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:
@@ -283,27 +279,20 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
     return alerts
 
 
-def _join(lot: Sequence[AlertMessage]) -> AlertMessage:
-    """One message, or the list of several alerts: each of theirs is a list of one."""
-    return replace(lot[0], payload=b"[%s]" % b",".join(one.payload[1:-1] for one in lot)) if len(lot) > 1 else lot[0]
-
-
-def _deliver(config: PipelineConfig, smtp: Smtp | None, message: AlertMessage, now_ms: int) -> Delivery:
-    if message.channel == MAIL_CHANNEL:
-        return deliver(
-            _add_report(config, message),
-            _list_recipients(message),
-            smtp=smtp,
-            outbox_folder=config.outbox,
-            message_id=message.message_id,
-        )
+def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessage], now_ms: int) -> Delivery:
+    """Hands over one message, or the list of several alerts: each of theirs is a list of one."""
+    payload, message_id, channel = lot[0].payload, lot[0].message_id, lot[0].channel
+    if channel == MAIL_CHANNEL:
+        to, mail = _list_recipients(lot[0]), _add_report(config, lot[0])
+        return deliver(mail, to, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
     for webhook in config.mail.webhooks:
-        if webhook.name == message.channel:
-            return Delivery(delivered_to=post(message.payload, webhook, message_id=message.message_id))
-    alertmanager = next(one for one in config.mail.alertmanagers if one.name == message.channel)
+        if webhook.name == channel:
+            return Delivery(delivered_to=post(payload, webhook, message_id=message_id))
+    alertmanager = next(one for one in config.mail.alertmanagers if one.name == channel)
+    payload = payload if len(lot) == 1 else b"[%s]" % b",".join(one.payload[1:-1] for one in lot)
     news = max(cluster.gate.repeat for cluster in config.clusters.values()) + config.window
     keep_ms = milliseconds_of(max(alertmanager.keep, news))
-    return Delivery(delivered_to=post_alert(message.payload, alertmanager, now_ms=now_ms, keep_ms=keep_ms))
+    return Delivery(delivered_to=post_alert(payload, alertmanager, now_ms=now_ms, keep_ms=keep_ms))
 
 
 def _list_recipients(message: AlertMessage) -> list[str]:

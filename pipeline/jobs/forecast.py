@@ -1,8 +1,7 @@
 """Forecasts shares, volumes and disks of the next seven days from the last 28: `gold.forecast`, once an hour at most."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import FORECAST, TOPIC_HEALTH
 from pipeline.tables.values import tuples_of
 
+_Scale = Callable[[forecast.Hours], forecast.Hours]
 TOPICS = 50  # those with most bytes: the cost does not grow with the number of topics
 DISKS = 100  # of a broker, as many as are read at one time; those longest known, as it may name others in each window
 _STEP = "CAST(floor(date_part('epoch', window_start) * 1000 / {step_ms}) AS BIGINT)"
@@ -43,22 +43,17 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
         return JobReport()
     span = TimeWindow(ends_ms[0] - forecast.HISTORY_DAYS * DAY_MS, ends_ms[-1])
     histories = _load_histories(run, span, step_ms)
-    rows = [row for end_ms in ends_ms for history in histories for row in _forecast(run, history, end_ms)]
+    rows = [row for end_ms in ends_ms for one in histories for row in _forecast(run, one, span.start_ms, end_ms)]
     return JobReport(table_versions={FORECAST.name: run.replace(FORECAST, rows, windows)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _History:
+class _History(NamedTuple):
     """Several subjects' values of a measure, by step and subject; NaN where unknown."""
 
     measure: str
     subjects: Sequence[str]
     values: forecast.Hours
-    first_ms: int
-    step_ms: int
-    grows: bool
-    # what is forecast in place of the values, and how values come back from it
-    scales: tuple[Callable[[forecast.Hours], forecast.Hours], Callable[[forecast.Hours], forecast.Hours]]
+    kind: str  # `volume`, which errs in proportion to its size, `grows` or neither
 
 
 def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
@@ -71,16 +66,7 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
         subjects = frame["subject"].unique().sort()
         values = np.full((count, len(subjects)), np.nan)
         values[frame["step"].to_numpy() - first, subjects.search_sorted(frame["subject"])] = frame["value"].to_numpy()
-        return _History(
-            measure=measure,
-            subjects=[what.format(subject) for subject in subjects],
-            values=values,
-            first_ms=first * step_ms,
-            step_ms=step_ms,
-            grows=kind == "grows",
-            # volumes err in proportion to their size
-            scales=(np.log1p, np.expm1) if kind == "volume" else (np.positive, np.positive),
-        )
+        return _History(measure, [what.format(subject) for subject in subjects], values, kind)
 
     per_s = pl.col("value") * 1000 / run.window_ms
     brokers = query(_BROKERS, BROKER_SHARE)
@@ -108,13 +94,15 @@ def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
     return found.join(longest.group_by("broker_id").head(DISKS), on="subject", how="semi")
 
 
-def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
-    """Rows of the subjects that were there in the last day."""
-    day_steps = DAY_MS // history.step_ms
-    values = history.values[: (end_ms - history.first_ms) // history.step_ms]
+def _forecast(run: RunContext, history: _History, first_ms: int, end_ms: int) -> Iterator[Row]:
+    """Rows of the subjects that were there in the last day; `first_ms`: where the history begins."""
+    step_ms = max(HOUR_MS, run.window_ms)
+    day_steps = DAY_MS // step_ms
+    values = history.values[: (end_ms - first_ms) // step_ms]
     here = np.flatnonzero(~np.isnan(values[-day_steps:]).all(axis=0))
-    scale, unscale = history.scales
-    for day in forecast.forecast_days(scale(values[:, here]), day_steps, grows=history.grows):
+    # what is forecast in place of the values, and how values come back from it
+    scales: tuple[_Scale, _Scale] = (np.log1p, np.expm1) if history.kind == "volume" else (np.positive, np.positive)
+    for day in forecast.forecast_days(scales[0](values[:, here]), day_steps, grows=history.kind == "grows"):
         start_ms = end_ms + (day.day - 1) * DAY_MS
         for index, number in enumerate(here.tolist()):
             yield {
@@ -122,13 +110,11 @@ def _forecast(run: RunContext, history: _History, end_ms: int) -> Iterator[Row]:
                 "subject": history.subjects[number],
                 "measure": history.measure,
                 "horizon_hours": 24 * day.day,
-                **_describe_day(day, index, start_ms, history.step_ms, unscale),
+                **_describe_day(day, index, start_ms, step_ms, scales[1]),
             }
 
 
-def _describe_day(
-    day: forecast.DayAhead, index: int, start_ms: int, step_ms: int, unscale: Callable[[forecast.Hours], forecast.Hours]
-) -> dict[str, Any]:
+def _describe_day(day: forecast.DayAhead, index: int, start_ms: int, step_ms: int, unscale: _Scale) -> Row:
     value, is_trusted = day.value[:, index], bool(day.is_trusted[index])
     tested = {
         "back_test_coverage_ratio": _known(day.coverage_ratio[index]),

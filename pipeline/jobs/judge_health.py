@@ -37,16 +37,14 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:
         ratios[load.window_start_ms][load.broker_id] = load.share_ratio
+    beginnings = _find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {}
     # others count neither as above nor as well
     judged = [load for load in loads if load.window_start_ms not in skipped]
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
         *sources.judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
         *sources.judge_sources(
-            arrivals,
-            max_age_ms=max_age_ms,
-            beginnings=_find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {},
-            patience_ms=gate.n * run.window_ms,
+            arrivals, max_age_ms=max_age_ms, beginnings=beginnings, patience_ms=gate.n * run.window_ms
         ),
         *judge_further_rules(run, first_ms, skipped),
     )
@@ -74,13 +72,12 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
     moving: Counter[int] = Counter()
     for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
         moving[start_ms] += count
-    return {
-        start_ms: sources.SkippedWindow(
-            "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
-        )
-        for start_ms, count in moving.items()
-        if count
-    }
+    skipped = {}
+    for start_ms, count in moving.items():
+        if count:
+            why = f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
+            skipped[start_ms] = sources.SkippedWindow("incomplete", why)
+    return skipped
 
 
 def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
@@ -90,10 +87,7 @@ def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
         "FROM status GROUP BY source"
     )
     rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
-    return {
-        source: sources.SourceBeginning(*times_ms)
-        for source, *times_ms in tuples_of(rows, "source", "asked_ms", "brought_ms")
-    }
+    return {source: sources.SourceBeginning(*of) for source, *of in tuples_of(rows, "source", "asked_ms", "brought_ms")}
 
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:

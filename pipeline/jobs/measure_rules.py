@@ -9,8 +9,8 @@ import pyarrow as pa
 from pipeline.model.log import fits_topics
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
-from pipeline.rules.rule import RuleInput, RuleMeasure
-from pipeline.runs import JobReport, Row, RunContext
+from pipeline.rules.rule import Appended, RuleInput, RuleMeasure
+from pipeline.runs import JobReport, RunContext
 from pipeline.storage.outages import load_outages
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.window_status import trusted_windows
@@ -46,8 +46,7 @@ _TRAFFIC = """
         CAST(window_start AS BIGINT) / 1000 AS start_ms
     FROM traffic
 """
-_LATE_RUNS = 10
-"""Windows by which runs may take place later than theirs."""
+_LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -89,8 +88,8 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
     yield from worst.values()
 
 
-def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
-    """Rows of `sum_appended` of moments in some windows, where all windows between were read whole."""
+def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Appended]:
+    """What brokers appended between moments in some windows, where all windows between were read whole."""
     count = 2 * len(run.windows) + _LATE_RUNS
     reach = (TimeWindow(windows[0].start_ms - count * run.window_ms, windows[-1].end_ms),)
     logs = pl.DataFrame(run.query(_LOGS, reach, state=CLUSTER_STATE, status=WINDOW_STATUS)).drop_nulls("at_ms")
@@ -114,8 +113,9 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Row]:
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
     starts_ms = [window.start_ms for window in windows]
+    found = (Appended(**row) for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True))
     return [
-        row
-        for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
-        if whole_ms.issuperset(range(row["since_ms"] - row["since_ms"] % run.window_ms, row["at_ms"], run.window_ms))
+        one
+        for one in found
+        if whole_ms.issuperset(range(one.since_ms - one.since_ms % run.window_ms, one.at_ms, run.window_ms))
     ]

@@ -24,7 +24,7 @@ from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence
-from pipeline.model.incident import AlertMessage, IncidentChange, OpenIncident, incident_of
+from pipeline.model.incident import IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
@@ -42,6 +42,7 @@ from pipeline.tables.values import row_of, tuples_of
 from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW, SourceStatus, find_skipped
 
+_Changes = Sequence[IncidentChange]
 _SOURCE_WORSENS_BY = 3.0
 """Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
 
@@ -102,7 +103,7 @@ def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -
     return [*run.values(IncidentChange, INCIDENTS, (TimeWindow(began_ms, first_ms),)), *changes]
 
 
-def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]) -> list[Verdict]:
+def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdict]:
     """Verdicts before a window: of those that count toward k of n, and on known incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
     from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
@@ -115,7 +116,7 @@ def load_history(run: RunContext, first_ms: int, known: Sequence[IncidentChange]
     return run.values(Verdict, VERDICTS, before, where=wanted)
 
 
-def _silenced(run: RunContext, changes: Sequence[IncidentChange], mutes: Sequence[Mute]) -> dict[str, str]:
+def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict[str, str]:
     """Why a change is not reported, by its key."""
     oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     silenced = {}
@@ -143,21 +144,15 @@ def _has_no_verdict(change: IncidentChange) -> bool:
 def _policy(run: RunContext, rule: str) -> IncidentPolicy:
     """A source recovers in the first window in which it is complete, further rules after k windows within their limit."""
     gate = run.cluster.gate
-    repeat_ms = milliseconds_of(gate.repeat)
+    policy = partial(IncidentPolicy, worsens_by=gate.worsens_by, repeat_ms=milliseconds_of(gate.repeat))
     if rule == SOURCE_ARRIVAL:
-        return IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=_SOURCE_WORSENS_BY, repeat_ms=repeat_ms)
+        return policy(resolves_at=CALM_BELOW, k=1, worsens_by=_SOURCE_WORSENS_BY)
     further = run.cluster.rules.get(rule)
     if further is None:
-        return IncidentPolicy(
-            resolves_at=gate.resolves_at,
-            k=gate.k,
-            worsens_by=gate.worsens_by,
-            repeat_ms=repeat_ms,
-            resolves_by_limit=gate.resolves_by_limit,
-        )
+        return policy(resolves_at=gate.resolves_at, k=gate.k, resolves_by_limit=gate.resolves_by_limit)
     # overrides by topic have limits of their own: a window is calm where its verdict does not find it above
     worsens_by = math.inf if RULES[rule].is_clock else gate.worsens_by
-    return IncidentPolicy(resolves_at=math.inf, k=further.k, worsens_by=worsens_by, repeat_ms=repeat_ms)
+    return policy(resolves_at=math.inf, k=further.k, worsens_by=worsens_by)
 
 
 def _note(change: IncidentChange) -> str:
@@ -170,13 +165,7 @@ def _note(change: IncidentChange) -> str:
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
 
 
-def queue_messages(
-    run: RunContext,
-    changes: Sequence[IncidentChange],
-    verdicts: Sequence[Verdict],
-    *,
-    ended: Sequence[IncidentChange] = (),
-) -> int:
+def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = ()) -> int:
     """Puts messages about changes into the outbox; what a channel has reported is not reported again.
 
     The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
@@ -202,9 +191,12 @@ def queue_messages(
         return described[keys]
 
     mail = run.config.mail
-    for channel in (MAIL_CHANNEL, *(webhook.name for webhook in mail.webhooks)):
+    recipients = run.cluster.mail_to or mail.to
+    renders = {MAIL_CHANNEL: partial(render_message, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)}
+    renders |= {one.name: partial(render_webhook, webhook=one, now_ms=run.now_ms) for one in mail.webhooks}
+    for channel, render in renders.items():
         groups = _group(_news(changes, reported[channel]), mail.digest_above)
-        messages += [_render(run, describe(group), channel) for group in groups]
+        messages += [render(describe(group)) for group in groups]
     every = sorted({change.key: change for change in (*changes, *ended)}.values(), key=lambda c: c.window_start_ms)
     for alertmanager in mail.alertmanagers:
         for change in _news(every, reported[alertmanager.name]):
@@ -227,7 +219,7 @@ def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[Inciden
     return news
 
 
-def _group(changes: Sequence[IncidentChange], digest_above: int) -> list[tuple[IncidentChange, ...]]:
+def _group(changes: _Changes, digest_above: int) -> list[tuple[IncidentChange, ...]]:
     """One change each, or all of a window together where they are many."""
     by_window: dict[int, list[IncidentChange]] = defaultdict(list)
     for change in changes:
@@ -238,17 +230,8 @@ def _group(changes: Sequence[IncidentChange], digest_above: int) -> list[tuple[I
     return groups
 
 
-def _render(run: RunContext, content: Content, channel: str) -> AlertMessage:
-    mail = run.config.mail
-    for webhook in mail.webhooks:
-        if webhook.name == channel:
-            return render_webhook(content, webhook, now_ms=run.now_ms)
-    recipients = run.cluster.mail_to or mail.to
-    return render_message(content, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)
-
-
 def end_gone(
-    run: RunContext, opened: Iterable[OpenIncident], changes: Sequence[IncidentChange], verdicts: Collection[Verdict]
+    run: RunContext, opened: Iterable[OpenIncident], changes: _Changes, verdicts: Collection[Verdict]
 ) -> tuple[IncidentChange, ...]:
     """Changes by window, with an end of each incident, also of `opened` before, whose subject is gone in a judged window."""
     judged_ms = sorted({verdict.window_start_ms for verdict in verdicts})

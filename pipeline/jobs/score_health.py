@@ -2,10 +2,9 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +15,7 @@ from pipeline.measures.outages import sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
 from pipeline.storage.outages import load_outages
@@ -28,6 +27,7 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 from pipeline.tables.sessions import PRODUCER_SESSIONS
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.group_balance import measure_groups
@@ -37,7 +37,8 @@ from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measu
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
 _OF_KEYS = ("window_start", "topic", "topic_id", "partition", "kind", "key_id", "record_count", "size_bytes")
-_OF_GROUPS = ("topic", "partition", "size_bytes")
+_OF_GROUPS = ("window_start", "observed_at", "group_id", "topic", "partition", "lag_count", "member_id")
+_OF_SIZES = ("topic", "partition", "size_bytes")
 _LOADS = ("topic", "topic_id", "partition", "leader_id", "size_bytes")
 _SESSIONS = (
     *("topic", "topic_id", "producer_id", "producer_epoch", "zone", "zone_source"),
@@ -92,12 +93,8 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
     ensure_tables(run.warehouse, _MEASURED)  # an older warehouse lacks some, or columns of theirs
     work = [partial(measure_window, run, window) for window in windows]
     work.append(partial(_measure_latency, run, windows))
-    measured = map_tasks(spark, work, run.to_files(_call, _MEASURED, windows), WRITTEN)
+    measured = map_tasks(spark, work, run.to_files(lambda part: part().items(), _MEASURED, windows), WRITTEN)
     return JobReport(table_versions=run.replace_by_files("measure windows", measured, _MEASURED, windows), notes=notes)
-
-
-def _call(work: Callable[[], Mapping[str, pa.Table]]) -> TableRows:
-    return work().items()
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
@@ -114,11 +111,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     broker_ids = brokers["broker_id"].to_list()
     away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
     # what the metadata log says of a broker is not overridden
-    outages = [
-        outage
-        for outage in load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
-        if away_ms.get(outage.broker_id) is None
-    ]
+    told = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
+    outages = [outage for outage in told if away_ms.get(outage.broker_id) is None]
     away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
     # all of the window where nobody knows how long a broker was away
     stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
@@ -144,18 +138,14 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         PARTITION_HEALTH.name: partitions,
         BROKER_SHARE.name: with_rack_aware_term(shares, zones) if broker_ids else shares.slice(0, 0),
         TOPIC_HEALTH.name: topics,
-        GROUP_BALANCE.name: measure_groups(described.to_pylist(), partitions.select(_OF_GROUPS).to_pylist(), start),
+        GROUP_BALANCE.name: measure_groups(tuples_of(described, *_OF_GROUPS), tuples_of(partitions, *_OF_SIZES), start),
         HOT_KEYS.name: share_sums.rank_hot_keys(weighed).to_arrow(),
         ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
 
 
 def load_window_zones(
-    run: RunContext,
-    window: TimeWindow,
-    state: pl.DataFrame,
-    brokers: Sequence[Mapping[str, Any]],
-    described: pl.DataFrame,
+    run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: Sequence[Row], described: pl.DataFrame
 ) -> WindowZones:
     """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
 

@@ -20,60 +20,45 @@ References:
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 Partition = tuple[str, int]
 Assignment = dict[str, list[Partition]]
+Owned = Mapping[str, Sequence[Partition]]  # by member
+Numbers = Mapping[str, Sequence[int]]  # of partitions, by topic
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 MOST_DEALT = 10_000_000
 """Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupBalance:
-    """Largest over mean load of a group's members: as they are assigned (None without traffic), and by assignor."""
-
-    member_count: int
-    now: float | None
-    under: Mapping[str, float | None]
-
-
 def balance_group(
-    owned: Mapping[str, Sequence[Partition]], partitions: Mapping[str, Sequence[int]], loads: Mapping[Partition, int]
-) -> GroupBalance:
-    """Balance of a group now and under Kafka's assignors.
+    owned: Owned, partitions: Numbers, loads: Mapping[Partition, int]
+) -> tuple[float | None, dict[str, float | None]]:
+    """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`.
 
     `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
     the window.
 
     >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
-    >>> found = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
-    >>> round(found.now, 2), {name: round(value, 2) for name, value in found.under.items()}
+    >>> now, under = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
+    >>> round(now, 2), {name: round(value, 2) for name, value in under.items()}
     (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
     """
 
-    def peak_to_mean(assignment: Mapping[str, Sequence[Partition]]) -> float | None:
+    def peak_to_mean(assignment: Owned) -> float | None:
         carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
         return max(carried) / (sum(carried) / len(carried)) if sum(carried) else None
 
-    return GroupBalance(
-        member_count=len(owned),
-        now=peak_to_mean(owned),
-        under={name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS},
-    )
+    under = {name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS}
+    return peak_to_mean(owned), under
 
 
 def assign_consumers(
-    assignor: str,
-    partitions: Mapping[str, Sequence[int]],
-    members: Iterable[str],
-    owned: Mapping[str, Sequence[Partition]] | None = None,
+    assignor: str, partitions: Numbers, members: Iterable[str], owned: Owned | None = None
 ) -> Assignment:
     """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
 
-    Raises:
-        ValueError: if there is no such assignor.
+    `ValueError` if there is no such assignor.
 
     >>> {m: len(p) for m, p in assign_consumers("range", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
     {'x': 6, 'y': 3, 'z': 3}
@@ -106,7 +91,7 @@ def assign_consumers(
     return assignment
 
 
-def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) -> Assignment:
+def _assign_ranges(partitions: Numbers, ids: Sequence[str]) -> Assignment:
     assignment: Assignment = {member: [] for member in ids}
     for topic, numbers in sorted(partitions.items()):
         each, extra = divmod(len(numbers), len(ids))
@@ -118,9 +103,7 @@ def _assign_ranges(partitions: Mapping[str, Sequence[int]], ids: Sequence[str]) 
     return assignment
 
 
-def _fill_up(
-    partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
-) -> Assignment:
+def _fill_up(partitions: Numbers, ids: Sequence[str], owned: Owned) -> Assignment:
     everything = _all_partitions(partitions)
     known, taken = set(everything), {partition for parts in owned.values() for partition in parts}
     free = deque(partition for partition in everything if partition not in taken)
@@ -143,16 +126,14 @@ def _fill_up(
     return assignment
 
 
-def _all_partitions(partitions: Mapping[str, Sequence[int]]) -> list[Partition]:
+def _all_partitions(partitions: Numbers) -> list[Partition]:
     return [(topic, number) for topic, numbers in sorted(partitions.items()) for number in numbers]
 
 
 class _Sticky:
     """`ConstrainedAssignmentBuilder`, by its own names."""
 
-    def __init__(
-        self, partitions: Mapping[str, Sequence[int]], ids: Sequence[str], owned: Mapping[str, Sequence[Partition]]
-    ) -> None:
+    def __init__(self, partitions: Numbers, ids: Sequence[str], owned: Owned) -> None:
         self.partitions = _all_partitions(partitions)
         known = set(self.partitions)
         self.owned = {

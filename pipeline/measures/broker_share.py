@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from pipeline.measures.causes import Causes, fair_loads, split_causes, split_excess
 from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
 from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios, place_slots
-from pipeline.measures.window_loads import WindowLoads, expected_shares, sum_by
-
-Floats = NDArray[np.float64]
+from pipeline.measures.window_loads import Floats, Places, WindowLoads, expected_shares, sum_by
 
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")
 
@@ -64,7 +62,7 @@ def measure_broker_columns(
 
 
 def _explain_shares(
-    known: WindowLoads, place: NDArray[np.int64], fair: Floats, ratio: Floats, placed: SlotLoads | None
+    known: WindowLoads, place: Places, fair: Floats, ratio: Floats, placed: SlotLoads | None
 ) -> dict[str, Any]:
     """Columns of what chance, causes and the busiest moment make of brokers' shares; `place`: of each load's broker."""
     count, parts, total_bytes = len(fair), fair.tolist(), int(known.size_bytes.sum())
@@ -98,7 +96,7 @@ def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: N
     return fair
 
 
-def _excess_topics(loads: WindowLoads, place: NDArray[np.int64], fair: Floats) -> list[str]:
+def _excess_topics(loads: WindowLoads, place: Places, fair: Floats) -> list[str]:
     """The topic that adds most to each broker's excess: its bytes there less the broker's fair part of all of them."""
     topics, brokers = len(loads.topics), len(fair)
     carried = np.bincount(loads.topic * brokers + place, loads.size_bytes, topics * brokers).reshape(topics, brokers)
@@ -127,7 +125,7 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
     of_topic = _measure_topics(whole, sizes)
     with np.errstate(divide="ignore", invalid="ignore"):
         share, ratio = sizes / of_topic["total"][topic], sizes / of_topic["mean"][topic]
-    excess = split_excess(whole, fair_loads(whole))
+    heavy, luck, remainder, _ = split_excess(whole, fair_loads(whole))
     return {
         "topic": [whole.topics[place][0] for place in topic.tolist()],
         "topic_id": [whole.topics[place][1] for place in topic.tolist()],
@@ -144,13 +142,13 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
         "topic_effective_partitions": of_topic["effective"][topic],
         "topic_chance_cv": of_topic["chance_cv"][topic],
         "excess_bytes": np.rint(sizes - of_topic["mean"][topic]).astype(np.int64),
-        "heavy_keys_bytes": excess.heavy_keys,
-        "hash_luck_bytes": excess.hash_luck,
-        "remainder_bytes": excess.remainder,
+        "heavy_keys_bytes": heavy,
+        "hash_luck_bytes": luck,
+        "remainder_bytes": remainder,
     }
 
 
-def _measure_topics(whole: WindowLoads, sizes: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def _measure_topics(whole: WindowLoads, sizes: Floats) -> dict[str, Floats]:
     """Measures that a topic's partitions share, by topic; NaN where it had no traffic."""
     topics, topic = len(whole.topics), whole.topic
     count = np.bincount(topic, minlength=topics).astype(np.float64)

@@ -25,12 +25,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.window_loads import WindowLoads
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+from pipeline.measures.window_loads import Floats, Places, WindowLoads
 
 LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyond what is called hash luck
 
@@ -52,33 +48,17 @@ class Causes:
     luck_p_value: Floats  # chance that hashing the light keys gives a broker this much of them or more; 1 without any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExcessTerms:
-    """Bytes above an even spread, arrays of shape (loads,); the first three sum to the load's excess.
-
-    From heavy keys; from light keys, within what chance does; the rest; and from light keys, luck or not.
-    """
-
-    heavy_keys: Floats
-    hash_luck: Floats
-    remainder: Floats
-    light_keys: Floats
-
-
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
     """The terms for every broker; None without traffic or where no partition is led at the window's end.
 
-    Args:
-        loads: Loads of one window whose leader is known.
-        broker: Place of each load's leader among the brokers, shape (loads,).
-        expected_share: Fair share of every broker, summing to 1, shape (brokers,).
+    Of loads of one window whose leader is known: `broker` is the leader's place among the brokers, shape (loads,), and
+    `expected_share` the brokers' fair shares, summing to 1, shape (brokers,).
     """
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())
     if total <= 0 or not led_count:
         return None
     fair_bytes = fair_loads(loads)
-    terms = split_excess(loads, fair_bytes)
 
     def part_of_cluster(values: Floats) -> Floats:
         sums: Floats = np.bincount(broker, values, brokers) / total
@@ -86,8 +66,7 @@ def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> 
 
     carried, even = part_of_cluster(loads.size_bytes.astype(np.float64)), part_of_cluster(fair_bytes)
     led = np.bincount(broker, loads.is_leader, brokers) / led_count
-    heavy, luck = part_of_cluster(terms.heavy_keys), part_of_cluster(terms.hash_luck)
-    light = part_of_cluster(terms.light_keys)
+    heavy, luck, _, light = map(part_of_cluster, split_excess(loads, fair_bytes))
     return Causes(
         leaders=led - expected_share,
         topic_mix=even - led,
@@ -121,15 +100,18 @@ def _luck_p_values(loads: WindowLoads, broker: Places, light_bytes: Floats, brok
 def fair_loads(loads: WindowLoads) -> Floats:
     """Bytes of each load if its topic were even over its led partitions: 0 where another broker leads at the end."""
     topics = len(loads.topics)
-    mean = np.bincount(loads.topic, loads.size_bytes, topics) / np.maximum(
-        np.bincount(loads.topic, loads.is_leader, topics), 1
-    )
+    led = np.maximum(np.bincount(loads.topic, loads.is_leader, topics), 1)
+    mean = np.bincount(loads.topic, loads.size_bytes, topics) / led
     fair: Floats = mean[loads.topic] * loads.is_leader
     return fair
 
 
-def split_excess(loads: WindowLoads, fair_bytes: Floats) -> ExcessTerms:
-    """Splits `size_bytes` above what `fair_loads` gives, for every load, by what its records are keyed by."""
+def split_excess(loads: WindowLoads, fair_bytes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Splits `size_bytes` above what `fair_loads` gives, for every load, by what its records are keyed by.
+
+    Arrays of shape (loads,). From heavy keys; from light keys, within what chance does; the rest, with which these sum to the
+    load's excess; and from light keys, luck or not.
+    """
     topics, is_known = len(loads.topics), ~np.isnan(loads.heavy_ratio)
     sizes = loads.size_bytes.astype(np.float64)
     led = loads.is_leader.astype(np.float64)
@@ -144,7 +126,7 @@ def split_excess(loads: WindowLoads, fair_bytes: Floats) -> ExcessTerms:
     light_bytes = np.where(is_known, loads.light_ratio, 0.0) * sizes
     light = above_mean(light_bytes)
     luck = light * _part_within_chance(loads, light, light_bytes, led_of_topic)
-    return ExcessTerms(heavy_keys=heavy, hash_luck=luck, remainder=sizes - fair_bytes - heavy - luck, light_keys=light)
+    return heavy, luck, sizes - fair_bytes - heavy - luck, light
 
 
 def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, led_of_topic: Floats) -> Floats:
@@ -155,11 +137,8 @@ def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, 
     excess = np.abs(np.bincount(places, light))
     topic = np.zeros(len(excess), np.int64)
     topic[places] = loads.topic
-    bound = luck_bound(
-        np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64),
-        led_of_topic,
-        loads.light_unit_count,
-    )[topic]
+    of_topic = np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64)
+    bound = luck_bound(of_topic, led_of_topic, loads.light_unit_count)[topic]
     part = np.ones(len(excess))
     beyond = excess > bound
     part[beyond] = bound[beyond] / excess[beyond]

@@ -6,7 +6,7 @@ variance `e_b (1 - e_b) / N_eff`, whatever the weights.
 
 The tail is taken as normal. That is good where b expects some hundreds of effective units, which
 `required_units_of_share` guards: at 20 % above share and level 0.001 it asks for 290 or more of them. With fewer, a
-window is judged by `bound_share_chance`, which holds for any number of units and any weights; where that does not decide,
+window is judged by `bound_chance`, which holds for any number of units and any weights; where that does not decide,
 `not_enough_traffic` rather than a wrong tail.
 Batches sent in runs to one broker (sticky producers) and records of one key are less independent than this assumes: it
 is a lower bound on chance, which is why the practical limit and k-of-n windows exist as well.
@@ -109,12 +109,12 @@ def chance_p_value(share_ratio: float, expected_share: float, unit_count: float,
     return 0.5 * math.erfc((share_ratio - true_ratio) / deviation / math.sqrt(2))
 
 
-def bound_share_chance(distance: float, unit_count: float) -> float:
+def bound_chance(distance: float, unit_count: float) -> float:
     """Upper bound on the chance that a share is `distance` or more to one side of its expected value: `exp(-2 N d^2)`.
 
-    >>> f"{bound_share_chance(1.689 / 3 - 1 / 3, 736):.0e}"
+    >>> f"{bound_chance(1.689 / 3 - 1 / 3, 736):.0e}"
     '2e-34'
-    >>> bound_share_chance(0.0, 736)
+    >>> bound_chance(0.0, 736)
     1.0
     """
     return math.exp(-2 * unit_count * max(0.0, distance) ** 2)

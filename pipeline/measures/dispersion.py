@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pipeline.measures.window_loads import Floats
 
 SLOTS = 60
 LEAST_SLOT_MS = 5_000

@@ -51,10 +51,8 @@ class DayAhead:
 def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tuple[DayAhead, ...]:
     """Forecasts the next seven days of several series.
 
-    Args:
-        history: Values up to now by step and series, NaN where unknown; steps before the last 28 days are left out.
-        day_steps: Steps in a day.
-        grows: What is forecast is how much a value grows, as of a disk, not the value itself.
+    `history`: values up to now by step and series, NaN where unknown; steps before the last 28 days are left out.
+    `day_steps`: steps in a day. `grows`: forecast is how much a value grows, as of a disk, not the value itself.
 
     >>> days = forecast_days(np.tile([[10.0], [20.0]], (14, 1)), 2)
     >>> [(day.value[:, 0].tolist(), float(day.error_ratio[0])) for day in days if day.day in (1, 7)]
@@ -63,9 +61,8 @@ def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tup
     series = history[-HISTORY_DAYS * day_steps :]
     known = len(series) - np.argmax(~np.isnan(series), axis=0) * 1.0
     known[np.isnan(series).all(axis=0)] = 0
-    return tuple(
-        _forecast_day(series, known / day_steps, day, day_steps, grows=grows) for day in range(1, DAYS_AHEAD + 1)
-    )
+    days = range(1, DAYS_AHEAD + 1)
+    return tuple(_forecast_day(series, known / day_steps, day, day_steps, grows=grows) for day in days)
 
 
 def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *, grows: bool) -> DayAhead:

@@ -26,8 +26,6 @@ class Explained:
 
 @dataclass(frozen=True)
 class HashVerdict:
-    """The hash family that a topic's keys fit, with the evidence."""
-
     verdict: str  # a family's name, `mixed`, `none-known` or `not-enough-keys`
     best: str  # the family that explains most, or "" where none does better than chance
     tied_with: tuple[str, ...]  # families that explain as much
@@ -75,10 +73,8 @@ def judge_hash(
     if p_value > LEVEL:
         # Were some family at work, every key would be explained: are there enough of them to show it?
         if len(explained) * chance**key_count > LEVEL:
-            reason = (
-                f"{key_count} keys on {partition_count} partitions are too few to distinguish a strategy from chance"
-            )
-            return HashVerdict(NOT_ENOUGH_KEYS, "", (), ratio, chance, p_value, reason)
+            why = f"{key_count} keys on {partition_count} partitions are too few to distinguish a strategy from chance"
+            return HashVerdict(NOT_ENOUGH_KEYS, "", (), ratio, chance, p_value, why)
         return HashVerdict(NONE_KNOWN, "", (), ratio, chance, p_value, f"the best, {words}: no more than chance")
     if ratio < WHOLE:
         return HashVerdict(MIXED, best, tied, ratio, chance, p_value, f"{words}; something else placed the rest")

@@ -4,13 +4,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.window_loads import expected_shares
-from pipeline.model.placement import PlacedPartition, PlacementBroker
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+from pipeline.measures.window_loads import Floats, Places, expected_shares
+from pipeline.model.placement import Brokers, Partitions
 
 PAIRS_TRIED = 64
 MOST_PLACEMENTS = 20_000
@@ -23,17 +19,12 @@ class Board:
     """Loads of the brokers while a plan is made; a fenced one is none of them, and what it leads is left out."""
 
     def __init__(
-        self,
-        partitions: Sequence[PlacedPartition],
-        brokers: Sequence[PlacementBroker],
-        target: float,
-        max_moved_bytes: float | None = None,
+        self, partitions: Partitions, brokers: Brokers, target: float, max_moved_bytes: float | None = None
     ) -> None:
         self.brokers = sorted((one for one in brokers if not one.is_fenced), key=lambda broker: broker.broker_id)
         self.place = {broker.broker_id: number for number, broker in enumerate(self.brokers)}
-        self.partitions = sorted(
-            (p for p in partitions if p.leader_id in self.place), key=lambda p: (p.topic, p.partition)
-        )
+        led = [one for one in partitions if one.leader_id in self.place]
+        self.partitions = sorted(led, key=lambda one: (one.topic, one.partition))
         self.fair = expected_shares([broker.capacity for broker in self.brokers])
         self.target = target
         self.total = float(sum(p.load_bytes for p in self.partitions)) or 1.0
@@ -62,9 +53,8 @@ class Board:
         """
         giver, weight = self.leader[partition], self.weight[partition]
         before = self.potential(self.shares)
-        after = self.potential(self.shares[giver] - weight, giver) + self.potential(
-            self.shares[receiver] + weight, receiver
-        )
+        after = self.potential(self.shares[giver] - weight, giver)
+        after += self.potential(self.shares[receiver] + weight, receiver)
         gain: Floats = before[giver] + before[receiver] - after
         copied = self.copied(partition, receiver)
         gain[(giver == receiver) | (copied > self.budget) | (copied > self.room[receiver])] = -np.inf

@@ -34,10 +34,8 @@ class SampleGap(NamedTuple):
     back_ms: int | None  # its next sample
 
 
-UNKNOWN = -1
-"""Leader of an epoch that nobody was asked about."""
-LEAST_MISSED = 3
-"""Scrapes in a row that fail now and then by themselves: fewer are no gap."""
+UNKNOWN = -1  # leader of an epoch that nobody was asked about
+LEAST_MISSED = 3  # scrapes in a row that fail now and then by themselves: fewer are no gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,7 @@ class Outage:
 
     broker_id: int
     since_ms: int  # others lead its partitions from here on; `asked_ms` where leader epochs do not say
-    # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
-    asked_ms: int
+    asked_ms: int  # when the cluster was asked first and said that it is away; where only samples say so, `last_ms`
     last_ms: int  # ... and last, or the last sample of others that came without one of it
     # the first sign of it after that: an answer that names it, a batch that it led, or a sample of it
     back_ms: int | None = None
@@ -104,10 +101,7 @@ def find_outages(
     An outage goes from the last sign of a broker before an answer that it is away to the last such answer without a sign
     of it between; what lies between its last sign and the first batch of a successor counts as neither.
 
-    Args:
-        observations: Broker, instant, and whether it was away then, in any order.
-        led: What leader epochs say, in any order.
-        gaps: Where samples of brokers stayed away, in any order.
+    `observations`: broker, instant, and whether it was away then; all three in any order.
 
     >>> spans = [LedSpan(("t", "", 0), 7, 2, 0, 12), LedSpan(("t", "", 0), 8, 1, 14, 40)]
     >>> find_outages([(2, 5, False), (2, 20, True), (2, 30, True), (2, 35, False)], spans)
@@ -133,11 +127,8 @@ def find_outages(
         seen = [at_ms for at_ms, is_away in asked.get(gap.broker_id, ()) if not is_away]
         taken_over = [*successors.get(gap.broker_id, []), *successors.get(UNKNOWN, [])]
         outage = _outage_in(gap, spans, taken_over, seen)
-        known = [
-            one
-            for one in outages
-            if one.broker_id == gap.broker_id and one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms
-        ]
+        own = [one for one in outages if one.broker_id == gap.broker_id]
+        known = [one for one in own if one.since_ms <= gap.missed_ms and gap.seen_ms <= one.last_ms]
         if outage is not None and not known:
             outages.append(outage)
         elif outage is not None and len(known) == 1:  # samples and epochs say how long, where answers are few
@@ -149,9 +140,8 @@ def find_outages(
 def _longer(asked: Outage, sampled: Outage) -> Outage:
     last_ms = max(asked.last_ms, sampled.last_ms)
     signs = [one.back_ms for one in (asked, sampled) if one.back_ms is not None and one.back_ms > last_ms]
-    return replace(
-        asked, since_ms=min(asked.since_ms, sampled.since_ms), last_ms=last_ms, back_ms=min(signs, default=None)
-    )
+    since_ms = min(asked.since_ms, sampled.since_ms)
+    return replace(asked, since_ms=since_ms, last_ms=last_ms, back_ms=min(signs, default=None))
 
 
 def _outage_in(

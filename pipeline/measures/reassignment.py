@@ -9,19 +9,22 @@ Rules: a partition keeps its number of replicas, each on another broker; its rep
 on; leadership goes to in-sync replicas; no replica goes to a broker that takes none; no broker gets more bytes than its
 disks have room for, and all moves together copy no more than they may. No reassignment names a dead broker, one that is
 fenced or not among the brokers: Kafka refuses it. So a partition with one dead replica changes only where a live broker
-takes its place, one with more does not (`replacement.py` empties dead brokers). A pinned partition stays where it is.
+takes its place, one with more does not. A pinned partition stays where it is. Kafka keeps a dead broker in its partitions'
+replica lists until somebody reassigns them: `replace_dead` puts its replicas on brokers that live.
 
 References:
     `kafka-reassign-partitions` carries plans out, `kafka-leader-election --election-type preferred` makes the first
     replica lead. Cruise Control's order of goals is the model for leadership before replicas.
+    Kafka `ReassignPartitionsCommand.verifyBrokerIds` refuses a plan that names a broker that is away,
+    `ReplicationControlManager.validateManualPartitionAssignment` one of a broker that is not registered.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.measures.leadership_board import (
     EVENNESS,
@@ -32,9 +35,8 @@ from pipeline.measures.leadership_board import (
     take_back,
     try_all,
 )
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
-
-Places = NDArray[np.int64]
+from pipeline.measures.window_loads import Places
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]
 MOST_CHANGES = 1_000
@@ -60,9 +62,7 @@ class ReassignmentPlan:
         return max(self.ratios.values(), default=0.0)
 
 
-def plan_election(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
-) -> ReassignmentPlan:
+def plan_election(partitions: Partitions, brokers: Brokers, *, target_ratio: float) -> ReassignmentPlan:
     """Plans a preferred leader election: every first replica that is in sync leads; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     moves = []
@@ -76,9 +76,7 @@ def plan_election(
     return ReassignmentPlan(kind="elect_preferred", moves=tuple(moves), ratios=board.ratios())
 
 
-def plan_leaders(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], *, target_ratio: float
-) -> ReassignmentPlan:
+def plan_leaders(partitions: Partitions, brokers: Brokers, *, target_ratio: float) -> ReassignmentPlan:
     """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_leaders", board)
@@ -89,11 +87,7 @@ def plan_leaders(
 
 
 def plan_replicas(
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
-    *,
-    target_ratio: float,
-    max_moved_bytes: float | None = None,
+    partitions: Partitions, brokers: Brokers, *, target_ratio: float, max_moved_bytes: float | None = None
 ) -> ReassignmentPlan:
     """Leadership first, then replicas: the leader's replica goes to a broker that has room, few bytes before many."""
     board = Board(partitions, brokers, target_ratio, max_moved_bytes)
@@ -270,3 +264,61 @@ def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) ->
         new_replicas=new_replicas,
         moved_bytes=added * partition.size_bytes,
     )
+
+
+def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: float | None = None) -> Partitions:
+    """Partitions as they are once no dead broker holds a replica, as far as live ones can take them.
+
+    1. A broker that is fenced, or not among `brokers`, is dead. Nobody can copy a partition without a leader: it stays.
+    2. Partitions with the fewest live replicas come first.
+    3. A replica goes to a rack that has none of the partition, there to the broker with the fewest bytes for its capacity.
+    4. A partition of which not every dead replica finds a place stays as it is.
+
+    The leader stays and becomes the first replica, the preferred leader: nothing changes in who carries what.
+    """
+    live = {broker.broker_id: broker for broker in brokers if not broker.is_fenced}
+    held: dict[int, float] = defaultdict(float)
+    for partition in partitions:
+        for replica in partition.replicas:
+            held[replica] += partition.size_bytes
+    room = {one: broker.free_bytes for one, broker in live.items()}
+    budget = float("inf") if max_moved_bytes is None else max_moved_bytes
+    restored = {}
+    # one whose leader is being reassigned away is on its way already
+    led = (p for p in partitions if p.leader_id in live and p.leader_id in p.replicas)
+    hurt = (p for p in led if not live.keys() >= {*p.replicas})
+    for partition in sorted(hurt, key=lambda p: (len(live.keys() & {*p.replicas}), p.topic, p.partition)):
+        dead = _dead_of(partition, live)
+        copied = len(dead) * partition.size_bytes
+        chosen = _choose_receivers(partition, live, held, room) if copied <= budget else None
+        if chosen is None:
+            continue
+        budget -= copied
+        for receiver in chosen.values():
+            held[receiver] += partition.size_bytes
+            free = room[receiver]
+            room[receiver] = None if free is None else free - partition.size_bytes
+        others = (chosen.get(replica, replica) for replica in partition.replicas if replica != partition.leader_id)
+        replicas = (partition.leader_id, *others)
+        in_sync = tuple(replica for replica in partition.in_sync if replica in live)
+        restored[partition.topic, partition.partition] = replace(partition, replicas=replicas, in_sync=in_sync)
+    return tuple(restored.get((p.topic, p.partition), p) for p in partitions)
+
+
+def _choose_receivers(
+    partition: PlacedPartition, live: dict[int, PlacementBroker], held: dict[int, float], room: dict[int, int | None]
+) -> dict[int, int] | None:
+    """A live broker for each dead replica; None where one finds none."""
+    chosen: dict[int, int] = {}
+    for dead in _dead_of(partition, live):
+        there = ({*partition.replicas} & live.keys()) | {*chosen.values()}
+        racks = {live[replica].rack for replica in there}
+        able = []
+        for one, broker in live.items():
+            free = room[one]
+            if one not in there and broker.takes_replicas and (free is None or free >= partition.size_bytes):
+                able.append((broker.rack in racks, held[one] / broker.capacity, one))
+        if not able:
+            return None
+        chosen[dead] = min(able)[2]
+    return chosen

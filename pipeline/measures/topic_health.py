@@ -23,37 +23,25 @@ ROUNDS = 1_000
 _MOST_LOADS = 2_000_000  # that are placed at one time, of a topic of however many partitions
 
 
-@dataclass(frozen=True, slots=True)
-class CountAdvice:
-    """Another number of partitions, None where the present one is fine or nothing better is near; and why, or ''."""
-
-    partition_count: int | None
-    reason: str
-
-
-_NOTHING = CountAdvice(None, "")
-
-
 def advise_partition_count(
     partition_count: int, *, broker_count: int, consumer_count: int = 0, is_keyed: bool = False
-) -> CountAdvice:
-    """Next count that is a multiple of the brokers and, where it is near, of the consumers.
+) -> tuple[int | None, str]:
+    """Next count that is a multiple of the brokers and, where it is near, of the consumers; and why.
 
+    None and '' where the present count is fine, or nothing better is near.
     A count is not advised beyond twice the present one for evenness alone: partitions cost open files, memory, and
     time at each election. Fewer partitions than consumers (members of the topic's largest group) leave some idle,
     whatever it costs. Of records with keys a new count sends most elsewhere.
 
-    >>> advise_partition_count(4, broker_count=3).partition_count
-    6
-    >>> advise_partition_count(6, broker_count=3, consumer_count=4).partition_count
-    12
+    >>> advise_partition_count(4, broker_count=3)[0], advise_partition_count(6, broker_count=3, consumer_count=4)[0]
+    (6, 12)
     >>> advise_partition_count(12, broker_count=3, consumer_count=4)
-    CountAdvice(partition_count=None, reason='')
+    (None, '')
     >>> advise_partition_count(1, broker_count=3)  # one partition keeps all records in order
-    CountAdvice(partition_count=None, reason='')
+    (None, '')
     """
     if partition_count <= 1 or broker_count < 1:
-        return _NOTHING
+        return None, ""
     least = max(partition_count, consumer_count)
     both = math.lcm(broker_count, max(1, consumer_count))
     multiples = (-(-least // divisor) * divisor for divisor in (both, broker_count))
@@ -66,10 +54,10 @@ def advise_partition_count(
     elif consumer_count and partition_count % consumer_count:
         why.append(f"some of {consumer_count} consumers read more partitions than others")
     if not why or count == partition_count:
-        return _NOTHING
+        return None, ""
     kept = min(partition_count, count) / math.lcm(partition_count, count)  # `hash mod P` is `hash mod P'` for so many
     moved = f"; {1 - kept:.0%} of the keys would move" if is_keyed else ""
-    return CountAdvice(count, f"{', '.join(why)}: {count} would{moved}")
+    return count, f"{', '.join(why)}: {count} would{moved}"
 
 
 NORMAL_UP_TO = 50  # partitions from which on the normal tail is too light
@@ -122,7 +110,7 @@ def measure_topic(topic: TopicCounts) -> TopicMeasures:
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None
     units = topic.effective_key_count if by_key else topic.batch_unit_count
     peak, p_value, method = _chance_of_peak(topic, units, by_key=by_key)
-    advice = advise_partition_count(
+    advised, reason = advise_partition_count(
         count, broker_count=topic.broker_count, consumer_count=topic.consumer_count, is_keyed=topic.keyed_ratio > 0
     )
 
@@ -140,8 +128,8 @@ def measure_topic(topic: TopicCounts) -> TopicMeasures:
         peak_p_value=p_value,
         chance_method=method,
         best_peak_to_mean=None if topic.top_key_ratio is None else best_peak_to_mean(count, topic.top_key_ratio),
-        advised_partition_count=advice.partition_count,
-        advice=advice.reason,
+        advised_partition_count=advised,
+        advice=reason,
     )
 
 
@@ -204,11 +192,8 @@ def place_units(
 ) -> NDArray[np.float64]:
     """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 
-    Args:
-        partition_count: Partitions, equally likely.
-        unit_count: Effective number of all units, heavy ones included.
-        seed: From `derive_window_seed`.
-        heavy_ratios: Parts of the whole of units that weigh much, each placed by itself.
+    Partitions are equally likely. `unit_count`: effective number of all units, those that weigh much included, which are
+    `heavy_ratios` of the whole and placed each by itself. `seed`: from `derive_window_seed`.
 
     >>> peaks = place_units(100, 10_000, seed=7)
     >>> bool(1.2 < np.median(peaks) < 1.3)

@@ -1,14 +1,16 @@
 """The loads of one window as columns: what the measures work on."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.placement import PlacementBroker
+
 Topic = tuple[str, str]  # topic and its id
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,8 +30,7 @@ class WindowLoads:
     batch_count: NDArray[np.int64]  # data batches
     batch_bytes_squared: NDArray[np.float64]
     is_leader: NDArray[np.bool_]  # the broker leads the partition at the window's end
-    # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN where its keys
-    # are not known
+    # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN for unknown keys
     heavy_ratio: NDArray[np.float64]
     # Part of all other keys that have a name, likewise. The rest has no key, or one without a name.
     light_ratio: NDArray[np.float64]
@@ -45,7 +46,7 @@ class WindowLoads:
         places: NDArray[np.int64] = np.concatenate(([0], np.cumsum(new)))
         return places
 
-    def take(self, rows: NDArray[np.bool_]) -> WindowLoads:
+    def take(self, rows: NDArray[np.bool_]) -> "WindowLoads":
         """Some of the loads; topics stay as they are."""
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})
@@ -63,10 +64,7 @@ def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> 
 
 
 def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
-    """Part of the cluster's capacity of each broker.
-
-    Raises:
-        ValueError: if a capacity is not above 0.
+    """Part of the cluster's capacity of each broker; `ValueError` if a capacity is not above 0.
 
     >>> expected_shares([1, 1, 2]).tolist()
     [0.25, 0.25, 0.5]
@@ -76,3 +74,10 @@ def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
         raise ValueError(f"capacities must be above 0, found {weights.tolist()}")
     shares: NDArray[np.float64] = weights / weights.sum()
     return shares
+
+
+def fair_parts(brokers: Iterable[PlacementBroker]) -> dict[int, float]:
+    """Part of all bytes that each broker that lives should get."""
+    live = [one for one in brokers if not one.is_fenced]
+    fair = expected_shares([one.capacity for one in live])
+    return {one.broker_id: part for one, part in zip(live, fair.tolist(), strict=True)}

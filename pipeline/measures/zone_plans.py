@@ -10,16 +10,14 @@ plan: ties go to the lower broker id, then topic and partition.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pipeline.measures.reassignment import move_partition
-from pipeline.measures.window_loads import expected_shares
-from pipeline.model.placement import PartitionMove, PlacedPartition, PlacementBroker
+from pipeline.measures.window_loads import fair_parts
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
 
-Place = tuple[str, int]  # topic and partition
 BytesByZone = Mapping[str, float]
-Partitions = tuple[PlacedPartition, ...]
 _MOST_STEPS = 200
 _MOST_RATED = 4_000_000  # partitions, over all steps and trials: half a minute
 _MOST_TRIED = 12  # partitions of the highest broker, and topics of its zone, that a step looks at: the largest
@@ -67,8 +65,6 @@ class ZoneLoads:
 
 @dataclass(frozen=True, kw_only=True)
 class ZoneBytes:
-    """Bytes of a window between zones."""
-
     produce: float  # from producers to leaders
     replication: float  # from leaders to followers
 
@@ -95,9 +91,9 @@ def sum_between_zones(partitions: Iterable[PlacedPartition], loads: ZoneLoads, r
     return ZoneBytes(produce=produce, replication=replication)
 
 
-def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[PlacementBroker]) -> dict[int, float]:
+def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Brokers) -> dict[int, float]:
     """Share ratio by broker that lives; 0 for all without traffic."""
-    parts = _fair_parts(brokers)
+    parts = fair_parts(brokers)
     loads = Counter(dict.fromkeys(parts, 0))
     for partition in partitions:
         if partition.leader_id in loads:
@@ -106,7 +102,7 @@ def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Sequence[Placem
     return {broker_id: loads[broker_id] / total / part for broker_id, part in parts.items()}
 
 
-def diff_placements(before: Sequence[PlacedPartition], after: Sequence[PlacedPartition]) -> tuple[PartitionMove, ...]:
+def diff_placements(before: Partitions, after: Partitions) -> tuple[PartitionMove, ...]:
     """Moves between two placements, as Kafka's tool takes them: the leader first."""
     return tuple(
         move_partition(old, (new.leader_id, *(each for each in new.replicas if each != new.leader_id)))
@@ -116,13 +112,13 @@ def diff_placements(before: Sequence[PlacedPartition], after: Sequence[PlacedPar
 
 
 def lead_near_producers(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], loads: ZoneLoads, *, target_ratio: float
+    partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float
 ) -> Partitions:
     """Gives each partition a leader in the zone that most of its bytes come from, the largest savings first.
 
     Only to in-sync replicas: no byte is copied. A change for which its receiver has no room waits until others have made some.
     """
-    racks, parts = _racks_of(brokers), _fair_parts(brokers)
+    racks, parts = _racks_of(brokers), fair_parts(brokers)
     ratios = rate_brokers(partitions, brokers)
     most = max(target_ratio, *ratios.values())
     total = sum(one.load_bytes for one in partitions if one.leader_id in parts) or 1
@@ -155,7 +151,7 @@ def lead_near_producers(
     return tuple(now)
 
 
-def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker]) -> Partitions:
+def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
     """Puts each partition's followers into racks that none of its replicas is in, while there are such; the leader stays.
 
     A partition without a leader, or whose leader is being reassigned away, stays as it is.
@@ -170,13 +166,8 @@ def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[Pla
             others = {racks.get(each, "") for each in replicas if each != follower}
             if follower == one.leader_id or racks.get(follower, "") not in others:
                 continue
-            able = [
-                broker_id
-                for broker_id, free in room.items()
-                if racks[broker_id] not in others
-                and broker_id not in replicas
-                and (free is None or free >= one.size_bytes)
-            ]
+            roomy = [broker_id for broker_id, free in room.items() if free is None or free >= one.size_bytes]
+            able = [broker_id for broker_id in roomy if racks[broker_id] not in others and broker_id not in replicas]
             if able:
                 receiver = min(able, key=lambda broker_id: (held[broker_id], broker_id))
                 held[receiver] += 1
@@ -189,9 +180,7 @@ def spread_replicas(partitions: Sequence[PlacedPartition], brokers: Sequence[Pla
     return tuple(after)
 
 
-def even_rack_aware(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], loads: ZoneLoads, *, target_ratio: float
-) -> Partitions:
+def even_rack_aware(partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float) -> Partitions:
     """Leaders under which rack-aware producers load no broker above the target, as far as leaders alone can do that.
 
     Step by step the change that brings the highest broker down most: one leader to another replica, or all leaders of a
@@ -199,13 +188,13 @@ def even_rack_aware(
     """
     racks = _racks_of(brokers)
 
-    def rate(placed: Sequence[PlacedPartition]) -> tuple[float, float, float]:
+    def rate(placed: Partitions) -> tuple[float, float, float]:
         aware = loads.make_rack_aware(placed, racks)
         ratios = rate_brokers(aware.with_loads(placed), brokers).values()
         above = sum(max(0.0, ratio - target_ratio) ** 2 for ratio in ratios)
         return max(target_ratio, *ratios), above, sum_between_zones(placed, aware, racks).total
 
-    now: Sequence[PlacedPartition] = tuple(partitions)
+    now = partitions
     rated, trials_left = rate(now), _MOST_RATED // max(1, len(now))
     for _ in range(_MOST_STEPS):
         if rated[0] <= target_ratio or trials_left <= 0:
@@ -220,15 +209,13 @@ def even_rack_aware(
     return tuple(now)
 
 
-def _list_steps(
-    partitions: Sequence[PlacedPartition], brokers: Sequence[PlacementBroker], racks: Mapping[int, str]
-) -> list[Partitions]:
+def _list_steps(partitions: Partitions, brokers: Brokers, racks: Mapping[int, str]) -> list[Partitions]:
     """Placements one step away that take something from the highest broker: its largest partitions, its zone's topics."""
     ratios = rate_brokers(partitions, brokers)
     highest = max(ratios, key=lambda broker_id: (ratios[broker_id], -broker_id))
     own = [number for number, one in enumerate(partitions) if one.leader_id == highest]
     own.sort(key=lambda number: -partitions[number].load_bytes)
-    steps = [
+    steps: list[Partitions] = [
         (*partitions[:number], replace(partitions[number], leader_id=receiver), *partitions[number + 1 :])
         for number in own[:_MOST_TRIED]
         for receiver in sorted(set(partitions[number].in_sync) & racks.keys() - {highest})
@@ -248,14 +235,7 @@ def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]
     return replace(partition, leader_id=others[partition.partition % len(others)]) if others else partition
 
 
-def _fair_parts(brokers: Sequence[PlacementBroker]) -> dict[int, float]:
-    """Part of all bytes that each broker that lives should get."""
-    live = [one for one in brokers if not one.is_fenced]
-    fair = expected_shares([one.capacity for one in live])
-    return {one.broker_id: float(part) for one, part in zip(live, fair, strict=True)}
-
-
-def _racks_of(brokers: Sequence[PlacementBroker]) -> dict[int, str]:
+def _racks_of(brokers: Brokers) -> dict[int, str]:
     """Zones of the brokers that live, "" without one."""
     return {one.broker_id: one.rack or "" for one in brokers if not one.is_fenced}
 

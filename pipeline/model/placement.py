@@ -1,6 +1,12 @@
 """Placement of partitions and their traffic: input and result of a reassignment plan."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+Place: TypeAlias = tuple[str, int]  # topic and partition
+Leaders: TypeAlias = Mapping[Place, int]
+Replicas: TypeAlias = Mapping[Place, tuple[int, ...]]  # the leader first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,10 @@ class PlacementBroker:
     takes_replicas: bool = True  # False where Kafka places no new replica on it, or its rack is not known
     doubt: str = ""  # what of its registration could not be read
     free_bytes: int | None = None  # room for replicas on its disks; None where nobody says
+
+
+Partitions: TypeAlias = Sequence[PlacedPartition]
+Brokers: TypeAlias = Sequence[PlacementBroker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ class BrokerLoad:
     expected_share: float  # its part of the cluster's capacity, 0..1
     share_ratio: float | None
     effective_unit_count: float | None  # independent units behind the cluster's traffic
+    chance_ratio: float | None = None  # share ratio that chance alone exceeds once in a thousand windows
     chance_p_value: float | None = None  # chance that independent batches give one broker this ratio or more
     remainder_term: float | None = None  # part of its excess that neither keys nor leaders explain
     # share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself

@@ -17,8 +17,7 @@ from pipeline.tables import TABLES
 from pipeline.tables.bronze import WINDOW_STATUS
 
 AnswerRow = dict[str, Any]
-LINES_TOGETHER = 5
-"""Brokers whose lines can be distinguished on one plot; of more, each has a strip of its own."""
+LINES_TOGETHER = 5  # brokers whose lines can be distinguished on one plot; of more, each has a strip of its own
 STRIPS_SHOWN = 12
 BAND = ("lowest", "highest")
 """Columns over all brokers, where not all have a column of their own or lines would cover each other."""

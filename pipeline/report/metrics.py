@@ -183,8 +183,8 @@ class WindowMetrics(Collector):
 
 
 def publish_metrics(run: RunContext) -> tuple[str, ...]:
-    """Writes the file and pushes, as configured; returns a note for each failure, which stops no run."""
-    config, notes = run.config.metrics, []
+    """Writes the file and pushes, as configured; returns a note of a failure, which stops no run."""
+    config = run.config.metrics
     if config.textfile_folder is None and config.pushgateway is None:
         return ()
     registry = CollectorRegistry(auto_describe=False)
@@ -197,12 +197,11 @@ def publish_metrics(run: RunContext) -> tuple[str, ...]:
         if config.pushgateway is not None:
             _push(registry, config.pushgateway, run.cluster_name)
     except (OSError, PipelineError, httpx.HTTPError) as error:
-        notes.append(f"the metrics could not be published: {error}")
-    return tuple(notes)
+        return (f"the metrics could not be published: {error}",)
+    return ()
 
 
 def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> None:
-
     def handler(
         *, url: str, method: str, headers: list[tuple[str, str]], data: bytes, **_: object
     ) -> Callable[[], None]:

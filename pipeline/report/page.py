@@ -21,12 +21,12 @@ from pipeline.errors import NothingUsableError, PipelineError
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Answer, Asker
+from pipeline.report.answers import Asker
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
 from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
-from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, ChartOverWindows, TimeStrip, draw_strip
+from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
 from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
 from pipeline.runs import RunContext
@@ -92,9 +92,8 @@ class ClusterReport:
 
 def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterReport:
     """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
-    asker = Asker(
-        warehouse=run.warehouse, cluster=run.cluster_name, period=TimeWindow(0, until_ms), window=TimeWindow(0, 1)
-    )
+    until = TimeWindow(0, until_ms)
+    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
     start_ms = asker.find_newest()
     if start_ms is None:
         raise NothingUsableError(
@@ -147,34 +146,21 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
     zones = draw(ZONES)
     return (
         ReportSection(
-            name="brokers",
-            title="Who is hot, why, and what to do",
+            name="brokers", title="Who is hot, why, and what to do", lines=SHARE_LINES.draw(asker, shares, strip),
             rows=draw(JUDGED, SHARES, *causes, ADVICE, KEPT_PROMISES),
-            lines=_draw_lines(SHARE_LINES, asker, shares, strip),
         ),
         ReportSection(
-            name="topics",
-            title="Topics, partitions, keys",
-            rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
+            name="topics", title="Topics, partitions, keys", rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
             heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, first),
         ),
         ReportSection(
-            name="latency",
-            title="Latency and room",
+            name="latency", title="Latency and room", lines=LATENCY_LINES.draw(asker, shares, strip),
             rows=draw(LATENCY, ROOM, WAITING),
-            lines=_draw_lines(LATENCY_LINES, asker, shares, strip),
         ),
-        ReportSection(
-            name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)
-        ),
+        ReportSection(name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)),
         *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
         ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
-    )
-
-
-def _draw_lines(chart: ChartOverWindows, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
-    drawn = chart.draw(asker, shares, strip)
-    return () if drawn is None else (drawn,)
+    )  # fmt: skip  # a table: short fields share a line
 
 
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:

@@ -52,9 +52,7 @@ SOURCES = TableChart(
 
 JUDGED = TableChart(
     name="judged", sql=queries.JUDGED, title="Above a limit in this window",
-    says=lambda rows: (
-        "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit."
-    ),
+    says=lambda rows: "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit.",
     is_shown_empty=True,
     columns=(
         Words("subject", "subject", _name),

@@ -18,7 +18,6 @@ Cell = str | float | Callable[[AnswerRow], Any]
 """A column of the answer by its name, what a function makes of a row, or a constant."""
 Rows = Sequence[AnswerRow]
 
-NAME_LENGTH = 60
 UNKNOWN = "\N{EN DASH}"
 
 
@@ -112,8 +111,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChart:
-    """What a chart shows of the answer to its statement."""
-
     name: str
     sql: str
     title: str | Callable[[Rows], str]
@@ -152,8 +149,6 @@ class TableChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTable:
-    """A chart of an answer, as the page lays it out."""
-
     answer: Answer
     chart: TableChart
     title: str

@@ -32,8 +32,8 @@ class Stretch:
 
     kind: str
     at: float
-    width: float
-    title: str
+    width: float = 0.0
+    title: str = ""
     label: str = ""
 
 
@@ -99,21 +99,13 @@ def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
     pattern = "%H:%M" if span.duration_ms <= DAY_MS else "%d %b %H:%M" if span.duration_ms < 3 * DAY_MS else "%d %b"
     axis = Scale(span.start_ms, span.end_ms)
     return tuple(
-        Stretch(
-            kind="tick",
-            at=axis.at(at_ms),
-            width=0,
-            title="",
-            label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern),
-        )
+        Stretch(kind="tick", at=axis.at(at_ms), label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern))
         for at_ms in range(span.start_ms, span.end_ms, step_ms)
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartOverWindows:
-    """Lines of brokers over the windows, as data."""
-
     name: str
     sql: str
     ranks: str  # the statement by which brokers are ordered
@@ -124,15 +116,15 @@ class ChartOverWindows:
     has_limit: bool  # the fair share and the limit are lines across, brokers above it stand out
     write: Callable[[float], str]
 
-    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> dict[str, Any] | None:
-        """A line per broker as the page lays it out, broken where windows are missing; None where nobody is known.
+    def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
+        """A line per broker as the page lays it out, broken where windows are missing; nothing where nobody is known.
 
         A path is in a box of 1000 by 100, its top the largest value of all brokers; levels are lines across: height in per
         cent, class, text. With a band, from the lowest to the highest broker, every line has a strip of its own.
         """
         brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
         if not brokers:
-            return None
+            return ()
         answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
         levels: list[tuple[float, str, str]] = []
         hot: set[str] = set()
@@ -151,7 +143,7 @@ class ChartOverWindows:
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
         reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
-        return {
+        drawn = {
             "answer": answer,
             "title": self.title,
             "says": self.says + self._describe_strips(len(brokers)) + reach,
@@ -170,6 +162,7 @@ class ChartOverWindows:
             "spans": strip.bars,
             "ticks": strip.ticks,
         }
+        return (drawn,)
 
     def _describe_strips(self, count: int) -> str:
         if count <= LINES_TOGETHER:

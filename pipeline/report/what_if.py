@@ -4,23 +4,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_ratio
+from pipeline.model.number_text import format_bytes, format_ms, format_percent, format_ratio
 from pipeline.model.trust import Trust
 from pipeline.report import queries
 from pipeline.report.answers import AnswerRow
 from pipeline.report.brokers import format_share
-from pipeline.report.table_chart import (
-    NAME_LENGTH,
-    ChartColumn,
-    Point,
-    Rows,
-    Scale,
-    TableChart,
-    Words,
-    format_known,
-    format_words,
-)
-from pipeline.report.topics import TOPIC
+from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_known, format_words
+from pipeline.report.topics import TOPIC, short_name
 
 
 def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
@@ -30,10 +20,8 @@ def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
         value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
         if value is None or low is None or high is None or write(low) == write(high):
             return None if value is None else write(value)
-        # a line breaks only between the two
-        return " ".join(
-            part.replace(" ", "\N{NO-BREAK SPACE}") for part in (write(value), f"[{write(low)} to {write(high)}]")
-        )
+        parts = write(value), f"[{write(low)} to {write(high)}]"  # a line breaks only between the two
+        return " ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)
 
     return ChartColumn(title, write_row)
 
@@ -120,7 +108,7 @@ REPLAY = TableChart(
     name="replay", sql=queries.REPLAY, title="Observed, back-test, candidates", says=_say_replay,
     scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
     columns=(
-        Words("candidate", lambda row: "back-test" if row["is_baseline"] else format_name(row["candidate"], NAME_LENGTH)),
+        Words("candidate", lambda row: "back-test" if row["is_baseline"] else short_name(row["candidate"])),
         ranged("highest broker", "peak", format_ratio),
         ChartColumn("keys moved", "keys_moved_ratio", format_percent),
         _if_trusted("latency_trust", ranged("half within", "latency_p50_ms", format_ms)),
@@ -128,7 +116,7 @@ REPLAY = TableChart(
         Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
     ),
     marks=(*_prediction("peak", "observed_peak", format_ratio),), is_marked="is_baseline", key="topic",
-    group=lambda row: (f"{format_name(row['topic'], NAME_LENGTH)}: observed {format_known(row['observed_peak'], format_ratio)}"),
+    group=lambda row: f"{short_name(row['topic'])}: observed {format_known(row['observed_peak'], format_ratio)}",
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
 )  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = TableChart(

@@ -6,9 +6,9 @@ References:
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
@@ -18,9 +18,6 @@ from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
-
-if TYPE_CHECKING:
-    from pipeline.measures.assignors import GroupBalance
 
 DISK_RULE = "disk_hours_to_full"
 EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
@@ -53,24 +50,18 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             known = {part: size for topic in topics for part, size in of_topics.get(topic, {}).items()}
             numbers = {topic: sorted(at for _, at in of_topics[topic]) for topic in topics if topic in of_topics}
             dealt[start_ms] += len(known)
-            balance = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
-            yield _balance(rule, start_ms, group_id, topics, balance)
-
-
-def _balance(rule: str, start_ms: int, group_id: str, topics: Collection[str], balance: "GroupBalance") -> RuleMeasure:
-    under = ", ".join(f"{name} {value:.2f}" for name, value in balance.under.items() if value is not None)
-    return RuleMeasure(
-        window_start_ms=start_ms,
-        rule=rule,
-        subject=f"group {group_id}",
-        topic=next(iter(topics)) if len(topics) == 1 else "",
-        value=balance.now,
-        is_enough=balance.now is not None,
-        detail=(
-            f"the busiest of {balance.member_count} members reads {balance.now or 0:.2f} times their mean of what was "
-            f"written; under the assignors: {under or 'not known'}"
-        ),
-    )
+            now, under = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
+            told = ", ".join(f"{name} {value:.2f}" for name, value in under.items() if value is not None)
+            yield RuleMeasure(
+                window_start_ms=start_ms,
+                rule=rule,
+                subject=f"group {group_id}",
+                topic=next(iter(topics)) if len(topics) == 1 else "",
+                value=now,
+                is_enough=now is not None,
+                detail=f"the busiest of {len(owned)} members reads {now or 0:.2f} times their mean of what was written; "
+                f"under the assignors: {told or 'not known'}",
+            )
 
 
 def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -207,35 +198,32 @@ BROKER_RULES = (
         doc="records that a Java producer failed to send in the window, by the rate of `record-error-total`",
     ),
     Rule(
-        name="preferred_leader",
+        name="preferred_leader", limit=0.10, meaning="partitions are not led by their preferred leaders",
         measure=measure_column(
             BROKERS, "preferred_leader_imbalance_ratio",
             "{preferred_leader_imbalance_ratio:.0%} of the partitions it should lead are led by others "
             "(KRaft knows no limit on this)",
         ),
-        limit=0.10, meaning="partitions are not led by their preferred leaders",
         advice="`kafka-leader-election --election-type preferred --all-topic-partitions` copies nothing.",
         doc="part of a broker's preferred partitions that other brokers lead. KRaft ignores "
         "`leader.imbalance.per.broker.percentage` (10 %)",
         format=format_percent, needs_all_records=True,
     ),
     Rule(
-        name="latency_to_peers",
+        name="latency_to_peers", limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than for its peers",
         measure=measure_column(
             LATENCY, "ratio_to_peers",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_peers:.2f} times the other brokers'",
         ),
-        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than for its peers",
         advice="Look at its disk, its network, and the share it carries.",
         doc="mean produce latency of a broker divided by the median of the other brokers", format=format_ratio,
     ),
     Rule(
-        name="latency_to_history",
+        name="latency_to_history", limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than they did",
         measure=measure_column(
             LATENCY, "ratio_to_history",
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
         ),
-        limit=3.0, k=3, n=4, meaning="producers wait longer for a broker than they did",
         advice="Look at what changed on it.",
         doc="mean produce latency of a broker divided by its own median of up to 24 windows before",
         format=format_ratio,

@@ -13,8 +13,7 @@ DISK_COLUMNS = ("broker_id", "log_dir_bytes", "log_dir_total_bytes", "log_dir_us
 HISTORY_WINDOWS = 24
 HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
 MOST_LATER = 1.5  # times another broker of the same volume may say that it is full, by what it saw
-SAME_VOLUME = 0.001
-"""Part of a volume by which two brokers that are asked seconds apart may see its room differ."""
+SAME_VOLUME = 0.001  # part of a volume by which two brokers that are asked seconds apart may see its room differ
 
 _Pairs = Sequence[tuple[str, int]] | None  # a map, as tables have it
 Disk = tuple[int, str]  # broker and disk

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_count
@@ -12,7 +12,19 @@ from pipeline.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row = dict[str, Any]
+
+class Appended(NamedTuple):
+    """What a broker appended between two moments at which its logs were seen: a row of `sum_appended`."""
+
+    since_ms: int
+    at_ms: int
+    leader_id: int
+    timely_bytes: float  # of the windows between, by record timestamps
+    late_bytes: float  # not among them; negative if less was appended
+    appended_count: int
+    unread_count: float  # records that were deleted or compacted before they were read: their bytes are not known
+    partitions: list[str]  # with most of the late bytes
+    unread: list[str]  # partitions with most of the unread records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +35,11 @@ class RuleInput:
     starts_ms: Sequence[int]  # starts of the windows to measure, UTC milliseconds
     window_ms: int
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
-    appended: Callable[[], Sequence[Row]] = tuple  # rows of `sum_appended`, of moments in the windows to measure
+    appended: Callable[[], Sequence[Appended]] = tuple  # of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 
     def tuples(self, table: Table, *names: str, history_windows: int = 0) -> Iterator[tuple[Any, ...]]:
-        """Some columns, row by row, see `tuples_of`."""
         from pipeline.tables.values import tuples_of
 
         return tuples_of(self.load(table, history_windows), *names)
@@ -52,12 +63,13 @@ class RuleMeasure:
     detail: str
 
 
+Measure = Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields a rule's measures, under its name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A limit on one measure."""
-
     name: str  # key in the configuration, and in tables
-    measure: Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields its measures, under its name
+    measure: Measure
     limit: float  # value from which a window is above, by default
     k: int = 2  # windows above that make a failure ..
     n: int = 3  # ... among this many; by default.
@@ -72,19 +84,15 @@ class Rule:
 
 
 def measure_of_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
-    """A measure of a topic, in the window that starts then."""
     subject = f"topic {topic}"
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic=topic, value=value, detail=detail)
 
 
 def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
-    """The same of a broker."""
     return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
 
 
-def measure_column(
-    table: Table, column: str, words: str, *, unknown: Sequence[str] = ()
-) -> Callable[[str, RuleInput], Iterator[RuleMeasure]]:
+def measure_column(table: Table, column: str, words: str, *, unknown: Sequence[str] = ()) -> Measure:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
     `words`: a format string over the row's columns. `unknown`: columns that count what is not known: with such a 0 is no

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.measures.chance import chance_p_value
 from pipeline.model.number_text import format_between, format_count, format_name, format_percent, format_ratio
-from pipeline.rules.rule import Row, Rule, RuleInput, RuleMeasure, measure_broker
+from pipeline.rules.rule import Appended, Rule, RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import FORECAST
@@ -21,17 +21,17 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
     A broker may claim any growth: what others took is compared without it, too, and the larger of both measures counts.
     """
-    moments: dict[int, dict[int, Row]] = defaultdict(dict)
-    for row in given.appended():
-        moments[row["at_ms"]][row["leader_id"]] = row
+    moments: dict[int, dict[int, Appended]] = defaultdict(dict)
+    for one in given.appended():
+        moments[one.at_ms][one.leader_id] = one
     brokers: dict[int, list[_Share]] = defaultdict(list)
     of_broker = ("window_start_ms", "broker_id", "expected_share", "effective_unit_count")
     for start_ms, broker_id, share, units in given.tuples(BROKER_SHARE, *of_broker) if moments else ():
         brokers[start_ms].append((broker_id, share or 0.0, units or 0.0))
     for at_ms, rows in sorted(moments.items()):
         start_ms = at_ms - at_ms % given.window_ms
-        all_timely = sum(row["timely_bytes"] for row in rows.values())
-        giants = {broker_id for broker_id, row in rows.items() if row["late_bytes"] > all_timely}
+        all_timely = sum(row.timely_bytes for row in rows.values())
+        giants = {broker_id for broker_id, row in rows.items() if row.late_bytes > all_timely}
         ids = {broker_id for broker_id, *_ in brokers[start_ms]}
         views = {frozenset(giants - {one}): {one} for one in giants}
         for left_out, wanted in (views | {frozenset(giants): ids - giants, frozenset(): ids}).items():
@@ -41,34 +41,33 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 def _compare(
     rule: str,
     start_ms: int,
-    rows: Mapping[int, Row],
+    rows: Mapping[int, Appended],
     brokers: Sequence[_Share],
     *,
     wanted: Collection[int],
     left_out: Collection[int],
 ) -> Iterator[RuleMeasure]:
     """Measures some brokers among all but those left out."""
-    timely = {broker_id: row["timely_bytes"] for broker_id, row in rows.items() if broker_id not in left_out}
+    timely = {broker_id: row.timely_bytes for broker_id, row in rows.items() if broker_id not in left_out}
     # one that took less than records say, because they came early or it lies, makes no load of others
-    appended = {broker_id: timely[broker_id] + max(0, rows[broker_id]["late_bytes"]) for broker_id in timely}
+    appended = {broker_id: timely[broker_id] + max(0, rows[broker_id].late_bytes) for broker_id in timely}
     all_timely, all_appended = sum(timely.values()), sum(appended.values())
     of_all = 1.0 - sum(share for broker_id, share, _ in brokers if broker_id in left_out)
-    of_units = all_timely / (sum(row["timely_bytes"] for row in rows.values()) or 1)
+    of_units = all_timely / (sum(row.timely_bytes for row in rows.values()) or 1)
     for broker_id, whole_share, whole_units in brokers if all_timely and of_all > 0 else ():
         if not whole_share or broker_id not in wanted:
             continue
         share, units = whole_share / of_all, whole_units * of_units
         by_times = timely.get(broker_id, 0) / all_timely / share
         by_logs = appended.get(broker_id, 0) / all_appended / share
-        since_ms, at_ms = next((row["since_ms"], row["at_ms"]) for row in rows.values())
-        detail = (
-            f"took {format_ratio(by_logs)} its fair share of the bytes appended from {format_between(since_ms, at_ms)}, "
-            f"and {format_ratio(by_times)} by record timestamps"
-        )
+        first = next(iter(rows.values()))
+        between = format_between(first.since_ms, first.at_ms)
+        detail = f"took {format_ratio(by_logs)} its fair share of the bytes appended from {between}, "
+        detail += f"and {format_ratio(by_times)} by record timestamps"
         if left_out:
             detail += f", without brokers that claim more late load than all timely load ({', '.join(map(str, sorted(left_out)[:3]))})"
         if by_logs > by_times and broker_id in rows:
-            detail += f"; most of the difference is in {', '.join(rows[broker_id]['partitions'])}"
+            detail += f"; most of the difference is in {', '.join(rows[broker_id].partitions)}"
         # both are samples; a broker without a batch could have had one
         least = max(by_times, 1 / units / share) if units else 0.0
         chance = chance_p_value(by_logs, share, units / 2, true_ratio=least) if units else None
@@ -78,17 +77,13 @@ def _compare(
 
 def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Part of a broker's records that it took and deleted between two runs: no run knows their bytes, whatever their times."""
-    for row in given.appended():
-        if not row["appended_count"]:
-            continue
-        detail = (
-            f"{format_count(row['unread_count'])} of {row['appended_count']:,} records were deleted or compacted before a run saw them, "
-            f"from {format_between(row['since_ms'], row['at_ms'])}"
-        )
-        if row["unread"]:
-            detail += f"; most are of {', '.join(row['unread'])}"
-        start_ms = row["at_ms"] - row["at_ms"] % given.window_ms
-        yield measure_broker(rule, start_ms, row["leader_id"], row["unread_count"] / row["appended_count"], detail)
+    for one in (row for row in given.appended() if row.appended_count):
+        detail = f"{format_count(one.unread_count)} of {one.appended_count:,} records were deleted or compacted before a run "
+        detail += f"saw them, from {format_between(one.since_ms, one.at_ms)}"
+        if one.unread:
+            detail += f"; most are of {', '.join(one.unread)}"
+        start_ms = one.at_ms - one.at_ms % given.window_ms
+        yield measure_broker(rule, start_ms, one.leader_id, one.unread_count / one.appended_count, detail)
 
 
 FORECAST_RULE = "share_forecast"

@@ -99,52 +99,47 @@ TOPIC_RULES = (
         format=format_ratio, needs_all_records=True,
     ),
     Rule(
-        name="under_replicated",
+        name="under_replicated", limit=1, meaning="partitions are under-replicated",
         measure=measure_column(
             TOPIC_HEALTH, "under_replicated_count",
             "{under_replicated_count:,} partitions have fewer in-sync replicas than replicas", unknown=_UNKNOWN,
         ),
-        limit=1, meaning="partitions are under-replicated",
         advice="Look for a broker that is down or slow: `gold.topic_health`, `bronze.cluster_state`.",
         doc="partitions with fewer in-sync replicas than replicas (not those a reassignment adds)",
     ),
     Rule(
-        name="below_min_isr",
+        name="below_min_isr", limit=1, k=1, n=1, meaning="partitions refuse acks=all",
         measure=measure_column(
             TOPIC_HEALTH, "below_min_isr_count",
             "{below_min_isr_count:,} partitions are below min.insync.replicas: acks=all is refused",
             unknown=(*_UNKNOWN, "unknown_min_isr_count"),
         ),
-        limit=1, k=1, n=1, meaning="partitions refuse acks=all",
         advice="Bring the missing replicas back; lower `min.insync.replicas` only if losing records is worse than waiting.",
         doc="partitions with fewer in-sync replicas than `min.insync.replicas`", severity="critical",
     ),
     Rule(
-        name="leaderless",
+        name="leaderless", limit=1, k=1, n=1, meaning="partitions have no leader",
         measure=measure_column(
             TOPIC_HEALTH, "leaderless_count", "{leaderless_count:,} partitions have no leader", unknown=_UNKNOWN
         ),
-        limit=1, k=1, n=1, meaning="partitions have no leader",
         advice="No in-sync replica is alive: bring a broker of theirs back before an unclean election.",
         doc="partitions without a leader", severity="critical",
     ),
     Rule(
-        name="lagging_replicas",
+        name="lagging_replicas", limit=1, meaning="replicas are out of the in-sync set",
         measure=measure_column(
             TOPIC_HEALTH, "lagging_replica_count", "{lagging_replica_count:,} replicas are out of the in-sync set",
             unknown=_UNKNOWN,
         ),
-        limit=1, meaning="replicas are out of the in-sync set",
         advice="Look at disk and network of the followers' brokers.",
         doc="followers out of the in-sync set: they have been behind for longer than `replica.lag.time.max.ms`, or are gone",
     ),
     Rule(
-        name="replica_size_spread",
+        name="replica_size_spread", limit=2.0, meaning="replicas of one partition differ in size",
         measure=measure_column(
             TOPIC_HEALTH, "replica_size_spread",
             "the largest replica of a partition is {replica_size_spread:.2f} times the smallest",
         ),
-        limit=2.0, meaning="replicas of one partition differ in size",
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
         doc="size of a partition's largest replica divided by that of its smallest; not of compacted topics: each broker compacts by itself",
         format=format_ratio, needs_all_records=True,

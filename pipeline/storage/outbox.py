@@ -7,6 +7,7 @@ never loses it.
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -21,7 +22,7 @@ from pipeline.storage.predicates import format_datafusion_instant, format_datafu
 from pipeline.storage.rows import commit, load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
-from pipeline.tables.values import row_of, tuples_of, value_of
+from pipeline.tables.values import row_of, tuples_of, values_of
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
 """`last_error` from the beginning of an attempt to its end."""
@@ -39,9 +40,9 @@ def undelivered(warehouse: Folder, where: str = "true") -> list[AlertMessage]:
     if not has_table(table_path(warehouse, ALERT_OUTBOX)):
         return []  # a first run that failed before it made tables
     load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",))  # asks every file, also those that are gone
-    rows = load_rows(warehouse, ALERT_OUTBOX, where=f"delivered_at IS NULL AND {where}").to_pylist()
-    rows.sort(key=lambda row: (row["window_start"], row["queued_at"], row["message_id"]))
-    return [value_of(AlertMessage, {**row, "channel": row["channel"] or MAIL_CHANNEL}) for row in rows]
+    waiting = values_of(AlertMessage, load_rows(warehouse, ALERT_OUTBOX, where=f"delivered_at IS NULL AND {where}"))
+    waiting.sort(key=lambda one: (one.window_start_ms, one.queued_at_ms, one.message_id))
+    return [replace(one, channel=one.channel or MAIL_CHANNEL) for one in waiting]
 
 
 def pending(warehouse: Folder) -> list[AlertMessage]:

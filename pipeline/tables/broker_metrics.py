@@ -14,10 +14,8 @@ _METERS = (
 _RESETS = (bigint("counter_reset_count", "Counter resets seen (a restarted broker).", "resets", nullable=True), bigint("gap_count", "Intervals over three times the configured one; only their part in the window counts.", "gaps", nullable=True))
 
 BROKER_METRICS = Table(
-    name="silver.broker_metrics",
-    grain="broker x window, as a metrics source reports it",
-    key=("cluster", "window_start", "source", "instance"),
-    partitioned_by=BY_DATE,
+    name="silver.broker_metrics", grain="broker x window, as a metrics source reports it",
+    key=("cluster", "window_start", "source", "instance"), partitioned_by=BY_DATE,
     columns=(
         *_REPORTED,
         bigint("sample_count", "Samples in the window.", "scrapes"),
@@ -32,24 +30,20 @@ BROKER_METRICS = Table(
         bigint("under_replicated_count", "Largest `UnderReplicatedPartitions`.", "partitions", nullable=True),
         bigint("offline_replica_count", "Largest `OfflineReplicaCount`.", "replicas", nullable=True),
         bigint("log_size_bytes", "Sum of `kafka.log Size` of all replicas, last samples.", nullable=True),
-        *_RESETS,
-        RUN_ID,
+        *_RESETS, RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BROKER_TOPICS = Table(
-    name="silver.broker_topics",
-    grain="broker x topic x window, as a metrics source reports it",
-    key=("cluster", "window_start", "source", "instance", "topic"),
-    partitioned_by=BY_DATE,
+    name="silver.broker_topics", grain="broker x topic x window, as a metrics source reports it",
+    key=("cluster", "window_start", "source", "instance", "topic"), partitioned_by=BY_DATE,
     columns=(*_REPORTED, TOPIC, *_METERS, bigint("partition_count", "Replicas of the topic with a size; NULL if none.", "replicas", nullable=True), bigint("log_size_bytes", "Sum of `kafka.log Size` of its replicas, last samples.", nullable=True), *_RESETS, RUN_ID),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BROKER_REQUEST_TIMES = Table(
     name="silver.broker_request_times",
     grain="broker x stage of Produce requests x window, as a metrics source reports it",
-    key=("cluster", "window_start", "source", "instance", "stage"),
-    partitioned_by=BY_DATE,
+    key=("cluster", "window_start", "source", "instance", "stage"), partitioned_by=BY_DATE,
     columns=(
         *_REPORTED,
         string("stage", "`requestqueue local remote throttle responsequeue responsesend total`."),
@@ -59,6 +53,6 @@ BROKER_REQUEST_TIMES = Table(
         double("time_p99_ms", "Mean of the samples of the 99th percentile, each over the broker's decaying sample of about five minutes."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BROKER_TABLES = (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)

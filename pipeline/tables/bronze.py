@@ -8,9 +8,7 @@ NOT_AS_HOSTS_SAY = "not as hosts say:"
 WINDOW_STATUS = Table(
     name="bronze.window_status",
     grain="window x source: what was expected and what arrived; written last, it vouches for the other tables",
-    key=("cluster", "window_start", "source"),
-    partitioned_by=BY_DATE,
-    schema_version=3,
+    key=("cluster", "window_start", "source"), partitioned_by=BY_DATE, schema_version=3,
     columns=(
         *DATED_WINDOW,
         timestamp("window_end", "End of the window, exclusive, UTC."),
@@ -29,17 +27,14 @@ WINDOW_STATUS = Table(
         timestamp("committed_at", "Clock when the row was written.", nullable=True, volatile=True),
         bigint("tries", "Commits of the window since the data gate last passed over it; no run takes it up after the sixth.", nullable=True, volatile=True),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 CLUSTER_STATE = Table(
-    name="bronze.cluster_state",
-    grain="topic-partition x replica x window end",
-    key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"),
-    partitioned_by=BY_DATE,
+    name="bronze.cluster_state", grain="topic-partition x replica x window end",
+    key=("cluster", "window_start", "topic", "topic_id", "partition", "replica_id"), partitioned_by=BY_DATE,
     schema_version=3,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         bigint("replica_id", "Broker that holds the replica."),
         bigint("replica_position", "Place in the replica list; 0 is the preferred leader."),
@@ -61,17 +56,13 @@ CLUSTER_STATE = Table(
         string("state_source", "`cluster_metadata live_cluster topics_describe`; `only_replica`: no source names a leader, so the only replica found leads."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BROKERS = Table(
-    name="bronze.brokers",
-    grain="broker x window end",
-    key=("cluster", "window_start", "broker_id"),
-    partitioned_by=BY_DATE,
-    schema_version=5,
+    name="bronze.brokers", grain="broker x window end", key=("cluster", "window_start", "broker_id"),
+    partitioned_by=BY_DATE, schema_version=5,
     columns=(
-        *DATED_WINDOW,
-        BROKER_ID,
+        *DATED_WINDOW, BROKER_ID,
         string("rack", "Rack, where the broker has one.", nullable=True),
         timestamp("observed_at", "When this was the state; NULL if unknown.", nullable=True, volatile=True),
         boolean("is_fenced", "Fenced at the window's end: registered, not serving; NULL if not said.", nullable=True),
@@ -87,19 +78,16 @@ BROKERS = Table(
         string("state_source", "Named by: `cluster_metadata live_cluster topics_describe log_directories`."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 CONSUMER_GROUPS = Table(
-    name="bronze.consumer_groups",
-    grain="group x topic-partition x moment",
-    key=("cluster", "group_id", "topic", "partition", "observed_at"),
-    partitioned_by=BY_DATE,
+    name="bronze.consumer_groups", grain="group x topic-partition x moment",
+    key=("cluster", "group_id", "topic", "partition", "observed_at"), partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "When the group was described, UTC."),
         string("group_id", "Consumer group."),
-        TOPIC,
-        PARTITION,
+        TOPIC, PARTITION,
         bigint("committed_offset", "Committed offset; NULL for none.", nullable=True),
         bigint("log_end_offset", "Log end offset the tool printed.", nullable=True),
         bigint("lag_count", "Lag the tool printed.", "offsets", nullable=True),
@@ -109,17 +97,14 @@ CONSUMER_GROUPS = Table(
         string("assignor", "Partition assignor, where the source says.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 LOG_SEGMENTS = Table(
-    name="bronze.log_segments",
-    grain="segment file of a replica",
+    name="bronze.log_segments", grain="segment file of a replica",
     key=("cluster", "broker_id", "log_directory", "topic", "topic_id", "partition", "base_offset"),
-    partitioned_by=("cluster",),
-    write_mode="merge",
+    partitioned_by=("cluster",), write_mode="merge",
     columns=(
-        CLUSTER,
-        BROKER_ID,
+        CLUSTER, BROKER_ID,
         string("log_directory", "Log directory, relative to the source root."),
         *PARTITION_COLUMNS,
         bigint("base_offset", "Offset in the file name."),
@@ -143,14 +128,11 @@ LOG_SEGMENTS = Table(
         bigint("problem_count", "Problems found in this file; see `bronze.quarantine`.", "problems"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 METRIC_SAMPLES = Table(
-    name="bronze.metric_samples",
-    grain="metric sample",
-    schema_version=2,
-    key=("cluster", "source", "instance", "observed_at", "name", "labels_text"),
-    partitioned_by=BY_DATE,
+    name="bronze.metric_samples", grain="metric sample", schema_version=2,
+    key=("cluster", "source", "instance", "observed_at", "name", "labels_text"), partitioned_by=BY_DATE,
     columns=(
         *DATED_WINDOW,
         timestamp("observed_at", "Instant of the scrape (Prometheus: of the point), UTC."),
@@ -163,14 +145,11 @@ METRIC_SAMPLES = Table(
         double("value", "Value; NULL for NaN (never recorded)."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 QUARANTINE = Table(
-    name="bronze.quarantine",
-    grain="input refused or suspect: file, position, reason",
-    key=("cluster", "path", "position", "reason"),
-    partitioned_by=("cluster",),
-    write_mode="merge",
+    name="bronze.quarantine", grain="input refused or suspect: file, position, reason",
+    key=("cluster", "path", "position", "reason"), partitioned_by=("cluster",), write_mode="merge",
     columns=(
         CLUSTER,
         string("source", "Source kind the input belongs to."),
@@ -182,6 +161,6 @@ QUARANTINE = Table(
         timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 BRONZE = (WINDOW_STATUS, BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, METRIC_SAMPLES, QUARANTINE)

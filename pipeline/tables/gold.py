@@ -6,10 +6,7 @@ from pipeline.model.verdict import VerdictKind
 from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Table, bigint, boolean, double, not_negative, string
 
 BROKER_SHARE = Table(
-    name="gold.broker_share",
-    grain="broker x window",
-    key=("cluster", "window_start", "broker_id"),
-    schema_version=4,
+    name="gold.broker_share", grain="broker x window", key=("cluster", "window_start", "broker_id"), schema_version=4,
     checks=(
         Check("broker_id", least=-1),
         *not_negative("size_bytes", "record_count", "batch_count", "leader_count", "capacity", "share_ratio"),
@@ -17,8 +14,7 @@ BROKER_SHARE = Table(
         Check("expected_share", least=0, most=1.000001),  # a sum of parts
     ),
     columns=(
-        *WINDOW,
-        BROKER_ID,
+        *WINDOW, BROKER_ID,
         bigint("size_bytes", "Bytes appended to the partitions the broker led, all topics."),
         bigint("record_count", "Data records appended to them.", "records"),
         bigint("batch_count", "Batches appended to them.", "batches"),
@@ -43,17 +39,14 @@ BROKER_SHARE = Table(
         double("rack_aware_term", "Part of `remainder_term` from rack-aware producers (KIP-1123): what their zones' leaders get more, or less, than if all leaders got it; NULL where no session is known.", "share"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 PARTITION_HEALTH = Table(
-    name="gold.partition_health",
-    grain="topic-partition x window",
-    key=("cluster", "window_start", "topic", "topic_id", "partition"),
-    schema_version=2,
+    name="gold.partition_health", grain="topic-partition x window",
+    key=("cluster", "window_start", "topic", "topic_id", "partition"), schema_version=2,
     checks=(Check("leader_id", least=-1), *not_negative("partition", "size_bytes", "record_count", "batch_count", "topic_partition_count"), Check("topic_share", least=0, most=1)),
     columns=(
-        *WINDOW,
-        *PARTITION_COLUMNS,
+        *WINDOW, *PARTITION_COLUMNS,
         bigint("leader_id", "Leader at the window's end; -1 unknown."),
         bigint("size_bytes", "Bytes appended."),
         bigint("record_count", "Data records appended.", "records"),
@@ -71,11 +64,10 @@ PARTITION_HEALTH = Table(
         double("remainder_bytes", "Rest of the excess: batching, a partitioner's defect, a slow broker's feedback; all of it where keys are unknown."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 LATENCY = Table(
-    name="gold.latency",
-    grain="producer client x broker x window; client `*` = all clients",
+    name="gold.latency", grain="producer client x broker x window; client `*` = all clients",
     key=("cluster", "window_start", "client_id", "broker_id"),
     columns=(
         *WINDOW,
@@ -88,14 +80,11 @@ LATENCY = Table(
         double("ratio_to_history", "Mean latency over the median of the pair's up to 24 windows before; NULL without three.", "ratio"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 VERDICTS = Table(
-    name="gold.verdicts",
-    grain="rule x subject x window",
-    key=("cluster", "window_start", "rule", "subject"),
-    schema_version=2,
-    has_change_feed=True,
+    name="gold.verdicts", grain="rule x subject x window", key=("cluster", "window_start", "rule", "subject"),
+    schema_version=2, has_change_feed=True,
     checks=(Check("verdict", one_of=get_args(VerdictKind)), *not_negative("above_count")),
     columns=(
         *WINDOW,
@@ -111,16 +100,14 @@ VERDICTS = Table(
         string("judged_from", "Digest of the window's ingest, whether it was replayed, and the configuration: while it is the same, a run does not judge the window again.", nullable=True, volatile=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 GOLD = (BROKER_SHARE, PARTITION_HEALTH, LATENCY, VERDICTS)
 ZONE_TRAFFIC = Table(
-    name="gold.zone_traffic",
-    grain="topic x kind x zones x window; no rows where no broker has a rack",
+    name="gold.zone_traffic", grain="topic x kind x zones x window; no rows where no broker has a rack",
     key=("cluster", "window_start", "topic", "topic_id", "kind", "from_zone", "to_zone", "zone_source"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         string("kind", "`produce` to leaders, `replication` from leaders to followers, `fetch` by consumer groups whose members' zones are configured."),
         string("from_zone", "Zone the bytes leave; '' where it is not known."),
         string("to_zone", "Zone they go to; '' where it is not known."),
@@ -131,4 +118,4 @@ ZONE_TRAFFIC = Table(
         double("cost_per_month", "The same for 730 hours like this window.", "currency"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line

@@ -3,14 +3,10 @@
 from pipeline.tables.table import PARTITION, RUN_ID, TOPIC, TOPIC_COLUMNS, WINDOW, Column, Table, bigint, boolean, double, not_negative, string, timestamp
 
 TOPIC_HEALTH = Table(
-    name="gold.topic_health",
-    grain="topic x window",
-    key=("cluster", "window_start", "topic", "topic_id"),
-    schema_version=2,
-    checks=not_negative("partition_count", "size_bytes", "record_count", "batch_count"),
+    name="gold.topic_health", grain="topic x window", key=("cluster", "window_start", "topic", "topic_id"),
+    schema_version=2, checks=not_negative("partition_count", "size_bytes", "record_count", "batch_count"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         bigint("partition_count", "Partitions.", "partitions"),
         bigint("size_bytes", "Bytes appended."),
         bigint("record_count", "Data records appended.", "records"),
@@ -48,11 +44,10 @@ TOPIC_HEALTH = Table(
         bigint("unknown_min_isr_count", "Partitions whose `min.insync.replicas` no broker tells.", "partitions", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 GROUP_BALANCE = Table(
-    name="gold.group_balance",
-    grain="consumer group x topic x window",
+    name="gold.group_balance", grain="consumer group x topic x window",
     key=("cluster", "window_start", "group_id", "topic"),
     columns=(
         *WINDOW,
@@ -68,15 +63,13 @@ GROUP_BALANCE = Table(
         bigint("useful_member_count", "Members beyond which the busiest one reads no less: bytes over those of the largest partition, rounded up.", "members", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 HOT_KEYS = Table(
-    name="gold.hot_keys",
-    grain="topic x window x rank, the ten heaviest keys",
+    name="gold.hot_keys", grain="topic x window x rank, the ten heaviest keys",
     key=("cluster", "window_start", "topic", "topic_id", "rank"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         bigint("rank", "1 for the heaviest key."),
         string("key", "First 8 hex digits of the key's id: a pseudonym."),
         PARTITION,
@@ -86,13 +79,11 @@ HOT_KEYS = Table(
         boolean("is_heavy", "More than 1/P: no hash can spread it."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 RECOMMENDATIONS = Table(
-    name="gold.recommendations",
-    grain="broker above its share x window x action, best first",
-    key=("cluster", "window_start", "subject", "rank"),
-    schema_version=5,
+    name="gold.recommendations", grain="broker above its share x window x action, best first",
+    key=("cluster", "window_start", "subject", "rank"), schema_version=5,
     columns=(
         *WINDOW,
         string("subject", "What it is for, such as `broker 1`."),
@@ -117,13 +108,11 @@ RECOMMENDATIONS = Table(
         boolean("is_replayed", "A plan whose prediction is a replay of the window with the plan's leaders.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 PROMISES = Table(
-    name="gold.promises",
-    grain="advice of an earlier window x window that judges what became of it",
-    key=("cluster", "window_start", "promised_at", "subject", "action", "topic"),
-    schema_version=2,
+    name="gold.promises", grain="advice of an earlier window x window that judges what became of it",
+    key=("cluster", "window_start", "promised_at", "subject", "action", "topic"), schema_version=2,
     columns=(
         *WINDOW,
         timestamp("promised_at", "Window whose traffic the advice was for: its rows of `gold.recommendations`."),
@@ -158,11 +147,10 @@ PROMISES = Table(
         Column("is_mailed", "boolean", "The advice had left in a message when the window was judged; NULL in older rows."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 RULE_MEASURES = Table(
-    name="gold.rule_measures",
-    grain="rule x subject x window: what a rule judges",
+    name="gold.rule_measures", grain="rule x subject x window: what a rule judges",
     key=("cluster", "window_start", "rule", "subject"),
     columns=(
         *WINDOW,
@@ -175,7 +163,7 @@ RULE_MEASURES = Table(
         string("detail", "What it says, in words."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 FORECAST = Table(
     name="gold.forecast",
@@ -199,6 +187,6 @@ FORECAST = Table(
         string("reason", "Why not, in words; '' where it is."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 HEALTH = (TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, RULE_MEASURES, RECOMMENDATIONS, PROMISES, FORECAST)

@@ -6,11 +6,8 @@ from pipeline.model.incident import IncidentState
 from pipeline.tables.table import CLUSTER, RUN_ID, Check, Column, Table, bigint, double, not_negative, string, timestamp
 
 INCIDENTS = Table(
-    name="gold.incidents",
-    grain="incident state change",
-    key=("cluster", "incident_id", "state", "window_start"),
-    schema_version=3,
-    has_change_feed=True,
+    name="gold.incidents", grain="incident state change", key=("cluster", "incident_id", "state", "window_start"),
+    schema_version=3, has_change_feed=True,
     checks=(Check("state", one_of=get_args(IncidentState)), *not_negative("window_count")),
     columns=(
         CLUSTER,
@@ -30,14 +27,10 @@ INCIDENTS = Table(
         string("merged_into", "Of an end: id of the incident that this one turned out to be a part of; else NULL.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 ALERT_OUTBOX = Table(
-    name="gold.alert_outbox",
-    grain="message to deliver",
-    key=("message_id",),
-    write_mode="merge",
-    schema_version=2,
+    name="gold.alert_outbox", grain="message to deliver", key=("message_id",), write_mode="merge", schema_version=2,
     columns=(
         string("message_id", "Message-ID without brackets: stable for an incident's state, the same on a repeat."),
         CLUSTER,
@@ -57,6 +50,6 @@ ALERT_OUTBOX = Table(
         timestamp("delivered_at", "When it was delivered; NULL while pending.", nullable=True, volatile=True),
         string("delivered_to", "`smtp://host:port`, `webhook NAME`, `Alertmanager NAME` or a file's path.", nullable=True, volatile=True),
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 ALERTING = (INCIDENTS, ALERT_OUTBOX)

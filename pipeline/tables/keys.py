@@ -20,13 +20,10 @@ _COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may h
 _STRATEGY_VERSION = string("strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones.")
 
 KEY_TRAFFIC = Table(
-    name="silver.key_traffic",
-    grain="topic-partition x kind x key id x window",
-    key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
-    partitioned_by=BY_DATE,
+    name="silver.key_traffic", grain="topic-partition x kind x key id x window",
+    key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"), partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         string("kind", "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header."),
         KEY_ID,
         bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
@@ -35,7 +32,7 @@ KEY_TRAFFIC = Table(
         bigint("size_error_bytes", "As `count_error`, for `size_bytes`."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _hash(name: str, doc: str) -> Column:
@@ -43,11 +40,8 @@ def _hash(name: str, doc: str) -> Column:
 
 
 KEY_HASHES = Table(
-    name="silver.key_hashes",
-    grain="key id x UTC date it was seen on",
-    key=("cluster", "window_date", "key_id"),
-    partitioned_by=BY_DATE,
-    write_mode="merge",
+    name="silver.key_hashes", grain="key id x UTC date it was seen on", key=("cluster", "window_date", "key_id"),
+    partitioned_by=BY_DATE, write_mode="merge",
     columns=(
         CLUSTER,
         Column("window_date", "date", "UTC date of a window that has the key; rows are dropped `keys.retention` after it.", nullable=False),
@@ -62,13 +56,11 @@ KEY_HASHES = Table(
         Column("clear_key", "binary", "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 KEY_ANSWERS = Table(
-    name="silver.key_answers",
-    grain="key id x user-defined strategy x version x partition count x UTC date",
-    key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"),
-    partitioned_by=BY_DATE,
+    name="silver.key_answers", grain="key id x user-defined strategy x version x partition count x UTC date",
+    key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"), partitioned_by=BY_DATE,
     write_mode="merge",
     columns=(
         CLUSTER,
@@ -80,7 +72,7 @@ KEY_ANSWERS = Table(
         bigint("chosen_partition", "What it answered."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 KEY_MATRICES = Table(
     name="silver.key_matrices",
@@ -88,8 +80,7 @@ KEY_MATRICES = Table(
     key=(*("cluster", "window_start", "topic", "topic_id", "partition"), *("strategy", "strategy_version", "partition_count", "chosen_partition")),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         string("strategy", "Name of the strategy asked."),
         _STRATEGY_VERSION,
         bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
@@ -99,7 +90,7 @@ KEY_MATRICES = Table(
         bigint("size_bytes", "As `silver.key_traffic.size_bytes`."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 KEYS = (KEY_TRAFFIC, KEY_HASHES, KEY_ANSWERS, KEY_MATRICES)
 EXPIRING = (KEY_HASHES, KEY_ANSWERS)

@@ -6,15 +6,10 @@ CANDIDATE = string("candidate", "Name in the configuration; `in-use` is the curr
 IS_BASELINE = boolean("is_baseline", "The candidate is the current setup: its rows test the replay.")
 
 SCENARIO_COMPARISON = Table(
-    name="gold.scenario_comparison",
-    grain="baseline x candidate x topic x window",
-    key=("cluster", "window_start", "candidate", "topic", "topic_id"),
-    schema_version=4,
+    name="gold.scenario_comparison", grain="baseline x candidate x topic x window",
+    key=("cluster", "window_start", "candidate", "topic", "topic_id"), schema_version=4,
     columns=(
-        *WINDOW,
-        CANDIDATE,
-        IS_BASELINE,
-        *TOPIC_COLUMNS,
+        *WINDOW, CANDIDATE, IS_BASELINE, *TOPIC_COLUMNS,
         string("baseline", "Current strategy; `as recorded` where none is known."),
         string("baseline_source", "How it is known: `configuration`, `hash verdict`, `batches` (by shape), `none`."),
         string("partitioner", "Strategy of the candidate; NULL where it is the current one and not known.", nullable=True),
@@ -64,16 +59,13 @@ SCENARIO_COMPARISON = Table(
         string("latency_trust", "Likewise, of latencies; NULL where nothing was simulated.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = Table(
-    name="gold.back_tests",
-    grain="topic x window",
-    schema_version=3,
+    name="gold.back_tests", grain="topic x window", schema_version=3,
     key=("cluster", "window_start", "topic", "topic_id"),
     checks=(Check("confidence", least=0, most=1), Check("observed_share", least=0, most=1), Check("predicted_share", least=0, most=1)),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         string("partitioner", "Current strategy, replayed; of the producer that sent most, or NULL.", nullable=True),
         string("partitioner_source", "How it is known: `configured`, `inferred` or `none`."),
         string("client", "Client and version that were simulated; '' for none."),
@@ -108,17 +100,12 @@ BACK_TESTS = Table(
         string("assumptions", "What the prediction takes for granted; '' for nothing."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 REPLAY_RESULTS = Table(
-    name="gold.replay_results",
-    grain="candidate x topic-partition x window",
-    schema_version=2,
+    name="gold.replay_results", grain="candidate x topic-partition x window", schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "partition"),
     columns=(
-        *WINDOW,
-        CANDIDATE,
-        IS_BASELINE,
-        *PARTITION_COLUMNS,
+        *WINDOW, CANDIDATE, IS_BASELINE, *PARTITION_COLUMNS,
         string("partitioner", "Strategy replayed; `as recorded` where none explains the recorded keys."),
         bigint("partition_count", "Partitions under the candidate; rows beyond them are empty.", "partitions"),
         bigint("seed_count", "Seeds behind the range, in which a real run lies nine times of ten; 1 where keys alone decide: the range is then what is not known about keys.", "seeds"),
@@ -137,19 +124,13 @@ REPLAY_RESULTS = Table(
         bigint("recorded_log_size_bytes", "Bytes of its batches in the log.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 REPLAY_BROKERS = Table(
-    name="gold.replay_brokers",
-    grain="candidate x topic x broker x window",
-    schema_version=2,
+    name="gold.replay_brokers", grain="candidate x topic x broker x window", schema_version=2,
     key=("cluster", "window_start", "candidate", "topic", "topic_id", "broker_id"),
     columns=(
-        *WINDOW,
-        CANDIDATE,
-        IS_BASELINE,
-        *TOPIC_COLUMNS,
-        BROKER_ID,
+        *WINDOW, CANDIDATE, IS_BASELINE, *TOPIC_COLUMNS, BROKER_ID,
         string("placement", "Leaders: `known`, or `drawn` in 64 placements as the controller does for new partitions."),
         *bigint_range("record_count", "Data records of the topic it would lead", "records", of="seeds, the mean over placements"),
         *bigint_range("size_bytes", "Their bytes, as in `gold.replay_results`", "bytes", of="seeds, the mean over placements"),
@@ -164,15 +145,12 @@ REPLAY_BROKERS = Table(
         double("recorded_log_share", "Their part of the topic's bytes in the log.", "ratio"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 HASH_VERDICTS = Table(
-    name="gold.hash_verdicts",
-    grain="topic x window",
-    key=("cluster", "window_start", "topic", "topic_id"),
+    name="gold.hash_verdicts", grain="topic x window", key=("cluster", "window_start", "topic", "topic_id"),
     columns=(
-        *WINDOW,
-        *TOPIC_COLUMNS,
+        *WINDOW, *TOPIC_COLUMNS,
         bigint("partition_count", "Partitions of the topic in the window, from the cluster's history.", "partitions"),
         string("verdict", "Family that explains the keys: `java-compatible` ...; `mixed none-known not-enough-keys`."),
         string("strategies", "Strategies of the best family, equal by keys; '' where none beats chance."),
@@ -188,6 +166,6 @@ HASH_VERDICTS = Table(
         string("reason", "The verdict in words."),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 REPLAY = (REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, HASH_VERDICTS, BACK_TESTS)

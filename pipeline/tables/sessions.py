@@ -7,16 +7,11 @@ _PRODUCER_EPOCH = bigint("producer_epoch", "Producer epoch; -1 where pooled or t
 _ASSUMPTIONS = string("assumptions", "What the data leave open, or where they contradict the configuration; '' for nothing.")
 
 PRODUCER_SESSIONS = Table(
-    name="silver.producer_sessions",
-    grain="producer session x topic x window",
-    key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"),
-    partitioned_by=BY_DATE,
+    name="silver.producer_sessions", grain="producer session x topic x window",
+    key=("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), partitioned_by=BY_DATE,
     schema_version=2,
     columns=(
-        *DATED_WINDOW,
-        *TOPIC_COLUMNS,
-        _PRODUCER_ID,
-        _PRODUCER_EPOCH,
+        *DATED_WINDOW, *TOPIC_COLUMNS, _PRODUCER_ID, _PRODUCER_EPOCH,
         bigint("record_count", "Data records it sent.", "records"),
         bigint("keyless_record_count", "Of them, without a key.", "records"),
         bigint("batch_count", "Batches they came in.", "batches"),
@@ -37,7 +32,7 @@ PRODUCER_SESSIONS = Table(
         string("zone_source", "How the zone is known: `client` (the client says its `client.rack`), `configured` (`zones.clients`), `rack_aware` (all its keyless records are led in one rack), or `unknown`.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _parameter(name: str, doc: str) -> tuple[Column, ...]:
@@ -51,14 +46,11 @@ def _parameter(name: str, doc: str) -> tuple[Column, ...]:
 
 
 SERVICE_MODELS = Table(
-    name="silver.service_models",
-    grain="producer session x broker x window",
+    name="silver.service_models", grain="producer session x broker x window",
     key=("cluster", "window_start", "producer_id", "producer_epoch", "topic", "topic_id", "broker_id"),
     partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        _PRODUCER_ID,
-        _PRODUCER_EPOCH,
+        *DATED_WINDOW, _PRODUCER_ID, _PRODUCER_EPOCH,
         string("topic", "Topic of a pooled session; '' for a session with an id: the model stands for all its topics."),
         string("topic_id", "Its id, or ''."),
         BROKER_ID,
@@ -70,9 +62,8 @@ SERVICE_MODELS = Table(
         Column("delay_starts_ms", "array<bigint>", "Epoch milliseconds from which each of `delays_us` holds; empty for one delay throughout.", nullable=False),
         Column("delays_us", "array<bigint>", "The delays, one for each start.", nullable=False),
         boolean("is_identifiable", "The delay follows from the data; else it is configured, or assumed to be none."),
-        _ASSUMPTIONS,
-        RUN_ID,
+        _ASSUMPTIONS, RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 SESSIONS = (PRODUCER_SESSIONS, SERVICE_MODELS)

@@ -8,11 +8,9 @@ ARRIVALS = Table(
     name="silver.arrivals",
     grain="producer session x topic x minute x timestamp type x part, in the window of its batches",
     key=(*("cluster", "window_start", "topic", "topic_id", "producer_id", "producer_epoch"), *("minute_start", "timestamp_type", "part")),
-    partitioned_by=BY_DATE,
-    schema_version=2,
+    partitioned_by=BY_DATE, schema_version=2,
     columns=(
-        *DATED_WINDOW,
-        *TOPIC_COLUMNS,
+        *DATED_WINDOW, *TOPIC_COLUMNS,
         bigint("producer_id", "Producer id; -1 for all producers without idempotence, which look alike in batches."),
         bigint("producer_epoch", "Producer epoch; -1 where pooled or transactional: newer clients raise it with every transaction, so all epochs are one session."),
         timestamp("minute_start", "UTC minute the records were created in; it may be before the window, which is that of the batch's newest record."),
@@ -33,15 +31,12 @@ ARRIVALS = Table(
         bigint("key_digest", "Sum over the records of all parts, in the first one, modulo 2^64: the first 6 hex digits of the key's id, times one more than the partition, times one more than the record's `size_bytes` as in `silver.key_traffic`; NULL if written by an older version.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 RECORD_BATCHES = Table(
-    name="silver.record_batches",
-    grain="record batch, one copy of it",
-    key=("cluster", "topic", "topic_id", "partition", "base_offset"),
-    partitioned_by=BY_DATE,
+    name="silver.record_batches", grain="record batch, one copy of it",
+    key=("cluster", "topic", "topic_id", "partition", "base_offset"), partitioned_by=BY_DATE,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         bigint("base_offset", "Offset of the batch's first record."),
         bigint("last_offset", "Offset of its last record (kept through compaction)."),
         bigint("leader_id", "Who led at the batch's leader epoch, or when the window began if it had ended; -1 unknown."),
@@ -66,17 +61,14 @@ RECORD_BATCHES = Table(
         bigint("position", "Byte position in that file.", "bytes", volatile=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 PARTITION_TRAFFIC = Table(
-    name="silver.partition_traffic",
-    grain="topic-partition x leader x leader epoch x window",
+    name="silver.partition_traffic", grain="topic-partition x leader x leader epoch x window",
     key=("cluster", "window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch"),
-    partitioned_by=BY_DATE,
-    schema_version=2,
+    partitioned_by=BY_DATE, schema_version=2,
     columns=(
-        *DATED_WINDOW,
-        *PARTITION_COLUMNS,
+        *DATED_WINDOW, *PARTITION_COLUMNS,
         bigint("leader_id", "Broker that carried the load; -1 unknown."),
         bigint("leader_epoch", "Leader epoch of the batches."),
         bigint("record_count", "Data records.", "records"),
@@ -100,14 +92,11 @@ PARTITION_TRAFFIC = Table(
         double("sampling_rate", "Part of the window's time whose batches were read: 1 for all, 0 where only offsets were looked up.", "ratio"),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 PRODUCER_NODES = Table(
-    name="silver.producer_nodes",
-    grain="producer client x broker x window",
-    key=("cluster", "window_start", "instance", "client_id", "broker_id"),
-    partitioned_by=BY_DATE,
-    schema_version=5,
+    name="silver.producer_nodes", grain="producer client x broker x window",
+    key=("cluster", "window_start", "instance", "client_id", "broker_id"), partitioned_by=BY_DATE, schema_version=5,
     columns=(
         *DATED_WINDOW,
         string("instance", "What was scraped; of a client that pushes its metrics to brokers its instance id."),
@@ -146,6 +135,6 @@ PRODUCER_NODES = Table(
         string("client_rack", "`client.rack`, from client telemetry.", nullable=True),
         RUN_ID,
     ),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 SILVER = (RECORD_BATCHES, PARTITION_TRAFFIC, PRODUCER_NODES)

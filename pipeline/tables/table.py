@@ -1,6 +1,7 @@
 """Declaration of a table: one frozen value that DDL, writers, suites, docs and tests read."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Literal
 
 ColumnType = Literal["string", "bigint", "int", "double", "boolean", "timestamp", "date", "binary", "map<string,string>", "map<string,bigint>", "map<string,double>", "array<int>", "array<bigint>"]
@@ -52,7 +53,6 @@ class Check:
 
 
 def not_negative(*columns: str) -> tuple[Check, ...]:
-    """Checks of counts and sizes."""
     return tuple(Check(name, least=0) for name in columns)
 
 
@@ -111,30 +111,15 @@ TOPIC_COLUMNS = (TOPIC, TOPIC_ID)
 PARTITION_COLUMNS = (TOPIC, TOPIC_ID, PARTITION)
 
 
-def string(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
-    """A text; never NULL by default."""
-    return Column(name, "string", doc, unit, nullable=nullable, volatile=volatile)
+def _column(kind: ColumnType, name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
+    return Column(name, kind, doc, unit, nullable=nullable, volatile=volatile)
 
 
-def bigint(name: str, doc: str, unit: str = "", *, nullable: bool = False, volatile: bool = False) -> Column:
-    """A count, an id, an offset."""
-    return Column(name, "bigint", doc, unit, nullable=nullable, volatile=volatile)
-
-
-def double(name: str, doc: str, unit: str = "", *, nullable: bool = True, volatile: bool = False) -> Column:
-    """A ratio, a time, a rate."""
-    return Column(name, "double", doc, unit, nullable=nullable, volatile=volatile)
-
-
-def boolean(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
-    return Column(name, "boolean", doc, nullable=nullable, volatile=volatile)
-
-
-def timestamp(name: str, doc: str, *, nullable: bool = False, volatile: bool = False) -> Column:
-    """An instant in UTC."""
-    return Column(name, "timestamp", doc, nullable=nullable, volatile=volatile)
-
-
+string = partial(_column, "string")
+boolean = partial(_column, "boolean")
+timestamp = partial(_column, "timestamp")  # an instant in UTC
+bigint = partial(_column, "bigint")  # a count, an id, an offset
+double = partial(_column, "double", nullable=True)  # a ratio, a time, a rate
 _ENDS = (("_low", "Lower"), ("_high", "Upper"))
 
 

@@ -12,11 +12,8 @@ _NAMED = 3
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
     """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
 
-    `timely_bytes` are of the windows between, by record timestamps; a window that reaches beyond counts by its part. `late_bytes`
-    are appended and not among them, negative if less was appended; `partitions` have the most of them. A log that was cut, or that
-    another broker may have led meanwhile, has none; one of a new partition began empty. `appended_count` records were appended to
-    such logs, and `unread_count` of them deleted or compacted before they were read: their bytes are not known; `unread` are the
-    partitions with the most of them.
+    Columns are those of `Appended`. A window that reaches beyond the moments counts by its part. A log that was cut, or that
+    another broker may have led meanwhile, has no late bytes; one of a new partition began empty.
 
     Args:
         logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the partition,
@@ -77,9 +74,8 @@ def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     new = now.filter(pl.col("first_ms") > pl.col("since_ms"))  # leaders that did not answer then make no partition new
     end, size, first = pl.col("log_end_offset"), pl.col("size_bytes"), pl.col("log_start_offset")
     unread = pl.max_horizontal(0, first - pl.col("end_before").fill_null(0)).cast(pl.Float64).alias("unread_count")
-    both = pl.concat([both, new], how="diagonal").with_columns(
-        unread, pl.col("first_before", "end_before", "size_before").fill_null(0)
-    )
+    known = pl.col("first_before", "end_before", "size_before").fill_null(0)
+    both = pl.concat([both, new], how="diagonal").with_columns(unread, known)
     grown = size - pl.col("size_before")
     is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
     return both.filter(end >= pl.col("end_before")).select(

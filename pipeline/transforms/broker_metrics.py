@@ -43,14 +43,10 @@ class BrokerSamples:
         """One row per broker and window."""
         counted = {**_COUNTERS, **_WHOLE_BROKER}
         either = pl.col("value").filter(pl.col("name") == f"{_POOL}percent_total")
+        count, ratio = either.filter(either > _LARGEST_RATIO).max(), either.filter(either <= _LARGEST_RATIO).max()
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in counted.items()} | {
-            "handler_idle_ns": pl.coalesce(
-                _value(f"{_POOL}percent_count"), either.filter(either > _LARGEST_RATIO).max()
-            ),
-            "handler_idle": pl.coalesce(
-                _value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"),
-                either.filter(either <= _LARGEST_RATIO).max(),
-            ),
+            "handler_idle_ns": pl.coalesce(_value(f"{_POOL}percent_count"), count),
+            "handler_idle": pl.coalesce(_value(f"{_POOL}_percent", f"{_POOL}percent_oneminuterate"), ratio),
             "network_idle": _value("kafka_network_socketserver_networkprocessoravgidle_percent"),
             "leaders": _value(f"{_REPLICAS}leadercount"),
             "partitions": _value(f"{_REPLICAS}partitioncount"),
@@ -61,13 +57,12 @@ class BrokerSamples:
         scrapes = whole.group_by(*_INSTANCE, "observed_at_ms").agg(**values)
         increases = self._increases(scrapes, (*counted, "handler_idle_ns"), _INSTANCE, whole)
         idle_ns, covered_ms = sum_in_order(pl.col("handler_idle_ns_increase")), sum_in_order(pl.col("covered_ms"))
+        idle = pl.coalesce(divide(idle_ns, covered_ms * 1e6), mean_sorted(pl.col("handler_idle")))
         brokers = increases.group_by("window_start_ms", *_INSTANCE, maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias("sample_count"),
             covered_ms.alias("covered_ms"),
             *(sum_in_order(pl.col(f"{column}_increase")).alias(column) for column in counted),
-            pl.coalesce(divide(idle_ns, covered_ms * 1e6), mean_sorted(pl.col("handler_idle"))).alias(
-                "request_handler_idle_ratio"
-            ),
+            idle.alias("request_handler_idle_ratio"),
             mean_sorted(pl.col("network_idle")).alias("network_processor_idle_ratio"),
             _last("leaders").alias("leader_count"),
             _last("partitions").alias("partition_count"),
@@ -77,9 +72,8 @@ class BrokerSamples:
             pl.col("gap_count").sum(),
         )
         place = ["window_start_ms", *_INSTANCE]
-        topics = self._topics.group_by(place).agg(
-            sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS
-        )
+        summed = (sum_in_order(pl.col(column)).name.suffix("_topics") for column in _COUNTERS)
+        topics = self._topics.group_by(place).agg(summed)
         sizes = self._log_sizes().group_by(place).agg(sum_in_order(pl.col("size")).alias("log_size_bytes"))
         behind = self._last_of(_BEHIND).group_by(place).agg((pl.col("value") > 0).sum().cast(pl.Int64).alias("behind"))
         # Redpanda has no counters of the whole broker.
@@ -146,11 +140,8 @@ class BrokerSamples:
     def _increases(
         self, scrapes: pl.DataFrame, counters: tuple[str, ...], subject: tuple[str, ...], alike: pl.DataFrame
     ) -> pl.DataFrame:
-        timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(
-            pl.lit(None, pl.Int64).alias("started_at_ms")
-        )
-        window_ms, interval_ms = self._settings.window_ms, self._settings.interval_ms
-        return with_increases(timed, counters, subject, window_ms, interval_ms).filter(self._settings.is_wanted)
+        timed = with_scrape_before(scrapes, _INSTANCE, alike).with_columns(started_at_ms=pl.lit(None, pl.Int64))
+        return with_increases(timed, counters, subject, self._settings)
 
     def _log_sizes(self) -> pl.DataFrame:
         is_size = pl.col("value").is_between(0, MOST_LOG_BYTES)

@@ -21,12 +21,21 @@ _LEAST_LEFT = 0.5
 START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed from an age, move by less
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    span: TimeWindow  # windows wanted; samples before serve only as predecessors
+    window_ms: int  # length of a window
+    interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
+    has_brokers: bool = False  # brokers' metrics are summarised too
+
+    @property
+    def is_wanted(self) -> pl.Expr:
+        """Whether a sample lies in the windows."""
+        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")
+
+
 def with_increases(
-    samples: pl.DataFrame,
-    counters: Sequence[str],
-    subject: Sequence[str],
-    window_ms: int,
-    interval_ms: Mapping[str, int],
+    samples: pl.DataFrame, counters: Sequence[str], subject: Sequence[str], settings: SampleSettings
 ) -> pl.DataFrame:
     """Adds `<counter>_increase` for each counter, what interval it covers, and restarts and gaps.
 
@@ -35,38 +44,34 @@ def with_increases(
             `started_at_ms` of the process, `scraped_before_ms` of the instance's scrape before this one.
         counters: Columns that only rise while a process lives.
         subject: Columns that name what counts.
-        window_ms: Length of a window.
-        interval_ms: Configured time between two samples, by `source`; others have no gaps.
+        settings: Which windows are wanted.
 
     Returns:
-        The rows, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of the
-        time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
+        The rows wanted, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of
+        the time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
     """
     at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
     is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")
     share = pl.when(is_gap & (span_ms > 0)).then(pl.col("covered_ms") / span_ms).otherwise(1.0)
     counts_from_zero = is_reset | (pl.col("earlier_ms").is_null() & pl.col("from_ms").is_not_null())
     into_window_ms = at - pl.col("window_start_ms")
+    rises = {
+        counter: pl.when(counts_from_zero)
+        .then(pl.col(counter))
+        .otherwise((pl.col(counter) - _before(counter, subject)).clip(0))
+        for counter in counters
+    }
     return (
-        _with_starts(samples, counters, subject, window_ms)
-        .with_columns((span_ms > _gap_limit_ms(interval_ms)).fill_null(value=False).alias("is_gap"))
+        _with_starts(samples, counters, subject, settings.window_ms)
+        .with_columns(is_gap=(span_ms > _gap_limit_ms(settings.interval_ms)).fill_null(value=False))
+        .with_columns(covered_ms=pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms))
         .with_columns(
-            pl.when(is_gap).then(pl.min_horizontal(span_ms, into_window_ms)).otherwise(span_ms).alias("covered_ms")
-        )
-        .with_columns(
-            is_reset.cast(pl.Int64).alias("reset_count"),
-            (is_gap & pl.col("earlier_ms").is_not_null()).cast(pl.Int64).alias("gap_count"),
-            *(
-                (
-                    pl.when(counts_from_zero)
-                    .then(pl.col(counter))
-                    .otherwise((pl.col(counter) - _before(counter, subject)).clip(0))
-                    * share
-                ).alias(f"{counter}_increase")
-                for counter in counters
-            ),
+            reset_count=is_reset.cast(pl.Int64),
+            gap_count=(is_gap & pl.col("earlier_ms").is_not_null()).cast(pl.Int64),
+            **{f"{counter}_increase": rise * share for counter, rise in rises.items()},
         )
         .drop("earlier_ms", "is_reset", "from_ms", "is_gap")
+        .filter(settings.is_wanted)
     )
 
 
@@ -82,17 +87,14 @@ def _with_starts(
     start_ms = pl.when(started <= at).then(started)
     return (
         samples.sort(*subject, "observed_at_ms")
+        .with_columns(earlier_ms=_before("observed_at_ms", subject), window_start_ms=at - at % window_ms)
+        .with_columns(is_reset=earlier_ms.is_not_null() & has_reset)
         .with_columns(
-            _before("observed_at_ms", subject).alias("earlier_ms"), (at - at % window_ms).alias("window_start_ms")
-        )
-        .with_columns((earlier_ms.is_not_null() & has_reset).alias("is_reset"))
-        .with_columns(
-            pl.when(pl.col("is_reset"))
+            from_ms=pl.when(pl.col("is_reset"))
             .then(pl.max_horizontal(earlier_ms, start_ms))  # NULLs are passed over
             .when(earlier_ms.is_null())
             .then(pl.max_horizontal(start_ms, "scraped_before_ms"))
             .otherwise(earlier_ms)
-            .alias("from_ms")
         )
     )
 
@@ -117,18 +119,3 @@ def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_sampl
     scrapes = all_samples.select(*instance, "observed_at_ms").unique().sort(*instance, "observed_at_ms")
     before = pl.col("observed_at_ms").shift(1).over(instance).alias("scraped_before_ms")
     return samples.join(scrapes.with_columns(before), on=[*instance, "observed_at_ms"], how="left")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleSettings:
-    """Which windows samples are summarised for."""
-
-    span: TimeWindow  # windows wanted; samples before serve only as predecessors
-    window_ms: int  # length of a window
-    interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
-    has_brokers: bool = False  # brokers' metrics are summarised too
-
-    @property
-    def is_wanted(self) -> pl.Expr:
-        """Whether a sample lies in the windows."""
-        return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")

@@ -1,20 +1,13 @@
 """What a run read of partitions and windows, from summaries of what was read: sums, and what is less than expected."""
 
-from __future__ import annotations
+from collections.abc import Collection
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from pipeline.model.window import TimeWindow
 
-    from pyspark.sql import Column, DataFrame
-
-    from pipeline.model.window import TimeWindow
-
-_SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")
-"""A recreated topic has another id."""
+_SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")  # a recreated topic has another id
 _MOST_DISPUTED = 1_000
 
 

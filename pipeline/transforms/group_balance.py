@@ -1,73 +1,67 @@
 """From descriptions of consumer groups and bytes of partitions to `gold.group_balance`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Partition, assign_consumers
+from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Owned, Partition, assign_consumers
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE
 
-Row = Mapping[str, Any]
+_Rows = Iterable[tuple[Any, ...]]
+_Loads = Mapping[str, Mapping[Partition, int]]  # by topic
 _MOST_LAG = 1 << 62  # a member may commit any offset, and a table holds 64 bits
 
 
-def measure_groups(described: Sequence[Row], partition_health: Sequence[Row], start: datetime) -> pa.Table:
+def measure_groups(described: _Rows, sizes: _Rows, start: datetime) -> pa.Table:
     """Rows of `gold.group_balance` of the window that begins at `start`, without cluster.
 
-    `described` are rows of `bronze.consumer_groups` of this window and the one before, `partition_health` this window's
-    rows. Of several descriptions within a window the last one counts.
+    `described`: window, moment, group, topic, partition, lag and member of `bronze.consumer_groups`, of this window and the one
+    before; of several descriptions within a window the last one counts. `sizes`: topic, partition, bytes in this window.
     """
-    rows = list(_iter_rows(described, partition_health, start))
+    rows = list(_iter_rows(described, sizes, start))
     columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]
     return pa.table({each.name: pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in columns})
 
 
-def _iter_rows(described: Sequence[Row], partition_health: Sequence[Row], start: datetime) -> Iterator[dict[str, Any]]:
+def _iter_rows(described: _Rows, sizes: _Rows, start: datetime) -> Iterator[dict[str, Any]]:
     loads: dict[str, dict[Partition, int]] = defaultdict(lambda: defaultdict(int))
-    for row in partition_health:
-        loads[row["topic"]][row["topic"], row["partition"]] += row["size_bytes"]
-    by_group: dict[str, list[Row]] = defaultdict(list)
-    for row in described:
-        by_group[row["group_id"]].append(row)
+    for topic, number, size in sizes:
+        loads[topic][topic, number] += size
+    # by group, by whether it was in this window and when
+    by_group: dict[str, dict[tuple[bool, datetime], list[list[Any]]]] = defaultdict(lambda: defaultdict(list))
+    for window_start, at, group_id, *row in described:
+        by_group[group_id][window_start == start, at].append(row)
     dealt = 0
-    for group_id, rows in sorted(by_group.items()):
-        at = sorted({row["observed_at"] for row in rows if row["window_start"] == start})
-        if at:
-            earlier = [row["observed_at"] for row in rows if row["window_start"] < start]
-            since = max(earlier, default=at[0])
-            last, first = ([row for row in rows if row["observed_at"] == moment] for moment in (at[-1], since))
-            seconds = (at[-1] - since).total_seconds()
+    for group_id, moments in sorted(by_group.items()):
+        last = max(moments)
+        if last[0]:
+            first = max((moment for moment in moments if not moment[0]), default=min(moments))
+            seconds = (last[1] - first[1]).total_seconds()
             # growth of lag in offsets a second, where it is known at both moments
-            before = {
-                (row["topic"], row["partition"]): row["lag_count"] for row in first if row["lag_count"] is not None
-            }
+            before = {(topic, number): lag for topic, number, lag, _ in moments[first] if lag is not None}
             growth = {
-                part: (row["lag_count"] - before[part]) / seconds
-                for row in last
-                if (part := (row["topic"], row["partition"])) in before and row["lag_count"] is not None and seconds
+                (topic, number): (lag - before[topic, number]) / seconds
+                for topic, number, lag, _ in moments[last]
+                if (topic, number) in before and lag is not None and seconds
             }
-            dealt += sum(len(loads[topic]) for topic in {row["topic"] for row in last} & loads.keys())
-            for measured in _measure_topics(last, growth, loads, ASSIGNORS if dealt <= MOST_DEALT else ()):
+            dealt += sum(len(loads[topic]) for topic in {topic for topic, *_ in moments[last]} & loads.keys())
+            for measured in _measure_topics(moments[last], growth, loads, ASSIGNORS if dealt <= MOST_DEALT else ()):
                 yield {"window_start": start, "group_id": group_id, **measured}
 
 
 def _measure_topics(
-    rows: Sequence[Row],
-    growth: Mapping[Partition, float],
-    loads: Mapping[str, Mapping[Partition, int]],
-    assignors: Sequence[str],
+    rows: Iterable[Sequence[Any]], growth: Mapping[Partition, float], loads: _Loads, assignors: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     owned: dict[str, list[Partition]] = defaultdict(list)
-    for row in rows:
-        if row["member_id"] is not None:
-            owned[row["member_id"]].append((row["topic"], row["partition"]))
     lags: dict[str, list[int | None]] = defaultdict(list)
-    for row in rows:
-        lags[row["topic"]].append(row["lag_count"])
+    for topic, number, lag, member_id in rows:
+        lags[topic].append(lag)
+        if member_id is not None:
+            owned[member_id].append((topic, number))
     growths: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for (topic, number), each in sorted(growth.items()):
         growths[topic].append((str(number), each))
@@ -92,9 +86,7 @@ def _measure_topics(
         }
 
 
-def _find_busiest(
-    assignment: Mapping[str, Sequence[Partition]], loads: Mapping[str, Mapping[Partition, int]]
-) -> Counter[str]:
+def _find_busiest(assignment: Owned, loads: _Loads) -> Counter[str]:
     """By topic, the bytes of the member that reads the most of it."""
     busiest: Counter[str] = Counter()
     for parts in assignment.values():

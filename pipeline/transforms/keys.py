@@ -1,14 +1,10 @@
 """From the rows of a scan about keys to the tables of keys: sums over logs, whatever order they come in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")
@@ -25,16 +21,11 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
     A key that a log's rows do not hold may have been dropped there, as often as the log's `other_keys` row says: the
     errors of a key are those of all the partition's logs, corrected by what its own rows know better.
 
-    Args:
-        keys: A row per key of a log and window.
-        others: Rows that are not about one key; those of traffic become rows of their own kinds.
+    `keys` has a row per key of a log and window, `others` are about several: those of traffic become rows of their own kinds.
     """
     of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
-    unnamed = (
-        others.where(F.col("kind") == "other_keys")
-        .groupBy(*_PARTITION)
-        .agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
-    )
+    dropped = others.where(F.col("kind") == "other_keys").groupBy(*_PARTITION)
+    unnamed = dropped.agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
     named = of_keys.join(unnamed, on=list(_PARTITION), how="left").select(
         *_PARTITION,
         F.lit("key").alias("kind"),
@@ -42,12 +33,8 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
         (F.col("count_error") + F.coalesce("unnamed_count", F.lit(0))).alias("count_error"),
         (F.col("size_error_bytes") + F.coalesce("unnamed_bytes", F.lit(0))).alias("size_error_bytes"),
     )
-    rest = (
-        others.where(F.col("kind").isin(*_TRAFFIC_KINDS))
-        .groupBy(*_PARTITION, "kind")
-        .agg(*_sums_of(_SUMS))
-        .select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
-    )
+    by_kind = others.where(F.col("kind").isin(*_TRAFFIC_KINDS)).groupBy(*_PARTITION, "kind").agg(*_sums_of(_SUMS))
+    rest = by_kind.select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
     return _with_window(named.unionByName(rest))
 
 
@@ -100,16 +87,10 @@ def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
 
 def sum_key_matrices(others: DataFrame, questions: Questions) -> DataFrame:
     """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`."""
-    sums = (
-        others.where(F.col("kind") == "cell")
-        .groupBy(*_PARTITION, "question", "chosen_partition")
-        .agg(*_sums_of(("key_count", "record_count", "size_bytes")))
-    )
-    return _with_window(
-        sums.select(
-            *_PARTITION, *_name_questions(questions), "chosen_partition", "key_count", "record_count", "size_bytes"
-        )
-    )
+    counted = ("key_count", "record_count", "size_bytes")
+    cells = others.where(F.col("kind") == "cell").groupBy(*_PARTITION, "question", "chosen_partition")
+    sums = cells.agg(*_sums_of(counted))
+    return _with_window(sums.select(*_PARTITION, *_name_questions(questions), "chosen_partition", *counted))
 
 
 def _sums_of(names: Sequence[str]) -> list[Column]:

@@ -79,34 +79,28 @@ def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataF
         _with_instants(read_node_values(named), named, _NODE_VALUES),
         ("request_total", "byte_total", "error_total", "retry_total"),
         (*_CLIENT, "node_id"),
-        settings.window_ms,
-        settings.interval_ms,
-    ).filter(settings.is_wanted)
+        settings,
+    )
     clients = with_increases(
         _with_instants(read_client_values(named), named, _CLIENT_VALUES),
         ("record_total", "error_total", "retry_total", "buffer_wait_ns_total", "produce_total"),
         _CLIENT,
-        settings.window_ms,
-        settings.interval_ms,
-    ).filter(settings.is_wanted)
+        settings,
+    )
     return _per_node(nodes).join(_per_client(clients), on=["window_start_ms", *_CLIENT], how="left")
 
 
 def finish_nodes(
     nodes: pa.Table, *, precedence: Sequence[str], client_configs: Mapping[str, Mapping[str, str]]
 ) -> pa.Table:
-    """Rows of `silver.producer_nodes` without cluster.
+    """Rows of `silver.producer_nodes` without cluster, from `summarise_nodes` of all instances.
 
-    Args:
-        nodes: From `summarise_nodes`, of all instances.
-        precedence: Names of sources; of two that hold a client in a window the earlier counts, and of one source what is
-            scraped of the client, not what it pushed to brokers.
-        client_configs: Configured settings by client id.
+    Of two sources that hold a client in a window the earlier in `precedence` counts, and of one source what is scraped of the
+    client, not what it pushed to brokers. `client_configs`: configured settings by client id.
     """
     order = {source: place for place, source in enumerate(precedence)}
-    place = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64) * 2 + pl.col(
-        "node_is_pushed"
-    )
+    source = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64)
+    place = source * 2 + pl.col("node_is_pushed")
     nearest = (
         pl.DataFrame(nodes)
         .filter(place == place.min().over("window_start_ms", "client_id"))
@@ -204,18 +198,14 @@ def _per_node(nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _per_client(clients: pl.DataFrame) -> pl.DataFrame:
-    increase = {
-        name: sum_in_order(pl.col(f"{name}_total_increase")) for name in ("record", "produce", "buffer_wait_ns")
-    }
+    rise = {name: sum_in_order(pl.col(f"{name}_total_increase")) for name in ("record", "produce", "buffer_wait_ns")}
     means = {
         "batch_size_avg_bytes": "batch_size_avg",
         "queue_time_avg_ms": "queue_time_avg",
         "throttle_time_avg_ms": "throttle_time_avg",
         "requests_in_flight": "requests_in_flight",
     }
-    per_request = pl.coalesce(
-        mean_sorted(pl.col("records_per_request_avg")), divide(increase["record"], increase["produce"])
-    )
+    per_request = pl.coalesce(mean_sorted(pl.col("records_per_request_avg")), divide(rise["record"], rise["produce"]))
     return clients.group_by("window_start_ms", *_CLIENT, maintain_order=True).agg(
         per_request.alias("records_per_request_avg"),
         pl.col("buffer_available").min().alias("buffer_available_bytes"),
@@ -224,7 +214,7 @@ def _per_client(clients: pl.DataFrame) -> pl.DataFrame:
         pl.col("queue_time_max").max().alias("queue_time_max_ms"),
         pl.col("queue_messages").max().alias("node_queue_messages"),
         *(pl.col(name).max() for name in ("client_version", "client_software_name", "client_rack")),
-        divide(divide_by(increase["buffer_wait_ns"], 1e9), _observed_s()).alias("buffer_blocked_ratio"),
+        divide(divide_by(rise["buffer_wait_ns"], 1e9), _observed_s()).alias("buffer_blocked_ratio"),
         _rate("error_total").alias("error_rate_per_s"),
         _rate("retry_total").alias("retry_rate_per_s"),
         _rate("record_total").alias("record_rate_per_s"),

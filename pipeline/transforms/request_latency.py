@@ -43,12 +43,10 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     }
     nodes = read_node_values(samples).filter(~pl.col("is_librdkafka")).select(*_SUBJECT, *_VALUES)
     waits = read_client_values(samples).select(*_CLIENT, "observed_at_ms", "queue_time_avg", "queue_time_max")
-    sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(
-        pl.lit(None, pl.Int64).alias("broker_id"), pl.col("request_total", "byte_total").sum()
-    )
-    queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"]).rename(
-        {"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"}
-    )
+    summed = pl.col("request_total", "byte_total").sum()
+    sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(summed, broker_id=pl.lit(None, pl.Int64))
+    queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"])
+    queues = queues.rename({"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"})
     both = pl.concat([nodes, queues.select(nodes.columns)])
     for own in both.sort(*_SUBJECT, "observed_at_ms").partition_by(_SUBJECT, maintain_order=True):
         known = dict(zip(_SUBJECT, own.select(_SUBJECT).row(0), strict=True))
@@ -62,13 +60,9 @@ def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, {**dict.fromkeys(_CLIENT, pl.String), "broker_id": pl.Int64, **_SPAN}, orient="row")
 
 
-_SPAN = {
-    "start_ms": pl.Int64,
-    "end_ms": pl.Int64,
-    "request_count": pl.Float64,
-    "byte_count": pl.Float64,
-    "latency_ms": pl.Float64,
-}
+_SPAN = {"start_ms": pl.Int64, "end_ms": pl.Int64} | dict.fromkeys(
+    ("request_count", "byte_count", "latency_ms"), pl.Float64
+)
 
 
 def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
@@ -104,11 +98,8 @@ def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) 
 def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
     """Mean between each two instants, NaN where nothing was counted.
 
-    Args:
-        at_ms: Instants of scrapes, rising; float64[n] like all.
-        counts: Events until then.
-        averages: Kafka's average, NaN where its samples hold no event.
-        longest: The longest event of these samples, likewise.
+    By instants of scrapes, rising; events until then; Kafka's average, and the longest event of its samples, NaN where these
+    hold none. All float64[n].
     """
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))

@@ -1,13 +1,9 @@
 """From samples of metrics to the tables made of them: `bronze.metric_samples`, producers, brokers, and what arrived when."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
@@ -18,12 +14,8 @@ from pipeline.transforms.broker_metrics import BrokerSamples
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import summarise_nodes
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 COUNTS, PROBLEMS = "counts", "problems"  # names of what `summarise_samples` gives besides tables
-POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")
-"""Columns of the key of `bronze.metric_samples`."""
+POINT = ("source", "instance", "observed_at_ms", "name", "labels_text")  # columns of the key of `bronze.metric_samples`
 REPEATED = "points of a series are given more than once: the largest value of each counts"
 INSTANCE = ("source", "instance")  # columns that name whose samples are summarised together
 _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))

@@ -50,15 +50,10 @@ def measure_broker_shares(
     *,
     stood: Mapping[int, float] | None = None,
 ) -> pa.Table:
-    """Rows of `gold.broker_share` without cluster: every broker of one window.
+    """Rows of `gold.broker_share` without cluster: every broker of the window from `start`, see `measure_broker_columns`.
 
-    Args:
-        loads: From `with_keys`, of the window.
-        slots: Each broker's `size_bytes` in every slot of the window, and its batches' sum of squares, `squared`.
-        brokers: The cluster's brokers in the window: every one gets a row, also without load.
-        capacities: Capacity weight by broker id; 1 where a broker is not named. Brokers named here get a row, too.
-        start: Start of the window.
-        stood: Part of the window in which a broker was in the cluster; all of it where none is named.
+    `loads`: from `with_keys`. `slots`: each broker's `size_bytes` in every slot, and its batches' sum of squares, `squared`.
+    Brokers that have a capacity get a row, too.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
     measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)
@@ -116,11 +111,8 @@ def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
     partitions = loads.group_by(_TOPIC).agg(pl.col("partition").n_unique().cast(pl.Int64).alias("partition_count"))
     totals = key_traffic.group_by(_TOPIC).agg(pl.col("size_bytes").sum().alias("topic_bytes"))
     heaviest = pl.col("partition").sort_by("size_bytes", "partition", descending=[False, True]).last()
-    keys = (
-        key_traffic.filter(pl.col("kind") == "key")
-        .group_by(*_TOPIC, "key_id")
-        .agg(pl.col("size_bytes").sum(), pl.col("record_count").sum(), heaviest)
-    )
+    by_key = key_traffic.filter(pl.col("kind") == "key").group_by(*_TOPIC, "key_id")
+    keys = by_key.agg(pl.col("size_bytes", "record_count").sum(), heaviest)
     is_heavy = pl.col("size_bytes") * pl.col("partition_count") > pl.col("topic_bytes")
     return keys.join(totals.join(partitions, on=_TOPIC), on=_TOPIC).with_columns(
         is_heavy.alias("is_heavy"), (pl.col("size_bytes") / pl.col("topic_bytes")).alias("topic_ratio")

@@ -33,17 +33,12 @@ def measure_topic_health(
 ) -> pa.Table:
     """Rows of `gold.topic_health` without cluster.
 
-    Args:
-        partition_health: From `measure_partition_health`.
-        loads: From `with_keys`.
-        topic_keys: From `sum_topic_keys`.
-        replicas: From `count_replicas`.
-        brokers: `bronze.brokers` of the same windows.
-        consumer_groups: `bronze.consumer_groups` of the same windows.
-        cluster: Name of the cluster: with the window and the topic it seeds what is drawn.
+    From `measure_partition_health`, `with_keys`, `sum_topic_keys`, `count_replicas`, and `bronze.brokers` and
+    `bronze.consumer_groups` of the same windows. `cluster`: its name seeds what is drawn, with the window and the topic.
     """
     able = brokers.filter(~pl.col("is_fenced").fill_null(value=False)).group_by("window_start")
     zeros = [pl.col(name).fill_null(0) for name in ("broker_count", "consumer_count", "keyed_ratio", *_STATE)]
+    unknown = pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count"))
     # members of each topic's largest group; NULL members do not count
     members = consumer_groups.group_by("window_start", "topic", "group_id").agg(_distinct("member_id"))
     consumers = members.group_by("window_start", "topic").agg(pl.col("member_id").max().alias("consumer_count"))
@@ -53,9 +48,7 @@ def measure_topic_health(
         .join(replicas, on=_TOPIC, how="left")
         .join(consumers, on=("window_start", "topic"), how="left")
         .join(able.agg(_distinct("broker_id").alias("broker_count")), on="window_start", how="left")
-        .with_columns(
-            *zeros, pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count"))
-        )
+        .with_columns(*zeros, unknown)
     )
     counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
     measured = []

@@ -4,19 +4,14 @@ Last bits do not depend on the order of the rows, which differs with the number 
 whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA, GROUP, ROW_SCHEMA, join_chunks
 from pipeline.model.window import LATEST_MS
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 GRAIN = ("window_start", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
 _SCALED = ("record_count", "control_record_count", "batch_count", "size_bytes")
@@ -43,11 +38,9 @@ def sum_traffic(
 ) -> DataFrame:
     """Sums batches by topic-partition, leader, epoch and window: rows of `silver.partition_traffic` without cluster.
 
-    Args:
-        batches: Rows of `BATCH_SCHEMA`.
-        compacted_topics: Topics whose `cleanup.policy` holds compact: gaps in their offsets are expected.
-        batch_size_bytes: The producers' `batch.size`, for the fill ratio.
-        sampling_rate: Part of each window that was read; counts are divided by it.
+    `batches`: rows of `BATCH_SCHEMA`. `compacted_topics`: `cleanup.policy` holds compact, gaps in offsets are expected.
+    `batch_size_bytes`: the producers' `batch.size`, for the fill ratio.
+    `sampling_rate`: part of each window that was read; counts are divided by it.
     """
     is_data, records, size = ~F.col("is_control"), F.col("record_count"), F.col("size_bytes")
     covered = F.col("last_offset") - F.col("base_offset") + 1

@@ -18,6 +18,7 @@ from pipeline.model.window import HOUR_MS
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import ZONE_TRAFFIC
 
+Row = Mapping[str, Any]
 MOST_ASSUMED_ZONES = 20
 """Over more zones nothing is assumed: racks of that number are no zones that producers are spread over."""
 MONTH_HOURS = 730
@@ -38,8 +39,8 @@ class WindowZones:
     sent: pl.DataFrame  # the same of `silver.record_batches` by producer id and epoch, as far as batches were read
     sessions: pl.DataFrame  # `zone` and `zone_source` of `silver.producer_sessions`
     state: pl.DataFrame  # replicas of `bronze.cluster_state`
-    brokers: Sequence[Mapping[str, Any]]  # `bronze.brokers`
-    members: Sequence[Mapping[str, Any]]  # a row for each group and partition that has a member
+    brokers: Sequence[Row]  # `bronze.brokers`
+    members: Sequence[Row]  # a row for each group and partition that has a member
     # of the configuration's section `zones`
     find_zone: Callable[..., str]  # zone of a client by its `client.id` and address, "" where nothing says
     broker_zones: Mapping[int, str]
@@ -89,12 +90,8 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
 def sum_produce(window: WindowZones) -> pl.DataFrame:
     """Bytes from producers' zones to leaders'; what no session explains is spread over zones, as an assumption."""
     racks = window.racks
-    known = (
-        _with_sessions(window.sent, window.sessions)
-        .group_by(*_LED, "zone", "zone_source")
-        .agg(pl.col("size_bytes").sum())
-    )
-    parts = _split_exactly(window.led, known)
+    known = _with_sessions(window.sent, window.sessions).group_by(*_LED, "zone", "zone_source")
+    parts = _split_exactly(window.led, known.agg(pl.col("size_bytes").sum()))
     parts = parts.with_columns(from_zone=pl.col("zone").fill_null(""), to_zone=_rack_of("leader_id", racks))
     sums = parts.group_by(*_TOPIC, *_ENDS).agg(pl.col("size_bytes").sum())
     return _assume(sums, _weigh_zones(window))
@@ -103,11 +100,9 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
 def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
 
-    Args:
-        window: What is known of it.
-        keyed: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes
-            are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all
-            its records; of a partition that was not read they are that. Bytes without a session have no keys then.
+    `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes are
+    its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all its records; of
+    a partition that was not read they are that. Bytes without a session have no keys then.
     """
     known = _with_sessions(window.sent, window.sessions)
     guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()
@@ -117,12 +112,12 @@ def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     total = sum(weights.values())
     sent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     keyless: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    for row in parts.iter_rows(named=True):
-        place = row["topic"], row["partition"]
-        spread = {row["zone"]: 1.0} if row["zone"] else {zone: weight / total for zone, weight in weights.items()}
+    columns = ("topic", "partition", "zone", "size_bytes", "keyed_bytes")
+    for topic, number, known_zone, size, keyed_bytes in parts.select(columns).iter_rows():
+        spread = {known_zone: 1.0} if known_zone else {zone: weight / total for zone, weight in weights.items()}
         for zone, part in (spread or {"": 1.0}).items():
-            sent[place][zone] += row["size_bytes"] * part
-            keyless[place][zone] += (row["size_bytes"] - row["keyed_bytes"]) * part
+            sent[topic, number][zone] += size * part
+            keyless[topic, number][zone] += (size - keyed_bytes) * part
     return ZoneLoads(sent, keyless)
 
 
@@ -149,30 +144,24 @@ def _with_sessions(sent: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     ratio = pl.col("keyless_record_count") / pl.col("record_count")
     of_epoch = sessions.select(*_SESSION, "producer_epoch", "zone", "zone_source", keyless_ratio=ratio)
     of_all = of_epoch.filter(pl.col("producer_epoch") == -1).drop("producer_epoch")
-    joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left").join(
-        of_all, on=_SESSION, how="left", suffix="_of_all"
-    )
+    joined = sent.join(of_epoch, on=[*_SESSION, "producer_epoch"], how="left")
+    joined = joined.join(of_all, on=_SESSION, how="left", suffix="_of_all")
     zone, keyless = pl.coalesce("zone", "zone_of_all"), pl.coalesce("keyless_ratio", "keyless_ratio_of_all")
     source = pl.when(pl.col("zone").is_not_null()).then("zone_source").otherwise("zone_source_of_all")
-    return joined.with_columns(
-        zone=zone,
-        keyless_ratio=keyless,
-        zone_source=pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN)),
-    )
+    source = pl.when(zone.is_not_null()).then(source).otherwise(pl.lit(UNKNOWN))
+    return joined.with_columns(zone=zone, keyless_ratio=keyless, zone_source=source)
 
 
 def _split_exactly(led: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Splits what each leader got of a partition as the batches that were read are split, to whole bytes that add up."""
-    joined = led.join(known.rename({"size_bytes": "read_bytes"}), on=_LED, how="left").sort(
-        *_LED, "zone", nulls_last=True
-    )
+    read = known.rename({"size_bytes": "read_bytes"})
+    joined = led.join(read, on=_LED, how="left").sort(*_LED, "zone", nulls_last=True)
     read_bytes = pl.col("read_bytes").fill_null(1)
     summed, whole, size = read_bytes.cum_sum().over(_LED), read_bytes.sum().over(_LED), pl.col("size_bytes")
     scaled = (summed / whole * size).floor().cast(pl.Int64)  # the last part ends at 1.0 times all bytes
     until = pl.when(whole == size).then(summed).otherwise(scaled)
-    return joined.with_columns(
-        size_bytes=until - until.shift(1, fill_value=0).over(_LED), zone_source=pl.col("zone_source").fill_null(UNKNOWN)
-    )
+    size_bytes, zone_source = until - until.shift(1, fill_value=0).over(_LED), pl.col("zone_source").fill_null(UNKNOWN)
+    return joined.with_columns(size_bytes=size_bytes, zone_source=zone_source)
 
 
 def _assume(sums: pl.DataFrame, chosen: Mapping[str, float]) -> pl.DataFrame:
@@ -195,9 +184,8 @@ def sum_replication(window: WindowZones) -> pl.DataFrame:
     """Bytes from leaders' zones to followers': each other replica fetches all that the leader got."""
     racks, replicas = window.racks, window.state.select(*_TOPIC, "partition", "replica_id").unique()
     copied = window.led.join(replicas, on=[*_TOPIC, "partition"]).filter(pl.col("leader_id") != pl.col("replica_id"))
-    return copied.with_columns(
-        from_zone=_rack_of("leader_id", racks), to_zone=_rack_of("replica_id", racks), zone_source=pl.lit(BROKERS)
-    )
+    from_zone, to_zone = _rack_of("leader_id", racks), _rack_of("replica_id", racks)
+    return copied.with_columns(from_zone=from_zone, to_zone=to_zone, zone_source=pl.lit(BROKERS))
 
 
 def sum_fetch(window: WindowZones) -> pl.DataFrame:
@@ -228,10 +216,7 @@ def _rack_of(column: str, racks: Mapping[int, str]) -> pl.Expr:
 
 
 def sum_rack_aware_bytes(
-    sent: pl.DataFrame,
-    sessions: Sequence[Mapping[str, Any]],
-    led: Sequence[tuple[str, str, int]],
-    racks: Mapping[int, str],
+    sent: pl.DataFrame, sessions: Sequence[Row], led: Sequence[tuple[str, str, int]], racks: Mapping[int, str]
 ) -> dict[int, float]:
     """Bytes that a broker has more, or less, than if these producers' keyless records went to all leaders of their topics.
 
@@ -239,11 +224,8 @@ def sum_rack_aware_bytes(
     racks it gives each of all n partitions B / n: the difference is due to racks, exactly. What it spreads unevenly within
     its zone has other reasons and is left out. The sum over all brokers is 0.
 
-    Args:
-        sent: Bytes by topic, producer id and epoch.
-        sessions: Rows of `silver.producer_sessions`, of rack-aware producers alone.
-        led: Topic, topic id and leader of each partition that has one.
-        racks: Of brokers, "" without one.
+    `sent`: bytes by topic, producer id and epoch. `sessions`: `silver.producer_sessions` of rack-aware producers alone.
+    `led`: topic, topic id and leader of each partition that has one. `racks`: of brokers, "" without one.
     """
     by_epoch: Counter[tuple[str, str, int, int]] = Counter()
     every: Counter[tuple[str, str, int]] = Counter()

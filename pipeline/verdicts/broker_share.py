@@ -20,13 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from pipeline.config.rules import Gate
-from pipeline.measures.chance import (
-    bound_share_chance,
-    chance_p_value,
-    chance_ratio,
-    required_units_of_share,
-    significant,
-)
+from pipeline.measures.chance import bound_chance, chance_p_value, chance_ratio, required_units_of_share, significant
 from pipeline.model.verdict import BrokerLoad, Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
 
@@ -108,12 +102,8 @@ def _look_at(
             load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
         )
         is_beyond = (load.share_ratio or 0.0) >= limit and load.size_bytes > floor_bytes
-        yield (
-            load,
-            limit,
-            too_little,
-            too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate),
-        )
+        is_above = too_little is None and is_real and is_beyond and not _is_excused(load, limit, gate)
+        yield load, limit, too_little, is_above
 
 
 def _too_little(
@@ -130,7 +120,7 @@ def _too_little(
     # Above is judged against the fair share, not above against the limit: at most a false verdict per `chance_level`.
     is_beyond = load.share_ratio >= limit
     distance = load.expected_share * (load.share_ratio - 1 if is_beyond else limit - load.share_ratio)
-    is_decided = bound_share_chance(distance, load.effective_unit_count) <= gate.chance_level / broker_count
+    is_decided = bound_chance(distance, load.effective_unit_count) <= gate.chance_level / broker_count
     if load.effective_unit_count < required and not is_decided:
         return (
             f"{load.share_ratio:.2f} times its share, and {load.effective_unit_count:,.0f} independent batches are too few "

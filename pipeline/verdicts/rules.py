@@ -86,11 +86,8 @@ def judge_rules(
 
 def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:
     """Brokers that were away and leaders that moved, in words, by start of the window."""
-    return tuple(
-        (v.window_start_ms, f"{v.subject}: {v.reason.partition(';')[0]}")
-        for v in verdicts
-        if v.rule in EVENT_RULES and v.is_above
-    )
+    found = (verdict for verdict in verdicts if verdict.rule in EVENT_RULES and verdict.is_above)
+    return tuple((one.window_start_ms, f"{one.subject}: {one.reason.partition(';')[0]}") for one in found)
 
 
 def _is_judged(row: RuleMeasure) -> bool:
@@ -156,9 +153,7 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
     return "\n".join([f"cluster {cluster}: {text}", *sources, *_lines(above), *events])
 
 
-def _describe_shares(
-    verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate
-) -> tuple[str, Sequence[Verdict]]:
+def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate) -> tuple[str, list[Verdict]]:
     """What is said where no broker fails, and the verdicts on brokers above the limit."""
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
@@ -172,7 +167,6 @@ def _describe_shares(
 
 
 def has_share(verdicts: Iterable[Verdict]) -> bool:
-    """Whether any share was looked at."""
     return any(verdict.rule == BROKER_SHARE for verdict in verdicts)
 
 

@@ -79,11 +79,8 @@ def judge_sources(
         if lack is None and status.missing and is_record_source(status.source):
             kind, text = "warn", f"{status.source}: {status.missing}"
         if lack is not None and _is_younger(status, (beginnings or {}).get(status.source), patience_ms):
-            kind, text, lack = (
-                "warn",
-                f"{status.source} answers and has brought nothing up to this window: it is younger",
-                None,
-            )
+            kind, lack = "warn", None
+            text = f"{status.source} answers and has brought nothing up to this window: it is younger"
         verdicts.append(
             Verdict(
                 window_start_ms=status.window_start_ms,

@@ -34,7 +34,7 @@ def read_state(cluster):
     history, _ = read_cluster_history(discover_logs([cluster.controller_directory]))
     states = list_window_states(history, [NOW])
     rows = [{"size_bytes": None, **row} for row in iter_cluster_state_rows("c", (), states, str)]
-    loads = [{"topic": "t", "topic_id": "", "partition": n, "size_bytes": load} for n, load in LOADS.items()]
+    loads = [("t", "", number, load) for number, load in LOADS.items()]
     brokers = [
         PlacementBroker(
             broker_id=row["broker_id"],

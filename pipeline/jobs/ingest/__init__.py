@@ -22,6 +22,7 @@ from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
 from pipeline.jobs.ingest.windows import (
+    Expired,
     commit_windows,
     describe_other_lengths,
     find_newest_window,
@@ -56,9 +57,7 @@ from pipeline.transforms.producer_nodes import finish_nodes
 from pipeline.transforms.samples import REPEATED, select_samples
 from pipeline.transforms.traffic import join_arrivals, sum_traffic
 
-Expired = dict[str, set[TimeWindow]]
-GROUP_RECORDS = 1_000_000
-"""Arrivals of a group that one task puts in order, some 200 MB."""
+GROUP_RECORDS = 1_000_000  # arrivals of a group that one task puts in order, some 200 MB
 _FILLED_IN = {"cluster", "window_date", "run_id"}
 _NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES.columns if c.name not in _FILLED_IN])
 
@@ -118,16 +117,11 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, 
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
     versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
     compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
-    rate = 1.0 if live is None else live.source.sampling.time
-    traffic = run.fit(
-        PARTITION_TRAFFIC, sum_traffic(batches, compacted, run.cluster.batch_size_bytes, sampling_rate=rate)
-    )
+    rate, size = 1.0 if live is None else live.source.sampling.time, run.cluster.batch_size_bytes
+    traffic = run.fit(PARTITION_TRAFFIC, sum_traffic(batches, compacted, size, sampling_rate=rate))
     if live is not None and live.offset_traffic:
         by_offsets = iter_offset_traffic_rows(
-            live.offset_traffic,
-            cluster=run.cluster_name,
-            compacted=compacted,
-            batch_size_bytes=run.cluster.batch_size_bytes,
+            live.offset_traffic, cluster=run.cluster_name, compacted=compacted, batch_size_bytes=size
         )
         rows = run.table_of(PARTITION_TRAFFIC, by_offsets)
         traffic = traffic.unionByName(within(run.fit(PARTITION_TRAFFIC, spark.createDataFrame(rows)), fresh))
@@ -186,14 +180,9 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     """Ingests the run's windows of one cluster; `NothingUsableError` if no source of the cluster held anything."""
     begin("sources")
     earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
+    newest, storage = find_newest_window(run), run.config.storage
     reading = read_cluster(
-        run.cluster_name,
-        run.cluster,
-        run.windows,
-        run.as_of_ms,
-        earlier=earlier,
-        newest=find_newest_window(run),
-        storage=run.config.storage,
+        run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=newest, storage=storage
     )
     pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.jobs.ingest.windows import fresh_windows
+from pipeline.jobs.ingest.windows import Expired, fresh_windows
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
-from pipeline.model.window import LATEST_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
 from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
@@ -58,7 +58,7 @@ class _Described(NamedTuple):
     is_stored: bool = False  # an earlier run observed it: its rows stay, but for who led at its end
 
 
-def write_cluster(run: RunContext, given: IngestInput, expired: dict[str, set[TimeWindow]]) -> dict[str, int]:
+def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
     """Consumer groups, through delta-rs; brokers and partitions' states by tasks, a window each."""
     reading = given.reading
     observed = _observed_before(run, reading) if reading.live else set()
@@ -115,15 +115,13 @@ def _windows_of_now(run: RunContext, reading: ClusterReading) -> tuple[TimeWindo
 
 def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
     """Windows that hold the moment at which an earlier run asked, and those it was the newest window of in older versions."""
-    observed = set()
-    for row in run.rows(BROKERS, run.windows, ("window_start", "is_fenced", "observed_at")):
-        if row["observed_at"] is None:
-            continue
-        window = run.window_at(milliseconds_of(row["window_start"]))
-        is_inside = milliseconds_of(row["observed_at"]) in window
-        if is_inside or (row["is_fenced"] is not None and window != reading.newest):
-            observed.add(window)
-    return observed
+    rows = run.tuples(BROKERS, run.windows, "window_start_ms", "is_fenced", "observed_ms")
+    return {
+        window
+        for start_ms, is_fenced, asked_ms in rows
+        for window in [run.window_at(start_ms)]
+        if asked_ms is not None and (asked_ms in window or (is_fenced is not None and window != reading.newest))
+    }
 
 
 def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:

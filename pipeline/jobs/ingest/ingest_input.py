@@ -40,8 +40,6 @@ from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_sa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestInput:
-    """Findings of a run at its sources, before anything is written."""
-
     reading: ClusterReading  # everything but records and samples
     metrics: MetricReading
     instances: tuple[InstanceSamples, ...]  # when samples were taken, of each metrics source

@@ -21,6 +21,7 @@ from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.transforms.coverage import find_covered_less
 
+Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
@@ -49,9 +50,8 @@ def describe_other_lengths(run: RunContext) -> str:
     )
 
 
-def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> dict[str, set[TimeWindow]]:
-    """Per source, the committed windows it now gives less for than is stored."""
-    expired: dict[str, set[TimeWindow]] = defaultdict(set)
+def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWindows) -> Expired:
+    expired: Expired = defaultdict(set)
     record_source = given.reading.record_source
     if stored.windows:
         describe_work(f"{run.subject}: compare coverage with what is stored")
@@ -71,11 +71,7 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 
 
 def commit_windows(
-    run: RunContext,
-    given: IngestInput,
-    stored: StoredWindows,
-    expired: dict[str, set[TimeWindow]],
-    versions: dict[str, int],
+    run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> int:
     """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
@@ -114,14 +110,12 @@ def commit_windows(
 
 def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
     """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
-    columns = ("window_start", "topic", "partition", "leader_id", "leader_epoch")
+    columns = ("window_start_ms", "topic", "partition", "leader_id", "leader_epoch")
     unknown: dict[int, list[str]] = defaultdict(list)
-    rows = run.load(PARTITION_TRAFFIC, run.windows, columns, where="leader_id < 0")
-    for row in rows.sort_by([(name, "ascending") for name in columns]).to_pylist():
-        epoch = f" in leader epoch {row['leader_epoch']}" if row["leader_epoch"] >= 0 else ""
-        unknown[milliseconds_of(row["window_start"])].append(
-            f"{row['topic']}-{row['partition']} (who led{epoch} is not known)"
-        )
+    rows = run.tuples(PARTITION_TRAFFIC, run.windows, *columns, where="leader_id < 0")
+    for start_ms, topic, number, _, epoch in sorted(rows):
+        led = f" in leader epoch {epoch}" if epoch >= 0 else ""
+        unknown[start_ms].append(f"{topic}-{number} (who led{led} is not known)")
     return unknown
 
 

@@ -3,19 +3,20 @@
 Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pipeline.advice import candidate_effects
 from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
-from pipeline.advice.recommendations import CandidateEffect, HotBroker, plan_following, recommend
+from pipeline.advice.recommendations import CandidateEffect, plan_following, recommend
+from pipeline.advice.slow_broker import HotBroker
 from pipeline.config.replay import IN_USE
 from pipeline.jobs.recommend.answers import read_answers
 from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -30,8 +31,8 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.values import row_of
 
-ReplayLeaders: TypeAlias = Callable[[Mapping[tuple[str, int], int], Mapping[str, float]], LeaderReplay]
-"""Replays a window with new leaders by topic and partition; errors of topics widen their ranges."""
+ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]
+"""Replays a window with new leaders; errors of topics widen their ranges."""
 
 _FOLLOWING = 0.5
 _OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked again
@@ -60,16 +61,15 @@ def run(
         ledger.add(advice)
         promises += judged
         recommendations += advice
+    rows = (
+        {**row_of(one, RECOMMENDATIONS), "broker_ratios": {str(at): ratio for at, ratio in one.broker_ratios.items()}}
+        for one in recommendations
+    )
     versions = {
         PROMISES.name: run.replace(PROMISES, promises, windows),
-        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, map(_row, recommendations), windows),
+        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows),
     }
     return JobReport(table_versions=versions)
-
-
-def _row(value: Recommendation) -> Row:
-    ratios = {str(broker_id): ratio for broker_id, ratio in value.broker_ratios.items()}
-    return {**row_of(value, RECOMMENDATIONS), "broker_ratios": ratios}
 
 
 def _recommend(
@@ -79,18 +79,22 @@ def _recommend(
     scores: Mapping[str, PromiseScore],
     replay_of: Callable[[TimeWindow], ReplayLeaders] | None,
 ) -> list[Recommendation]:
-    stood = [row for row in run.rows(BROKER_SHARE, (window,)) if row["expected_share"]]  # the others have no fair share
-    shares, loads = stood, run.rows(PARTITION_HEALTH, (window,))
+    # the others have no fair share
+    shares = [one for one in run.values(BrokerLoad, BROKER_SHARE, (window,)) if one.expected_share]
     partitions, brokers = load_placement(run, window)
-    effects = _effects(run, window, shares, loads)
-    effects += candidate_effects.find_rekeyings(shares, loads, run.rows(TOPIC_HEALTH, (window,)))
+    sizes = sum_topics(run, window)
+    of_topic = ("topic", "topic_id", "heavy_key_count", "top_key_ratio", "best_peak_to_mean")
+    effects = _effects(run, window, shares, sizes) + candidate_effects.find_rekeyings(
+        shares,
+        run.tuples(PARTITION_HEALTH, (window,), "topic", "topic_id", "leader_id", "heavy_keys_bytes"),
+        run.tuples(TOPIC_HEALTH, (window,), *of_topic),
+    )
     answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
     # what the replay says of brokers' shares if none were slow, under the first candidate that asks it
-    name, sizes = next((one.name for one in run.config.candidates if one.brokers_alike), None), sum_topics(loads)
-    alike = [
-        row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] == name and row["share"] is not None
-    ]
+    name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
+    placed = run.rows(REPLAY_BROKERS, (window,))
+    alike = [row for row in placed if row["candidate"] == name and row["share"] is not None]
     doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
     healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)
     brokers_above = [
@@ -111,7 +115,7 @@ def _recommend(
     ]
     if replay_of is not None:
 
-        def replay(leaders: Mapping[tuple[str, int], int]) -> LeaderReplay:
+        def replay(leaders: Leaders) -> LeaderReplay:
             doubts = load_doubts(run, window, {topic for topic, _ in leaders}, sizes)
             return LeaderReplay({}, doubts.reason) if doubts.reason else replay_of(window)(leaders, doubts.errors)
 
@@ -120,10 +124,7 @@ def _recommend(
 
 
 def _replay_plans(
-    replay: Callable[[Mapping[tuple[str, int], int]], LeaderReplay],
-    hot: Sequence[HotBroker],
-    partitions: Sequence[PlacedPartition],
-    brokers: Sequence[PlacementBroker],
+    replay: Callable[[Leaders], LeaderReplay], hot: Sequence[HotBroker], partitions: Partitions, brokers: Brokers
 ) -> list[HotBroker]:
     """Replays the plan that moves topics without keys, one a window: that of the broker furthest above its share."""
     replayed: dict[frozenset[tuple[tuple[str, int], int]], LeaderReplay] = {}
@@ -139,7 +140,6 @@ def _replay_plans(
 
 
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
-    """Loads partitions and brokers of a window, input of the plans."""
     brokers_then = _observed_next(run, BROKERS, window, ("broker_id",), "is_fenced")
     registered = {row["broker_id"]: row for row in brokers_then}
     rooms = {
@@ -162,7 +162,8 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
     ]
     of_replica = ("topic", "topic_id", "partition", "replica_id")
     replicas = _observed_next(run, CLUSTER_STATE, window, of_replica, "is_in_sync")
-    return place_partitions(run.rows(PARTITION_HEALTH, (window,)), replicas), brokers
+    loads = run.tuples(PARTITION_HEALTH, (window,), "topic", "topic_id", "partition", "size_bytes")
+    return place_partitions(loads, replicas), brokers
 
 
 def _observed_next(run: RunContext, table: Table, window: TimeWindow, key: Sequence[str], name: str) -> list[Row]:
@@ -193,16 +194,14 @@ def follows_broker(load: BrokerLoad) -> bool:
     return excess > 0 and load.remainder_term > _FOLLOWING * excess
 
 
-def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedPartition]:
+def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> list[PlacedPartition]:
     """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known.
 
-    Of a partition that is being reassigned those that it will have, so that a plan keeps their number.
+    Of a partition that is being reassigned those that it will have, so that a plan keeps their number. `loads`: topic, its
+    id, partition and bytes.
     """
-    carried = {(row["topic"], row["topic_id"], row["partition"]): row["size_bytes"] for row in loads}
-    by_name: dict[tuple[str, int], int] = defaultdict(int)
-    for (topic, topic_id, number), size in carried.items():
-        if not topic_id:
-            by_name[topic, number] += size
+    carried = {tuple(place): size for *place, size in loads}
+    by_name = {(topic, number): size for (topic, topic_id, number), size in carried.items() if not topic_id}
     replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in state:
         if row["reassignment"] != "removing":
@@ -214,7 +213,7 @@ def place_partitions(loads: Sequence[Row], state: Sequence[Row]) -> list[PlacedP
             replicas=tuple(row["replica_id"] for row in rows),
             leader_id=rows[0]["leader_id"],
             in_sync=tuple(row["replica_id"] for row in rows if _may_lead(row)),
-            load_bytes=carried.get(key, 0) + (by_name[key[0], key[2]] if key[1] else 0),
+            load_bytes=carried.get(key, 0) + (by_name.get((key[0], key[2]), 0) if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
         )
         for key, unordered in sorted(replicas.items())
@@ -238,17 +237,18 @@ def load_doubts(
     return weigh_doubts(topics, trust, tested, sizes)
 
 
-def sum_topics(loads: Sequence[Row]) -> dict[str, int]:
-    """Bytes by topic; rows of `gold.partition_health`."""
-    sizes: dict[str, int] = defaultdict(int)
-    for row in loads:
-        sizes[row["topic"]] += row["size_bytes"]
-    return dict(sizes)
+def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
+    """Bytes by topic."""
+    sizes: Counter[str] = Counter()
+    for topic, size in run.tuples(PARTITION_HEALTH, (window,), "topic", "size_bytes"):
+        sizes[topic] += size
+    return sizes
 
 
-def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: Sequence[Row]) -> list[CandidateEffect]:
+def _effects(
+    run: RunContext, window: TimeWindow, shares: Sequence[BrokerLoad], sizes: Counter[str]
+) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
-    topic_bytes = sum_topics(loads)
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in run.rows(REPLAY_BROKERS, (window,)):
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
@@ -261,7 +261,7 @@ def _effects(run: RunContext, window: TimeWindow, shares: Sequence[Row], loads: 
         described = candidate_effects.describe_candidate(candidates[name], topic, comparison)
         if described is not None:
             title, cost, caveat = described
-            ratios = candidate_effects.predict_ratios(shares, rows, topic_bytes=topic_bytes[topic])
+            ratios = candidate_effects.predict_ratios(shares, rows, topic_bytes=sizes[topic])
             effects.append(
                 CandidateEffect(
                     action=f"replay:{name}",

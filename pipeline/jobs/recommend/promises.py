@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 
 from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
 from pipeline.evidence.gathering import ALL_CLIENTS
+from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
+from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
@@ -33,21 +36,21 @@ class PromiseLedger:
         first_ms, last_ms = min(own), max(own)
         self._mailed = load_mailed(run, first_ms, last_ms)
         # the advice of the run's own windows that left in a message stays what people were sent
-        told = {(one.window_start_ms, one.subject) for one in self._mailed if one.window_start_ms in own}
+        told = {(start_ms, subject) for start_ms, subject, *_ in self._mailed if start_ms in own}
         sent = [run.window_at(start_ms) for start_ms in sorted({start_ms for start_ms, _ in told})]
         self._kept: dict[int, list[Recommendation]] = defaultdict(list)
         for one in run.values(Recommendation, RECOMMENDATIONS, sent):
             if (one.window_start_ms, one.subject) in told:
                 self._kept[one.window_start_ms].append(replace(one, broker_ratios=dict(one.broker_ratios or {})))
         reach_ms = max(0, first_ms - WATCHED_WINDOWS * run.window_ms)
-        older = {one.window_start_ms for one in self._mailed if one.window_start_ms < reach_ms}
+        older = {start_ms for start_ms, *_ in self._mailed if start_ms < reach_ms}
         reach = [*map(run.window_at, sorted(older)), *([TimeWindow(reach_ms, last_ms)] if reach_ms < last_ms else [])]
         advised = run.values(Recommendation, RECOMMENDATIONS, reach)
         self._advice = [one for one in advised if one.window_start_ms not in own]
         is_decided = "outcome IN ('kept', 'broken') OR carried_out_at IS NOT NULL"
         decided = run.values(Promise, PROMISES, where=is_decided)
         self._promises = [one for one in decided if one.window_start_ms not in own]
-        self._windows: dict[int, PromiseWindow] = {}
+        self._read = cache(lambda start_ms: read_window(run, run.window_at(start_ms)))
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
         """Judges the promises of a window; returns them and the score of each kind of advice."""
@@ -56,9 +59,9 @@ class PromiseLedger:
         before = [one for one in self._promises if one.window_start_ms < start_ms]
         # what people knew by the window's end, not what has left so far: a window judged again is judged as it was
         told = {
-            (one.window_start_ms, one.subject)
-            for one in self._mailed
-            if one.left_ms <= window.end_ms and (one.ended_ms is None or start_ms <= one.ended_ms)
+            (advised_ms, subject)
+            for advised_ms, subject, left_ms, ended_ms in self._mailed
+            if left_ms <= window.end_ms and (ended_ms is None or start_ms <= ended_ms)
         }
         mailed = {
             name_promise(one)
@@ -72,15 +75,9 @@ class PromiseLedger:
         for one in choose_watched(advice, before, mailed):
             then, now = self._read(one.window_start_ms), self._read(start_ms)
             progress = measure_progress(one, then, now, candidates)
+            first_ms, is_mailed = first.get(name_promise(one)), name_promise(one) in mailed
             watched.append(
-                WatchedAdvice(
-                    advice=one,
-                    then=then,
-                    now=now,
-                    progress=progress,
-                    first_ms=first.get(name_promise(one)),
-                    is_mailed=name_promise(one) in mailed,
-                )
+                WatchedAdvice(advice=one, then=then, now=now, progress=progress, first_ms=first_ms, is_mailed=is_mailed)
             )
         judged = [judge_promise(one, watched, candidates) for one in watched if one.broker_id in one.now.shares]
         scores = score_actions([*before, *judged])
@@ -97,42 +94,26 @@ class PromiseLedger:
     def add(self, advice: Sequence[Recommendation]) -> None:
         self._advice += advice
 
-    def _read(self, start_ms: int) -> PromiseWindow:
-        if start_ms not in self._windows:
-            self._windows[start_ms] = read_window(self._run, self._run.window_at(start_ms))
-        return self._windows[start_ms]
 
+def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[tuple[int, str, int, int | None]]:
+    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows.
 
-@dataclass(frozen=True, slots=True)
-class MailedAdvice:
-    """The advice on a broker that left in a message about a window."""
-
-    window_start_ms: int
-    subject: str
-    left_ms: int  # when the message left
-    ended_ms: int | None  # window that ended the incident
-
-
-def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[MailedAdvice]:
-    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows."""
+    Starts of the windows, brokers, when the message left, and the window that ended the incident.
+    """
     states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
     ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
     over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words
     sql = f"SELECT * FROM changes WHERE rule = '{SHARE_RULE}' AND incident_id NOT IN ({over})"  # noqa: S608
-    until = TimeWindow(0, last_ms + run.window_ms)
-    changes = {
-        one.incident_id: one
-        for one in values_of(
-            IncidentChange, run.query(f"{sql} ORDER BY window_start, state IN ({states})", (until,), changes=INCIDENTS)
-        )
-    }
+    sql += f" ORDER BY window_start, state IN ({states})"
+    changed = run.query(sql, (TimeWindow(0, last_ms + run.window_ms),), changes=INCIDENTS)
+    changes = {one.incident_id: one for one in values_of(IncidentChange, changed)}
     if not changes:
         return []
     names = ", ".join(format_datafusion_text(name) for name in sorted(changes))
     told = f"delivered_at IS NOT NULL AND incident_id IN ({names})"
     columns = ("incident_id", "window_start_ms", "state", "delivered_ms")
     return [
-        MailedAdvice(start_ms, changes[incident_id].subject, left_ms, _find_end(changes, incident_id))
+        (start_ms, changes[incident_id].subject, left_ms, _find_end(changes, incident_id))
         for incident_id, start_ms, state, left_ms in run.tuples(ALERT_OUTBOX, None, *columns, where=told)
         if state not in ENDED
     ]
@@ -148,8 +129,7 @@ def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | 
 
 def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
     """Topics placed by keys in a window: their load stays with the partitions, whoever leads them."""
-    placements = run.tuples(TOPIC_HEALTH, (window,), "topic", "placement")
-    return frozenset(topic for topic, placement in placements if placement == "keys")
+    return frozenset(topic for (topic,) in run.tuples(TOPIC_HEALTH, (window,), "topic", where="placement = 'keys'"))
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
@@ -163,27 +143,25 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
     sessions, heavy = defaultdict(list), defaultdict(set)
     for row in run.rows(PRODUCER_SESSIONS, windows):
         sessions[row["topic"]].append(row)
-    for topic, key, is_heavy in run.tuples(HOT_KEYS, windows, "topic", "key", "is_heavy"):
-        if is_heavy:
-            heavy[topic].add(key)
+    for topic, key in run.tuples(HOT_KEYS, windows, "topic", "key", where="is_heavy"):
+        heavy[topic].add(key)
     # of each producer session's client, where metrics name one and all that bear its `client.id` agree
     told: dict[str, set[str]] = defaultdict(set)
     for client_id, version in run.tuples(PRODUCER_NODES, windows, "client_id", "client_version"):
         if version:
             told[client_id].add(version)
     clients = run.tuples(SERVICE_MODELS, windows, "producer_id", "producer_epoch", "client_id")
-    versions = {
-        tuple(key): next(iter(told[name or ""])) for *key, name in clients if len(told.get(name or "", ())) == 1
-    }
+    sole = {name: next(iter(versions)) for name, versions in told.items() if len(versions) == 1}
+    times = run.tuples(LATENCY, windows, "broker_id", "client_id", "request_latency_avg_ms", "ratio_to_peers")
     return PromiseWindow(
         start_ms=window.start_ms,
-        shares={row["broker_id"]: row for row in run.rows(BROKER_SHARE, windows) if row["expected_share"]},
+        shares={one.broker_id: one for one in run.values(BrokerLoad, BROKER_SHARE, windows) if one.expected_share},
         loads={(topic, number): size for topic, number, size, _ in partitions},
         leaders={(topic, number): leader_id for topic, number, _, leader_id in partitions},
         replicas={place: tuple(by[at] for at in sorted(by)) for place, by in replicas.items()},
         keyed=find_keyed(run, window),
         sessions=sessions,
-        client_versions=versions,
+        client_versions={tuple(key): sole[name or ""] for *key, name in clients if (name or "") in sole},
         heavy_keys={topic: frozenset(keys) for topic, keys in heavy.items()},
         compared={(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, windows)},
         placed={
@@ -192,5 +170,5 @@ def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
             if row["share"] is not None
         },
         back_tests={row["topic"]: row for row in run.rows(BACK_TESTS, windows)},
-        latency={row["broker_id"]: row for row in run.rows(LATENCY, windows) if row["client_id"] == ALL_CLIENTS},
+        slow={broker_id: is_slow(*of) for broker_id, client_id, *of in times if client_id == ALL_CLIENTS},
     )

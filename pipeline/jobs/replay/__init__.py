@@ -6,24 +6,27 @@ Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never 
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.jobs.replay.load import load_recording, load_traffic, make_readers, replay_stored_keys
+from pipeline.jobs.replay.load import FAMILY_NAMES, load_recording, load_traffic, make_readers, replay_stored_keys
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
-from pipeline.replay.keyed.plan import FAMILIES, check_candidates
+from pipeline.replay.keyed.plan import check_candidates
 from pipeline.replay.recorded import TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
 from pipeline.replay.topics import TopicInput, list_topics, replay_topic
-from pipeline.runs import JobReport, Row, RunContext, TableRows
+from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.file_writer import WRITTEN
@@ -33,7 +36,6 @@ from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
 
 _NO_GROUP = -1  # in the row that holds the topic itself
-_FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 def check(config: PipelineConfig) -> None:
@@ -67,7 +69,7 @@ def run(
     recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
     describe_work(f"{run.subject}: place keys under every candidate")
     keyed = replay_stored_keys(spark, run, recording)
-    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in _FAMILY_NAMES}
+    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in FAMILY_NAMES}
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
     sessions, metrics = calibrate_sessions(
@@ -93,8 +95,8 @@ def run(
     too_large = sorted({f"{topic} ({count:,})" for (_, topic, _), count in recording.too_large.items()})
     notes = (
         *filter(None, [name_some("topics with too many partitions or producers to be replayed:", too_large)]),
-        *_describe_verdicts(run.rows(HASH_VERDICTS, windows)),
-        *_describe_back_tests(run.rows(BACK_TESTS, windows)),
+        *_describe_verdicts(run.tuples(HASH_VERDICTS, windows, "topic", "verdict", "record_count")),
+        *_describe_back_tests(list(run.tuples(BACK_TESTS, windows, "topic", "is_trusted", "share_error_points"))),
     )
     return JobReport(table_versions=versions, notes=notes or (nothing,))
 
@@ -118,25 +120,22 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
         yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
 
-def _describe_back_tests(rows: list[Row]) -> tuple[str, ...]:
+def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
     """A line for all topics: how far predictions of the current setup are off."""
-    tested = [row for row in rows if row.get("share_error_points") is not None]
+    tested = [(topic, points) for topic, _, points in rows if points is not None]
     if not tested:
         return ()
-    trusted = sum(row["is_trusted"] for row in rows)
-    worst = max(tested, key=lambda row: row["share_error_points"])
-    return (
-        f"back-tests: {trusted} of {len(rows)} topics x windows are trusted; the worst share is {worst['topic']}'s, "
-        f"{worst['share_error_points']:.1f} points off",
-    )
+    topic, points = max(tested, key=itemgetter(1))
+    trusted = f"{sum(is_trusted for _, is_trusted, _ in rows)} of {len(rows)} topics x windows are trusted"
+    return (f"back-tests: {trusted}; the worst share is {topic}'s, {points:.1f} points off",)
 
 
-def _describe_verdicts(rows: list[Row]) -> tuple[str, ...]:
+def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
     """A line per topic: which hash placed its keys, and in how many windows that was found."""
     by_topic: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        if row["record_count"]:
-            by_topic[row["topic"]][row["verdict"]] += 1
+    for topic, verdict, record_count in rows:
+        if record_count:
+            by_topic[topic][verdict] += 1
     return tuple(
         f"keys of {topic}: "
         + ", ".join(f"{verdict} in {count} of {counts.total()} windows" for verdict, count in counts.most_common())

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
-from pipeline.replay.keyed.plan import AnswerColumn, plan_keys
+from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
@@ -36,6 +36,7 @@ from pipeline.transforms.samples import with_labels
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """The brokers name the partition of each of their records: no partitioner is asked."""
+FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
 _NODE_COLUMNS = (
@@ -145,16 +146,10 @@ def _load_samples(
     if run.window_ms <= MINUTE_MS:
         return {}, dict(requests)
     span = spanning(tuple(windows))
-    settings = SampleSettings(
-        span=TimeWindow(span.start_ms - MINUTE_MS, span.end_ms),
-        window_ms=MINUTE_MS,
-        interval_ms=sample_intervals_ms(run.cluster),
-    )
-    nodes = finish_nodes(
-        summarise_nodes(samples, settings).to_arrow(),
-        precedence=tuple(name_metric_sources(run.cluster)),
-        client_configs=run.cluster.producers,
-    )
+    minutes = TimeWindow(span.start_ms - MINUTE_MS, span.end_ms)
+    settings = SampleSettings(span=minutes, window_ms=MINUTE_MS, interval_ms=sample_intervals_ms(run.cluster))
+    summed, precedence = summarise_nodes(samples, settings).to_arrow(), tuple(name_metric_sources(run.cluster))
+    nodes = finish_nodes(summed, precedence=precedence, client_configs=run.cluster.producers)
     by_client: dict[MetricsClient, list[Row]] = defaultdict(list)
     for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):
         by_client[row["instance"], row["client_id"]].append(row)
@@ -170,10 +165,8 @@ class Readers(NamedTuple):
 
 
 def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
-    arrivals, batches, hashes = (
-        list_data_files(run.warehouse, table, run.cluster_name, windows)
-        for table in (ARRIVALS, RECORD_BATCHES, KEY_HASHES)
-    )
+    tables = ARRIVALS, RECORD_BATCHES, KEY_HASHES
+    arrivals, batches, hashes = (list_data_files(run.warehouse, one, run.cluster_name, windows) for one in tables)
     return Readers(
         partial(_read_sessions, run.warehouse, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
         # every epoch: arrivals pool those of transactional producers
@@ -188,22 +181,16 @@ def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recordin
     reach = sorted({*windows, *(TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows)})
     stored = sorted(committed_windows(run.warehouse, run.cluster_name, reach))
     committed = frozenset(run.split_by_rows(stored)[0])
-    before = {window for window in reach if window in committed}
-    span = tuple(sorted({*windows, *before}))
+    span = tuple(sorted({*windows, *(window for window in reach if window in committed)}))
 
     def list_of(table: Table, content: str) -> list[tuple[str, str]]:
         return [(content, path) for path in list_data_files(run.warehouse, table, run.cluster_name, span)]
 
     files = list_of(KEY_TRAFFIC, TRAFFIC)
     row_count = count_file_rows(run.warehouse, [path for _, path in files])
-    plan = plan_keys(
-        windows,
-        committed,
-        recording.partition_counts(),
-        recording.candidates,
-        partitioners=recording.partitioners,
-        bucket_count=max(1, -(-row_count // run.config.replay.rows_per_bucket)),
-    )
+    buckets = max(1, -(-row_count // run.config.replay.rows_per_bucket))
+    counts, partitioners = recording.partition_counts(), recording.partitioners
+    plan = plan_keys(windows, committed, counts, recording.candidates, partitioners=partitioners, bucket_count=buckets)
     files += list_of(KEY_HASHES, HASHES)
     if any(isinstance(column, AnswerColumn) for column in plan.columns):
         files += list_of(KEY_ANSWERS, ANSWERS)

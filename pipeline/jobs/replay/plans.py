@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.replay import Candidate
 from pipeline.engine import describe_work
-from pipeline.jobs.replay.load import Readers, load_recording, load_traffic, make_readers
+from pipeline.jobs.replay.load import FAMILY_NAMES, Readers, load_recording, load_traffic, make_readers
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow
-from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.sessions import calibrate_sessions
@@ -26,8 +25,6 @@ from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
 from pipeline.storage.staging import open_staging_folder
 from pipeline.tables.replay import HASH_VERDICTS
-
-_FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 
 
 class _Calibrated(NamedTuple):
@@ -63,28 +60,18 @@ class WindowReplay:
         known = self._calibrated
         candidates = () if candidate is None else (candidate,)
         recording = replace(_with_leaders(known.recording, leaders, racks or {}), candidates=candidates)
-        groups = [
-            group
-            for group in make_groups(recording, known.sessions, known.metrics, known.families)
-            if topics & {topic.topic for topic in group.topics}
-        ]
-        plan = plan_simulations(
-            [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)],
-            candidates,
-            range(1, recording.seeds + 1),
-        )
-        inputs = {
-            topic.where: topic
-            for topic in list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
-            if topic.where[1] in topics
-        }
+        every = make_groups(recording, known.sessions, known.metrics, known.families)
+        groups = [group for group in every if topics & {topic.topic for topic in group.topics}]
+        lent = [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)]
+        plan = plan_simulations(lent, candidates, range(1, recording.seeds + 1))
+        listed = list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
+        inputs = {topic.where: topic for topic in listed if topic.where[1] in topics}
         describe_work(f"{self._run.subject}: replay with other leaders")
         with open_staging_folder(self._run.warehouse) as folder:
             staging = Staging(self._spark, folder, self._run.subject)
             readers = known.readers
-            rows = simulate_runs(
-                staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes
-            ).load()
+            runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+            rows = runs.load()
         results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
         columns = [column.to_pylist() for column in rows.columns]
         for start_ms, topic, topic_id, group, number, seed, value in zip(*columns, strict=True):
@@ -120,7 +107,7 @@ class WindowReplay:
         families = {
             (start_ms, topic, topic_id): verdict
             for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
-            if verdict in _FAMILY_NAMES
+            if verdict in FAMILY_NAMES
         }
         sessions, metrics = calibrate_sessions(
             self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches

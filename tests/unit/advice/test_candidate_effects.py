@@ -12,16 +12,20 @@ from pipeline.advice.candidate_effects import (
 from pipeline.advice.following import Doubts, weigh_doubts
 from pipeline.advice.recommendations import recommend
 from pipeline.config.replay import Candidate
+from pipeline.model.verdict import BrokerLoad
 from tests.unit.advice.examples import BROKERS, HOT
 
 NO_LOG = {"log_share": None, "recorded_log_share": None}  # of `gold.replay_brokers`, where batches were not simulated
+SHARES = [
+    BrokerLoad(
+        window_start_ms=0, broker_id=broker, size_bytes=size, record_count=size, share=size / 600,
+        expected_share=1 / 3, share_ratio=size / 200, effective_unit_count=None,
+    )
+    for broker, size in enumerate((100, 400, 100))
+]  # fmt: skip  # fields of a value, several a line
 
 
 def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_where_it_is_doubted():
-    shares = [
-        {"broker_id": b, "size_bytes": size, "expected_share": 1 / 3, "share_ratio": size / 200}
-        for b, size in enumerate((100, 400, 100))
-    ]
     placed = [
         NO_LOG
         | {"topic": topic, "broker_id": b, "share": 1 / 3, "share_low": 0.3, "share_high": 0.4, "recorded_share": was}
@@ -30,13 +34,13 @@ def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_wh
     ]
     sizes = {"orders": 300, "events": 150, "audit": 1200}
     trust = dict.fromkeys(("orders", "events"), "trusted")
-    found = predict_healed(shares, placed, weigh_doubts(trust, trust, {}, sizes), topic_bytes=sizes)
+    found = predict_healed(SHARES, placed, weigh_doubts(trust, trust, {}, sizes), topic_bytes=sizes)
     assert found[1] == pytest.approx(((400 - 225) / 200, (400 - 210) / 200, (400 - 180) / 200))
     assert found[0][1] == pytest.approx((100 + 105) / 200)
     doubted, tested = {**trust, "events": "not trustworthy: too wide"}, {"events": 20.0}
-    wider = predict_healed(shares, placed, weigh_doubts(trust, doubted, tested, sizes), topic_bytes=sizes)
+    wider = predict_healed(SHARES, placed, weigh_doubts(trust, doubted, tested, sizes), topic_bytes=sizes)
     assert wider[1] == pytest.approx(((400 - 225 - 30) / 200, (400 - 210) / 200, (400 - 180 + 30) / 200))
-    assert predict_healed(shares, [], Doubts({}), topic_bytes=sizes) == {}
+    assert predict_healed(SHARES, [], Doubts({}), topic_bytes=sizes) == {}
 
 
 DOUBTED = {"orders": "trusted", "events": "not trustworthy: too wide"}
@@ -100,33 +104,23 @@ def test_candidates_in_words(settings, comparison, expected):
 @pytest.mark.parametrize("kind", ["share", "log_share"])
 def test_a_topics_new_shares_change_what_brokers_carry_in_all(kind):
     """Brokers' bytes are those in the log: parts of the records' bytes count only where no batch was simulated."""
-    shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
     placed = [
         NO_LOG
         | {"broker_id": b, "share": 0.9, "recorded_share": 0.2}
         | {kind: 1 / 3, f"{kind}_low": 0.3, f"{kind}_high": 0.4, f"recorded_{kind}": recorded}
         for b, recorded in enumerate((0.1, 0.8, 0.1))
     ]
-    ratios = predict_ratios(shares, placed, topic_bytes=300)
+    ratios = predict_ratios(SHARES, placed, topic_bytes=300)
     assert ratios[1] == pytest.approx(((400 - 150) / 200, (400 - 140) / 200, (400 - 120) / 200))
     assert ratios[0][1] == pytest.approx((100 + 70) / 200)
 
 
 def test_heavy_keys_are_to_be_split_and_the_present_ones_set_a_floor():
     """Broker 1 leads orders-0: of its 400 bytes 150 are a heavy key's above an even spread, which the others lack."""
-    shares = [{"broker_id": b, "size_bytes": size, "expected_share": 1 / 3} for b, size in enumerate((100, 400, 100))]
-    loads = [
-        {"topic": "orders", "topic_id": "", "leader_id": broker, "heavy_keys_bytes": heavy}
-        for broker, heavy in ((1, 150.0), (0, -75.0), (2, -75.0))
-    ]
-    loads.append({"topic": "clicks", "topic_id": "", "leader_id": 1, "heavy_keys_bytes": None})
-    told = {"topic_id": "", "heavy_key_count": 1, "top_key_ratio": 0.4, "best_peak_to_mean": 2.4}
-    topics = [
-        {**told, "topic": "orders"},
-        {**told, "topic": "quiet"},
-        {**told, "topic": "clicks", "heavy_key_count": None},
-    ]
-    (found,) = find_rekeyings(shares, loads, topics)
+    loads = [("orders", "", broker, heavy) for broker, heavy in ((1, 150.0), (0, -75.0), (2, -75.0))]
+    loads.append(("clicks", "", 1, None))
+    topics = [("orders", "", 1, 0.4, 2.4), ("quiet", "", 1, 0.4, 2.4), ("clicks", "", None, 0.4, 2.4)]
+    (found,) = find_rekeyings(SHARES, loads, topics)
     assert [found.ratios[b] for b in range(3)] == [pytest.approx((v, v, v)) for v in (0.875, 1.25, 0.875)]
     (action,) = recommend(HOT, [], BROKERS, [found])
     assert (action.action, action.title, action.is_enough) == ("rekey", "re-key orders: split its heaviest key", False)

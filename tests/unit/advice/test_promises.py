@@ -9,6 +9,7 @@ from pipeline.advice.promises import WatchedAdvice, choose_watched, judge_promis
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.model.promise import PromiseScore, score_actions
+from pipeline.model.verdict import BrokerLoad
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_recommendation
 
 LINGER = Candidate(name="linger", config={"linger.ms": "5"})
@@ -43,12 +44,17 @@ def window(minute, loads, *, leaders=(1, 2, 3), others=(0, 0, 0), keyed=(), chan
     return PromiseWindow(
         start_ms=T0_MS + minute * MINUTE_MS,
         shares={
-            b: {
-                "size_bytes": size,
-                "expected_share": FAIR,
-                "share_ratio": size / total / FAIR,
-                "chance_ratio": chance_ratio,
-            }
+            b: BrokerLoad(
+                window_start_ms=T0_MS + minute * MINUTE_MS,
+                broker_id=b,
+                size_bytes=size,
+                record_count=size,
+                share=size / total,
+                expected_share=FAIR,
+                share_ratio=size / total / FAIR,
+                effective_unit_count=None,
+                chance_ratio=chance_ratio,
+            )
             for b, size in carried.items()
         },
         loads=dict(zip(places, loads, strict=True)),
@@ -318,11 +324,10 @@ def test_advice_that_was_mailed_twice_counts_once():
 
 def test_a_slow_broker_is_seen_to_when_it_answers_like_its_peers():
     check = replace(ADVICE, action="check_broker", topic="", predicted_ratio=None)
-    slow, quick = ({1: {"request_latency_avg_ms": ms, "ratio_to_peers": ms / 13.0}} for ms in (535.0, 14.0))
     then, still, now = (
-        replace(THEN, latency=slow),
-        window(1, (600, 200, 200), latency=slow),
-        window(2, (1, 1, 1), latency=quick),
+        replace(THEN, slow={1: True}),
+        window(1, (600, 200, 200), slow={1: True}),
+        window(2, (1, 1, 1), slow={1: False}),
     )
     assert [measure_progress(check, then, at, {}).ratio for at in (still, now, window(2, (1, 1, 1)))] == [
         0.0,

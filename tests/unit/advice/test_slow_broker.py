@@ -27,13 +27,14 @@ HEALED = {0: (0.9, 0.98, 1.03), 1: (0.97, 1.04, 1.1), 2: (0.9, 0.98, 1.03)}
 
 
 def test_what_a_slow_broker_would_carry_once_it_is_mended_is_predicted_by_replay():
-    check = check_broker(1, 0, 1.5, SLOW, healed=HEALED, target_ratio=1.1)
+    mended = replace(HOT, answers=SLOW, healed=HEALED)
+    check = check_broker(mended)
     assert (check.predicted_ratio_low, check.predicted_ratio, check.predicted_ratio_high) == HEALED[1]
     assert (check.predicted_peak_ratio, check.is_enough) == (1.04, True)
     assert check.broker_ratios == {0: 0.98, 1: 1.04, 2: 0.98}
     assert check.text.endswith("Were it as fast as the others, the replay puts the highest broker at 1.04x.")
-    assert not check_broker(1, 0, 1.5, SLOW, healed=HEALED, target_ratio=1.0).is_enough
-    assert check_broker(1, 0, 1.5, None, healed=HEALED).predicted_ratio is None  # nobody knows that it is slow
+    assert not check_broker(replace(mended, target_ratio=1.0)).is_enough
+    assert check_broker(replace(mended, answers=None)).predicted_ratio is None  # nobody knows that it is slow
 
 
 SHOWN = {
@@ -65,7 +66,7 @@ SHOWN = {
 
 @pytest.mark.parametrize(("known", "said"), SHOWN.values(), ids=SHOWN)
 def test_what_the_metrics_show_of_a_slow_broker(known, said):
-    text = check_broker(1, 0, 1.9, replace(SLOW, **known)).text
+    text = check_broker(replace(HOT, answers=replace(SLOW, **known))).text
     for words in said:
         assert words in text
 
@@ -78,6 +79,6 @@ def test_what_the_metrics_show_of_a_slow_broker(known, said):
     ],
 )
 def test_a_broker_that_is_not_known_to_be_slow_is_not_called_slow(answers, words):
-    found = check_broker(1, 0, 1.9, answers)
+    found = check_broker(replace(HOT, answers=answers))
     assert "slow:" not in found.title
     assert words in found.text

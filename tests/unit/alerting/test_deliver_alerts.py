@@ -146,7 +146,7 @@ def test_an_alert_fires_until_the_next_news_of_its_incident(config, monkeypatch)
     mail = Mail(alertmanagers=(Alertmanager(url="http://a"),))
     for cluster in (config.clusters["demo"], weekly):
         own = config.model_copy(update={"mail": mail, "clusters": {"demo": cluster}})
-        deliver_alerts._deliver(own, None, message, NOW_MS)
+        deliver_alerts._deliver(own, None, [message], NOW_MS)
     assert kept_ms == [2 * DAY_MS, 7 * DAY_MS + 3_600_000]
 
 

@@ -23,8 +23,7 @@ def replica(replica_id, position, *, leader=7, partition=0, size=100, in_sync=Tr
 def test_replicas_stand_in_their_order_the_preferred_leader_first(order):
     """Whatever the order of the rows; a lost replica is no in-sync one, and the longest log counts."""
     rows = [replica(7, 0), replica(3, 1, size=90), replica(5, 2, size=130, in_sync=False)]
-    loads = [{"topic": "orders", "topic_id": "id", "partition": 0, "size_bytes": 40}]
-    (placed,) = place_partitions(loads, [rows[place] for place in order])
+    (placed,) = place_partitions([("orders", "id", 0, 40)], [rows[place] for place in order])
     assert (placed.replicas, placed.in_sync, placed.leader_id) == ((7, 3, 5), (7, 3), 7)
     assert (placed.load_bytes, placed.size_bytes) == (40, 130)
 

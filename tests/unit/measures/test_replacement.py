@@ -4,8 +4,7 @@ import pytest
 
 from pipeline.measures import reassignment
 from pipeline.measures.leadership_board import Board
-from pipeline.measures.reassignment import plan_leaders, plan_replicas
-from pipeline.measures.replacement import replace_dead
+from pipeline.measures.reassignment import plan_leaders, plan_replicas, replace_dead
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 

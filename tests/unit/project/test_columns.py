@@ -130,7 +130,7 @@ def columns_known(node, function, tree):
 
 
 def find_foreign(sources):
-    """Columns read by `tuples` and fields read by `values`, `values_of` and `value_of` that their table has not."""
+    """Columns read by `tuples` and fields read by `values` and `values_of` that their table has not."""
     trees = {path: ast.parse(text) for path, text in sources.items()}
     classes = {node.name: node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     constants = {
@@ -147,7 +147,7 @@ def find_foreign(sources):
         for function in (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)):
             for node in ast.walk(function):
                 kind = called(node)
-                if kind not in {"tuples", "tuples_of", "values", "values_of", "value_of"} or not node.args:
+                if kind not in {"tuples", "tuples_of", "values", "values_of"} or not node.args:
                     continue
                 if function.name in CHECKED_ELSEWHERE | {"measure", "values_of"}:
                     continue

@@ -37,7 +37,8 @@ def increases(*rows):
         SCHEMA,
         orient="row",
     )
-    found = with_increases(frame, ("a", "b"), ("subject",), MINUTE, {"pages": 5 * S}).sort("observed_at_ms")
+    settings = SampleSettings(span=TimeWindow(0, 60 * MINUTE), window_ms=MINUTE, interval_ms={"pages": 5 * S})
+    found = with_increases(frame, ("a", "b"), ("subject",), settings).sort("observed_at_ms")
     return [
         (
             row["a_increase"],

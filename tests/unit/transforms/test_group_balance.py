@@ -25,17 +25,13 @@ class Counted(str):
 START = datetime(2026, 11, 23, 1, tzinfo=UTC)
 
 
-def described(minute, topic, partition, lag, member):
-    at = START + timedelta(minutes=minute)
+def described(minute, topic, partition, lag, member, *, group="g"):
     start = START if minute >= 0 else START - timedelta(hours=1)
-    return {
-        "window_start": start, "observed_at": at, "group_id": "g", "topic": topic, "partition": partition,
-        "lag_count": lag, "member_id": member,
-    }  # fmt: skip  # fields of a value, several a line
+    return start, START + timedelta(minutes=minute), group, topic, partition, lag, member
 
 
 def loaded(topic, *sizes):
-    return [{"topic": topic, "partition": number, "size_bytes": size} for number, size in enumerate(sizes)]
+    return [(topic, number, size) for number, size in enumerate(sizes)]
 
 
 def test_a_hot_partition_bounds_what_more_members_give():
@@ -55,7 +51,7 @@ def test_a_hot_partition_bounds_what_more_members_give():
 
 def test_partitions_that_do_not_exist_are_dealt_out_to_nobody():
     """Of 0, 1 and 9 the first member gets two, as of any three partitions."""
-    loads = [{"topic": "a", "partition": number, "size_bytes": 10} for number in (0, 1, 9)]
+    loads = [("a", number, 10) for number in (0, 1, 9)]
     rows = [described(0, "a", number, 0, member) for number, member in ((0, "x"), (1, "x"), (9, "y"))]
     (row,) = measure_groups(rows, loads, START).to_pylist()
     assert row["partition_count"] == 3
@@ -120,7 +116,7 @@ def test_offsets_that_a_member_made_up_end_no_run(sign):
 
 def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
     monkeypatch.setattr("pipeline.transforms.group_balance.MOST_DEALT", 30, raising=False)
-    rows = [described(5, "a", number, 1, f"m{number}") | {"group_id": f"g{n}"} for n in range(9) for number in (0, 1)]
+    rows = [described(5, "a", number, 1, f"m{number}", group=f"g{n}") for n in range(9) for number in (0, 1)]
     found = measure_groups(rows, loaded("a", *range(10)), START).to_pylist()
     assert [bool(row["busiest_ratio_under"]) for row in found] == [True] * 3 + [False] * 6
     assert all(row["busiest_ratio"] for row in found)
