@@ -6,6 +6,7 @@ Keys are put by their stored hashes, in the tasks that simulate.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.session_traffic import SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
-from pipeline.codec.records.key_ids import number_of_id
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.hashes import place_hashes
 from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import KeyRule, Strategy
+from pipeline.replay.keyed.tasks import parse_key_ids
 from pipeline.replay.simulated.plan import FAMILY_OF, GroupTopic, SessionGroup
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
 from pipeline.simulator.scenario.traffic import KEYLESS
@@ -80,32 +81,27 @@ NO_HASHES = KeyHashes(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
 
 def index_hashes(batches: Iterable[pa.RecordBatch]) -> KeyHashes:
     """Rows of `silver.key_hashes`, `KEY_HASH_COLUMNS`; a key may come several times."""
-    read: Sequence[pa.RecordBatch] = list(batches)
+    read = [batch for batch in batches if batch.num_rows]
     if not read:
         return NO_HASHES
     rows = pa.Table.from_batches(read)
-    numbers = np.array([number_of_id(key_id) for key_id in rows["key_id"].to_pylist()], np.int64)
+    numbers = np.concatenate([parse_key_ids(batch["key_id"].cast(pa.string())) for batch in read]).view(np.int64)
     keys, first = np.unique(numbers, return_index=True)
-    hashes = {
-        name: pc.fill_null(rows[name], _UNKNOWN).to_numpy()[first].astype(np.int64) for name in HASH_COLUMNS.values()
-    }
+    stored = {name: pc.fill_null(rows[name], _UNKNOWN).to_numpy()[first] for name in HASH_COLUMNS.values()}
+    hashes = {name: values.astype(np.int64) for name, values in stored.items()}
     return KeyHashes(keys, rows["is_empty"].to_numpy(zero_copy_only=False)[first], hashes)
 
 
-# Where records lie within their milliseconds is the same in all runs: it is not the producer's chance.
-_WITHIN_MS_SEED = 0
+_WITHIN_MS_SEED = 0  # the same in all runs: where records lie within their milliseconds is not the producer's chance
 
 
 @dataclass(frozen=True, eq=False)
 class TopicArrivals:
-    """Arrivals of a session in a topic, by the topic's number in the group.
+    """Arrivals of a session in a topic."""
 
-    `keyed` are the records with their keys; None where none has one: then nothing else is kept, there may be millions.
-    """
-
-    topic: int
+    topic: int  # its number in the group
     count: int
-    keyed: SessionTraffic | None
+    keyed: SessionTraffic | None  # the records with their keys; None where none has one: there may be millions
 
     def assign(self, topic: GroupTopic, partition_count: int, assign_keys: AssignKeys) -> NDArray[Any]:
         """The partition of each record that its key decides, `KEYLESS` elsewhere."""
@@ -153,7 +149,7 @@ class GroupArrivals:
 
 
 def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) -> GroupArrivals:
-    """Puts a group's records in order of time, whatever topic they are of; other traffic is left out."""
+    """Puts a group's records in order of time; other traffic is left out."""
     numbers = {(topic.topic, topic.topic_id): number for number, topic in enumerate(group.topics)}
     parts: dict[object, list[tuple[int, SessionTraffic]]] = defaultdict(list)
     keys = [(one.producer_id, one.producer_epoch, one.pooled_topic) for one in group.sessions]
@@ -167,10 +163,8 @@ def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) ->
             for number, own in enumerate(traffic.deal(of_key) if of_key else [traffic]):
                 if len(own):
                     parts[key, number].append((topic, own))
-    sessions = [
-        sorted(parts[key, session.number], key=lambda part: part[0])
-        for key, session in zip(keys, group.sessions, strict=True)
-    ]
+    numbered = zip(keys, (session.number for session in group.sessions), strict=True)
+    sessions = [sorted(parts[place], key=itemgetter(0)) for place in numbered]
     base_ms = min((traffic.start_ms for found in sessions for _, traffic in found), default=group.start_ms)
     return GroupArrivals(base_ms, tuple(_prepare_session(found, base_ms) for found in sessions))
 
