@@ -35,8 +35,8 @@ class StoredFolder:
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Reads a file; None where there is none.
 
-        `InputError` if it is larger, no regular file, or a link out of the folder; of a file system also where it cannot be
-        read.
+        `InputError` if it is larger, no regular file, denied by the store, or a link out of the folder; of a file system also
+        where it cannot be read.
         """
         try:
             if not is_remote(self.location):
@@ -48,6 +48,9 @@ class StoredFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if "ACCESS_DENIED" in str(error):  # a host may write with credentials of another account
+                reason = "the store denies access to it: let the pipeline's credentials read it"
+                raise InputError(reason, path=f"{self.location}/{name}") from error
             raise self._error(name, error) from error
         return content
 

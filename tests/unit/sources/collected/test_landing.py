@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.errors import InputError, StorageError
 from pipeline.model.window import TimeWindow, format_instant, instant_of
 from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
@@ -127,6 +128,23 @@ def test_a_window_in_doubt_is_not_complete(config, landing, tmp_path):
     found = Collected(kind="collected", path=landing.location).availability(reading, SPAN, None)
     assert (found.arrived_count, found.expected_count) == (3, 4)
     assert found.missing.startswith("not as hosts say: broker-3 says it read orders-2")
+
+
+def test_an_object_that_the_store_denies_is_that_host_s_problem(monkeypatch):
+    """It stopped the ingest of the whole cluster; a store that is away still does."""
+
+    class Denying:
+        said = "When reading information for key 'h/m': AWS Error ACCESS_DENIED during HeadObject operation"
+
+        def open_input_file(self, path):
+            raise OSError(self.said)
+
+    monkeypatch.setattr(StoredFolder, "_system", Denying())
+    with pytest.raises(InputError, match=r"s3a://b/h/m: the store denies access to it"):
+        StoredFolder("s3a://b/h").read("m")
+    monkeypatch.setattr(Denying, "said", "AWS Error NETWORK_CONNECTION")
+    with pytest.raises(StorageError):
+        StoredFolder("s3a://b/h").read("m")
 
 
 def test_a_cluster_that_nobody_writes_to_is_as_recent_as_its_collectors(config, landing, tmp_path):
