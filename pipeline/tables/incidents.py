@@ -41,7 +41,7 @@ ALERT_OUTBOX = Table(
         timestamp("window_start", "Window that brought the state."),
         string("subject_line", "Mail subject."),
         string("recipients", "Addresses, comma-separated; '' where it is not a mail."),
-        Column("payload", "binary", "The whole message: RFC 5322, or JSON for a webhook or an Alertmanager.", nullable=False),
+        Column("payload", "binary", "The whole message: RFC 5322, or JSON for a webhook or an Alertmanager; empty 31 days after it was delivered.", nullable=False),
         timestamp("queued_at", "When it was queued.", volatile=True),
         bigint("attempt_count", "Delivery attempts.", "attempts", volatile=True),
         string("last_error", "Why the last attempt failed, or which silence held it back.", nullable=True, volatile=True),

@@ -25,11 +25,11 @@ from pipeline.config.mail import Alertmanager, Mail, Smtp, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.rules import Gate
 from pipeline.errors import DeliveryError, StorageError
-from pipeline.jobs import deliver_alerts
+from pipeline.jobs import deliver_alerts, maintain
 from pipeline.model.window import DAY_MS, instant_of, milliseconds_of
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
-from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, undelivered
+from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, reported_changes, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -123,6 +123,21 @@ def test_mails_that_went_to_a_server_become_no_files_while_none_is_known(config)
     queue(config, replace(message_for(new_evidence(cluster="third"), ["ops@x.org"]), message_id="moved@x"))
     send(config, None, now_ms=NOW_MS + 31 * DAY_MS)  # somebody has moved to files
     assert len(list(config.outbox.glob("*.eml"))) == 1
+
+
+def test_what_was_delivered_a_month_ago_is_emptied_and_still_reported(config):
+    """The table kept each mail for good, and each attempt at a later one wrote all of them anew."""
+    with serving(Mailbox()) as smtp:
+        send(config, smtp)
+    queue(config, replace(message_for(new_evidence(cluster="other"), ["ops@x.org"]), message_id="waits@x"))
+    told = reported_changes(config.warehouse, "demo")
+    maintain.run(config, now_ms=NOW_MS + 30 * DAY_MS)
+    assert all(row["payload"] for row in load_rows(config.warehouse, ALERT_OUTBOX).to_pylist())
+    notes = maintain.run(config, now_ms=NOW_MS + 32 * DAY_MS).notes
+    assert "gold.alert_outbox: 2 messages emptied, delivered 31 days ago" in notes
+    rows = load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()
+    assert {row["message_id"] for row in rows if row["payload"]} == {"waits@x"}
+    assert reported_changes(config.warehouse, "demo") == told
 
 
 def test_a_webhook_that_became_an_alertmanager_stops_no_other_message(config):
