@@ -214,6 +214,7 @@ class _Server:
         broker_id = self._source.brokers.get(instance, labels.pop(self._source.broker_label, None))
         if broker_id is not None:
             labels["broker_id"] = str(broker_id)
+            instance = instance or f"broker {broker_id}"  # as by OpenTelemetry: else all brokers were one
         if not query.is_generated:
             return instance, Series(query.subject, tuple(sorted(labels.items())), exposed_name)
         series = name_series(exposed_name, labels)

@@ -161,6 +161,22 @@ def test_labels_tell_the_broker_and_queries_can_be_replaced():
     assert {problem.severity for problem in reading.problems["prometheus"]} == {"suspect"}
 
 
+def test_brokers_without_a_label_of_the_instance_are_not_one():
+    """Of six brokers the highest id had the worst of all values."""
+
+    def answer(path):
+        name = "kafka_server_brokertopicmetrics_bytesin_total"
+        if "brokertopicmetrics" not in ask(path)["query"]:
+            return matrix()
+        return matrix(
+            *({"metric": {"__name__": name, "broker_id": broker}, "values": [[AT_S, broker]]} for broker in "12")
+        )
+
+    with serving({API: answer}) as site:
+        reading = read(server(site.url))
+    assert {(row["instance"], row["value"]) for row in rows(reading)} == {("broker 1", 1), ("broker 2", 2)}
+
+
 @pytest.mark.parametrize(("ahead_ms", "is_wrong"), [(0, False), (30_000, False), (120_000, True), (-120_000, True)])
 def test_the_server_s_clock_is_compared_with_ours_at_the_moment_it_answers(ahead_ms, is_wrong):
     """The run began years ago: that is no difference of clocks. Oracle: the server's own Date header."""
