@@ -32,10 +32,8 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
                 kept_ms = milliseconds_of(retention)
                 notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)
             if table is ALERT_OUTBOX and has_table(table_path(config.warehouse, table)):
-                count = empty_delivered(config.warehouse, now_ms - _MESSAGE_DAYS * DAY_MS)
-                notes += (
-                    [f"{table.name}: {count:,} messages emptied, delivered {_MESSAGE_DAYS} days ago"] if count else []
-                )
+                if emptied := empty_delivered(config.warehouse, now_ms - _MESSAGE_DAYS * DAY_MS):
+                    notes.append(f"{table.name}: {emptied:,} messages emptied, delivered {_MESSAGE_DAYS} days ago")
             for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms, tables=(table,), passing=passing):
                 files = f"{upkeep.files_before_count} files, now {upkeep.files_after_count}"
                 notes.append(f"{upkeep.table}: {files}; {upkeep.deleted_file_count} old ones deleted")

@@ -119,9 +119,10 @@ def _drop_unread(warehouse: Folder) -> int:
     def drop(on_disk: DeltaTable) -> None:
         on_disk.merge(gone, same_key, source_alias="gone", target_alias="stored").when_matched_delete().execute()
 
-    if gone.num_rows:
+    count: int = gone.num_rows
+    if count:
         commit(warehouse, LOG_SEGMENTS, drop)
-    return gone.num_rows
+    return count
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:
