@@ -5,10 +5,8 @@ from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.errors import PipelineError, StorageConflictError, StorageError
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.runs import JobReport
-from pipeline.storage.durability import has_table
 from pipeline.storage.maintenance import drop_expired, maintain_tables
 from pipeline.storage.outbox import empty_delivered
-from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES
 from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.keys import EXPIRING
@@ -31,9 +29,9 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
             if retention := kept[table]:
                 kept_ms = milliseconds_of(retention)
                 notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)
-            if table is ALERT_OUTBOX and has_table(table_path(config.warehouse, table)):
-                if emptied := empty_delivered(config.warehouse, now_ms - _MESSAGE_DAYS * DAY_MS):
-                    notes.append(f"{table.name}: {emptied:,} messages emptied, delivered {_MESSAGE_DAYS} days ago")
+            before_ms = now_ms - _MESSAGE_DAYS * DAY_MS
+            if table is ALERT_OUTBOX and (emptied := empty_delivered(config.warehouse, before_ms)):
+                notes.append(f"{table.name}: {emptied:,} messages emptied, delivered {_MESSAGE_DAYS} days ago")
             for upkeep in maintain_tables(config.warehouse, as_of_ms=now_ms, tables=(table,), passing=passing):
                 files = f"{upkeep.files_before_count} files, now {upkeep.files_after_count}"
                 notes.append(f"{upkeep.table}: {files}; {upkeep.deleted_file_count} old ones deleted")

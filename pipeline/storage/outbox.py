@@ -74,6 +74,8 @@ def empty_delivered(warehouse: Folder, before_ms: int) -> int:
 
     What they told, when and whom stays.
     """
+    if not has_table(table_path(warehouse, ALERT_OUTBOX)):
+        return 0
     is_old = f"payload <> X'' AND delivered_at < {format_datafusion_instant(before_ms)}"
     count: int = load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",), where=is_old).num_rows
     if count:
