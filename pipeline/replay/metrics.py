@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -86,10 +86,7 @@ class SessionMetrics:
     is_watched: bool = False  # there are metrics of some client in the window
     spare_client_count: int = 0  # clients of the window that are no session's and sent as much as this one might have
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
-    queue_time_ms: float | None = None
-    # on average over the window: requests under way to the idlest broker, a request to the quickest; None without any
-    least_under_way: float | None = None
-    least_latency_ms: float | None = None
+    waiting: Waiting = field(default_factory=Waiting)  # why its batches waited
     saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
     nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
     spans: tuple[NodeMetrics, ...] = ()  # of the window, from scrape to scrape
@@ -99,21 +96,6 @@ class SessionMetrics:
         """Of pooled producers, by what their clients sent; of the largest ones, none where clients do not tell several."""
         weights = self.client_bytes[:MOST_POOLED]
         return weights if len(weights) > 1 and any(weights) else ()
-
-    @property
-    def under_way(self) -> float | None:
-        """The most requests under way to one broker, on average."""
-        return max((node.under_way for node in self.nodes if node.has_latency), default=None)
-
-    @property
-    def waiting(self) -> Waiting:
-        """Why its batches waited."""
-        return Waiting(
-            queue_time_ms=self.queue_time_ms,
-            under_way=self.under_way,
-            least_under_way=self.least_under_way,
-            least_latency_ms=self.least_latency_ms,
-        )
 
 
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
@@ -157,9 +139,12 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             is_watched=bool(clients),
             spare_client_count=len(free) - bisect_right(free, MOST_DIFFERENCE * in_log.sum()),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
-            queue_time_ms=find_usual_wait(rows) or _queue_time(now),
-            least_under_way=_least_mean(of_window, lambda node: node.under_way),
-            least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
+            waiting=Waiting(
+                queue_time_ms=find_usual_wait(rows) or _queue_time(now),
+                under_way=max((node.under_way for node in metrics if node.has_latency), default=None),
+                least_under_way=_least_mean(of_window, lambda node: node.under_way),
+                least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
+            ),
             saturated=frozenset(node.broker_id for node in of_window if node.under_way >= SATURATED),
             nodes=tuple(metrics),
             spans=tuple(spans),
