@@ -125,8 +125,9 @@ def find_sessions(
 def describe_session(
     start_ms: int, window_ms: int, traffic: SessionTraffic, batches: SessionBatches, baseline: Baseline
 ) -> ProducerSession:
-    """Infers a session's partitioner and settings from its records and batches in a topic and window."""
     slots = np.clip((batches.max_ms - start_ms) * SLOTS // window_ms, 0, SLOTS - 1)
+    brokers, numbers = np.unique(batches.leader, return_inverse=True)
+    sizes = np.bincount(numbers, weights=batches.size_bytes).astype(np.int64)
     return ProducerSession(
         start_ms=start_ms,
         topic=traffic.topic,
@@ -137,7 +138,7 @@ def describe_session(
         keyless_count=int((~traffic.is_keyed).sum()),
         pattern=choose_pattern(traffic.elapsed_ms),
         batch_count=len(batches),
-        bytes_by_broker=_sum_by_broker(batches),
+        bytes_by_broker=dict(zip(brokers.tolist(), sizes.tolist(), strict=True)),
         bytes_by_slot=np.bincount(slots, weights=batches.size_bytes, minlength=SLOTS).astype(np.int64),
         baseline=baseline,
         compression=measure_compression(traffic, batches),
@@ -150,12 +151,6 @@ def describe_session(
         sampling_rate=traffic.sampling_rate,
         commits_ms=batches.commits_ms,
     )
-
-
-def _sum_by_broker(batches: SessionBatches) -> dict[int, int]:
-    brokers, numbers = np.unique(batches.leader, return_inverse=True)
-    sums = np.bincount(numbers, weights=batches.size_bytes, minlength=len(brokers))
-    return {int(broker): int(size) for broker, size in zip(brokers, sums, strict=True)}
 
 
 class _Trial(NamedTuple):
@@ -181,14 +176,11 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
-    trials = list(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
-    models = {key: found_models for key, found_models, _ in trials}
-    baselines = {key: baseline for key, _, baseline in trials}
+    found = dict(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
     refined = [
-        replace(one, baseline=baselines[one.key]) if one.key in baselines and one.keyless_count else one
-        for one in settled
+        replace(one, baseline=found[one.key][1]) if one.key in found and one.keyless_count else one for one in settled
     ]
-    sharpened = {key: replace(own, models=models.get(key, own.models)) for key, own in metrics.items()}
+    sharpened = {key: replace(own, models=found[key][0]) if key in found else own for key, own in metrics.items()}
     return refined, share_models(sharpened, sum_sent(sessions))
 
 
@@ -222,7 +214,7 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
 
 def _refine(
     trials: Sequence[_Trial], *, read_arrivals: ReadRows, read_batches: ReadRows
-) -> Iterator[tuple[SessionKey, dict[int, ServiceModel], Baseline]]:
+) -> Iterator[tuple[SessionKey, tuple[dict[int, ServiceModel], Baseline]]]:
     for trial in trials:
         start_ms, producer_id, epoch, *_ = trial.key
         select = batches_of(read_batches(start_ms, [(producer_id, epoch)]))
@@ -240,4 +232,4 @@ def _refine(
         )
         if topics and (producer_id >= 0 or weights):  # of several taken for one each batch would be too small
             topics[0] = replace(topics[0], baseline=choose_linger(topics, models, start_ms, trial.end_ms))
-        yield trial.key, models, choose_variant(topics, models, start_ms, trial.end_ms)
+        yield trial.key, (models, choose_variant(topics, models, start_ms, trial.end_ms))
