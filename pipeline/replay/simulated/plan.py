@@ -128,24 +128,23 @@ def make_groups(
     groups: list[SessionGroup] = []
     for start_ms, by_key in sorted(by_window.items()):
         keys = sorted(by_key)
-        for members in join_sessions([_waits_on(metrics[key], by_key[key]) for key in keys]):
-            own = [by_key[keys[member]] for member in members]
-            topics = _list_topics(
-                recording, start_ms, {one.topic_key for sessions_of in own for one in sessions_of}, key_families
-            )
+        # sessions that cannot be replayed do not block the others
+        is_known = [any(one.baseline.strategy is not None for one in by_key[key]) for key in keys]
+        waits_on = [metrics[key].saturated if known else frozenset() for key, known in zip(keys, is_known, strict=True)]
+        for members in join_sessions(waits_on):
+            own = [(metrics[keys[member]], by_key[keys[member]]) for member in members]
+            topics = _list_topics(recording, start_ms, {one.topic_key for _, each in own for one in each}, key_families)
             led = {(topic.topic, topic.topic_id) for topic in topics}
-            kept = [[one for one in sessions_of if one.topic_key in led] for sessions_of in own]
             most = MOST_QUEUES // max(1, len(members) * sum(len(topic.leaders) for topic in topics))
             made = tuple(
                 producer
-                for member, sessions_of in zip(members, kept, strict=True)
-                if sessions_of
-                for producer in _make_session(sessions_of).deal(metrics[keys[member]].weights[:most])
+                for found, each in own
+                if (kept := [one for one in each if one.topic_key in led])
+                for producer in _make_session(kept).deal(found.weights[:most])
             )
             if made:
-                models = _choose_models([(metrics[keys[member]], by_key[keys[member]]) for member in members])
                 racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights
-                groups.append(SessionGroup(len(groups), start_ms, made, topics, models, racks, weights))
+                groups.append(SessionGroup(len(groups), start_ms, made, topics, _choose_models(own), racks, weights))
     return groups
 
 
@@ -162,12 +161,6 @@ def join_sessions(saturated: Sequence[frozenset[int]]) -> list[tuple[int, ...]]:
         members = (number, *(member for _, joined in met for member in joined))
         groups.append((brokers.union(*(joined for joined, _ in met)), tuple(sorted(members))))
     return sorted(members for _, members in groups)
-
-
-def _waits_on(metrics: SessionMetrics, sessions: Sequence[ProducerSession]) -> frozenset[int]:
-    """Brokers on which a session meets others; unreplayable sessions do not block the others."""
-    is_known = any(session.baseline.strategy is not None for session in sessions)
-    return metrics.saturated if is_known else frozenset()
 
 
 def _choose_models(sessions: Sequence[tuple[SessionMetrics, Sequence[ProducerSession]]]) -> dict[int, ServiceModel]:
