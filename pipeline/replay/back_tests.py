@@ -37,10 +37,7 @@ def back_test(
     latency_avg_ms: float | None,
     concerns: Concerns,
 ) -> Row:
-    """The row of `gold.back_tests`; `simulated` is the current setup, predicted, or None where it could not be.
-
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
-    """
+    """The row of `gold.back_tests`; `simulated` is the current setup, or None; `latency_avg_ms` as `ReplayedTopic` has it."""
     row: Row = {
         **_describe_baseline(sessions),
         "session_count": len(sessions),
@@ -73,14 +70,7 @@ def back_test(
 
 def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
     if not sessions:
-        return {
-            "partitioner": None,
-            "partitioner_source": Origin.NONE,
-            "client": "",
-            "confidence": None,
-            "runner_up": "",
-            "settings": {},
-        }
+        return {"partitioner_source": Origin.NONE, "client": "", "runner_up": "", "settings": {}}
     baseline = max(sessions, key=lambda session: session.record_count).baseline
     settings = sorted(baseline.settings.items())[:_MOST_SETTINGS]
     return {
@@ -107,18 +97,15 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
         bar = min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
         pairs.append((error - bar, broker_id, was, share, error, bar))
     _, broker_id, was, share, error, bar = max(pairs, key=lambda one: (one[0], -one[1]))
-    parts = simulated.shares(CELL_LOG_BYTES, of_brokers=False)
     was_there = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
-    partition_errors = (
-        abs((part.value or 0.0) - float(seen)) * 100 for part, seen in zip(parts, was_there, strict=False)
-    )
+    parts = zip(simulated.shares(CELL_LOG_BYTES, of_brokers=False), was_there.tolist(), strict=False)
     return {
         "judged_on": "all minutes",
         "broker_id": broker_id,
         "observed_share": was,
         **share.columns("predicted_share"),
         "share_error_points": error,
-        "partition_share_error_points": max(partition_errors),
+        "partition_share_error_points": max(abs((part.value or 0.0) - seen) * 100 for part, seen in parts),
         "share_bar_points": bar,
     }
 
@@ -134,12 +121,8 @@ def _is_off(ratio: float | None, bar: float) -> bool:
 
 def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
     """Says so where runs differ too much to predict any broker's share."""
-    widths = [
-        (((share.high or 0.0) - (share.low or 0.0)) * 100, broker_id)
-        for broker_id, share in zip(
-            simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True
-        )
-    ]
+    shares = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
+    widths = ((((share.high or 0.0) - (share.low or 0.0)) * 100, broker_id) for broker_id, share in shares)
     width, broker_id = max(widths, default=(0.0, -1))
     if width > WIDEST_RANGE_POINTS:
         yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=WIDEST_RANGE_POINTS)
