@@ -22,13 +22,10 @@ MOST_CLIENTS = 5_000  # of a recording, each of which is compared with each prod
 def pool_clients(
     recording: Recording, sessions: Sequence[ProducerSession], matched: Mapping[tuple[int, str, str], MetricsClient]
 ) -> dict[tuple[int, str, str], tuple[MetricsClient, ...]]:
-    """The clients of a producer that stands for all without ids, the largest first: those that are no other's, if the sum fits.
-
-    No metric names which client is whose, so nothing is said where several such producers have none.
-    """
+    """The clients of a producer that stands for all without ids, the largest first: those that are no other's, if the sum fits."""
     nodes = recording.nodes
     open_ones = {producer_of(session.key)[1:] for session in sessions if session.key[1] < 0} - matched.keys()
-    if len(open_ones) != 1:
+    if len(open_ones) != 1:  # no metric names which client is whose
         return {}
     (producer,) = open_ones
     stored: dict[int, Counter[int]] = defaultdict(Counter)
@@ -88,8 +85,7 @@ def match_clients(
 ) -> dict[Producer, Client]:
     """Pairs producers and clients by their bytes per window and broker: those together longest, of these the most alike.
 
-    They are compared in the windows of which both are known: clients may be watched for a part of the time. A client that
-    was restarted is several producers, one after the other: what one of them sent is not looked for again.
+    A client that was restarted is several producers, one after the other: what one of them sent is not looked for again.
 
     >>> a, b = {1: {0: 910}, 2: {0: 900}}, {2: {0: 105, 1: 52}}
     >>> match_clients({7: {1: {0: 90}, 2: {0: 100, 1: 50}}, 8: {1: {0: 900}}, 9: {2: {0: 900}}}, {"a": a, "b": b})
@@ -115,10 +111,7 @@ def match_clients(
 
 
 def _compare(stored: Mapping[int, Mapping[int, float]], sent: Mapping[int, Mapping[int, float]]) -> tuple[float, float]:
-    """Part of the stored bytes by which they differ in the windows of both: summed over these, and window by window.
-
-    What is sent in a window was often created in the one before, and scrapes do not end with windows: the sum counts.
-    """
+    """Part of the stored bytes by which they differ in the windows of both: summed over these, and window by window."""
     common = stored.keys() & sent.keys()
     ours, theirs = (_sum_windows([loads[start_ms] for start_ms in common]) for loads in (stored, sent))
     total = sum(ours.values())
@@ -133,7 +126,7 @@ def _sum_windows(loads: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 def _differ(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
-    """Bytes by which two loads of brokers differ; a leader that is not known may be any."""
+    """Bytes by which two loads of brokers differ; a leader that is not known may be any of them."""
     rests = [theirs.get(broker, 0) - ours.get(broker, 0) for broker in {*ours, *theirs} - {NO_LEADER}]
     surplus = sum(rest for rest in rests if rest > 0)
     return sum(-rest for rest in rests if rest < 0) + abs(surplus - ours.get(NO_LEADER, 0))

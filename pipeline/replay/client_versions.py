@@ -69,12 +69,8 @@ def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> Cli
     """The library's version whose defaults fit best, of those that have such a strategy."""
     linger = session.baseline.settings.get("linger.ms")
     bounds = Bounds(None, (linger and linger.low) or 0.0, linger.high if linger else None, "")
-    fitting = [
-        choice
-        for rule in SwitchRule
-        for choice in list_choices(rule)
-        if choice.client == library and choice.strategy in alike
-    ]
+    choices = (choice for rule in SwitchRule for choice in list_choices(rule))
+    fitting = [choice for choice in choices if choice.client == library and choice.strategy in alike]
     is_idempotent = session.producer_id >= 0
     return min(fitting, key=lambda choice: choice.misfits(bounds, is_idempotent=is_idempotent), default=None)
 
@@ -82,8 +78,7 @@ def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> Cli
 def take_version(baseline: Baseline, library: str, version: str, alike: Sequence[str] = ()) -> Baseline:
     """A baseline whose client tells its version: it has that version's defaults where the data allow them.
 
-    Of strategies that the data do not distinguish (`alike`) it has the first one of that library. Where that version has none of
-    them the data win, and an assumption says so.
+    Of strategies that are `alike` in the data it has that library's first; where that version has none the data win.
     """
     alike = alike or _list_alike(baseline.strategy or "", by_keys=False)
     strategy = next((name for name in alike if _has(library, version, name)), None)

@@ -49,13 +49,9 @@ def draw_leaders(
 ) -> DrawnLeaders:
     """Leaders of a topic's partitions under a partition count; `topic_count` is how many it has.
 
-    On its own count they are known. Partitions that are added leave the others where they are; fewer partitions mean a
-    topic made anew. New ones are placed as Kafka's controller places them: the brokers in random order, each taken once
-    before any is taken again, in another order. Racks and fenced brokers are left out of account. A topic's draws are the
-    same in all windows and for all candidates.
-
-    References:
-        Kafka `metadata/placement/StripedReplicaPlacer.java`.
+    Partitions that are added leave the others where they are; fewer partitions mean a topic made anew. New ones are placed
+    as Kafka's `StripedReplicaPlacer` does: the brokers in random order, each taken once before any is taken again. Racks
+    and fenced brokers are left out of account. A topic's draws are the same in all windows and for all candidates.
     """
     brokers = tuple(sorted({*broker_ids, *(leader for leader in known.values() if leader >= 0)}))
     index_of = {broker: number for number, broker in enumerate(brokers)}
