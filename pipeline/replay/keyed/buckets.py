@@ -86,8 +86,7 @@ def replay_bucket(
 ) -> Iterator[tuple[int, int, TopicSums]]:
     """Assigns a bucket's keys under every candidate; what comes out is by number of the topic and of the window.
 
-    `key` is the first 64 bits of the id, in all three: traffic also has `topic`, `window`, `partition` and the amounts;
-    rows of hashes may come several times.
+    `key` is the first 64 bits of the id, in all three; rows of hashes may come several times.
     """
     keys = _index(plan, hashes, answers)
     numbers = _find(traffic["key"], keys.ids)
@@ -193,30 +192,23 @@ def _describe_recorded(entries: _Entries, here: slice, keys: _Keys) -> tuple[Top
     cells = sum_by_partition(entries.row_partitions[rows], amounts[:, :2])
     # the keys of most bytes, at most `TOP_KEY_COUNT`; among equals those of the smallest ids
     ids = keys.ids[entries.keys[here]]
-    candidates = np.arange(len(ids))
-    if len(ids) > TOP_KEY_COUNT:
-        least = np.partition(sizes, len(sizes) - TOP_KEY_COUNT)[len(sizes) - TOP_KEY_COUNT]
-        candidates = np.flatnonzero(sizes >= least)
-    return TopicSums({NAMED: cells}, KeyTotals(*map(int, totals))), here.start + candidates[
-        np.lexsort((ids[candidates], -sizes[candidates]))
-    ][:TOP_KEY_COUNT]
+    least = -np.partition(-sizes, TOP_KEY_COUNT - 1)[TOP_KEY_COUNT - 1] if len(ids) > TOP_KEY_COUNT else 0
+    candidates = np.flatnonzero(sizes >= least)
+    order = np.lexsort((ids[candidates], -sizes[candidates]))
+    return TopicSums({NAMED: cells}, KeyTotals(*map(int, totals))), here.start + candidates[order][:TOP_KEY_COUNT]
 
 
 def _describe_top_keys(entries: _Entries, keys: _Keys, heaviest: Ints, partitions: NDArray[np.int32]) -> list[TopKey]:
-    return [
-        TopKey(
-            f"{int(keys.ids[entries.keys[each]]):016x}", int(entries.records[each]), int(entries.sizes[each]), chosen
-        )
-        for each, chosen in zip(heaviest.tolist(), partitions, strict=True)
-    ]
+    names = (f"{number:016x}" for number in keys.ids[entries.keys[heaviest]].tolist())
+    amounts = (amount[heaviest].astype(np.int64).tolist() for amount in (entries.records, entries.sizes))
+    return [TopKey(*of_key) for of_key in zip(names, *amounts, partitions, strict=True)]
 
 
 def _rule_of(assignment: KeyAssignment, window: int) -> _Rule:
     """Equal for strategies of one family that are asked for one partition count."""
-    is_custom = assignment.function is None
-    mask = Mask.NOTHING if assignment.function is None else assignment.function.mask
-    count = assignment.partition_counts[window]
-    return _Rule(assignment.columns[window], count, mask, is_custom, assignment.empty_key)
+    function, count = assignment.function, assignment.partition_counts[window]
+    mask = function.mask if function else Mask.NOTHING
+    return _Rule(assignment.columns[window], count, mask, function is None, assignment.empty_key)
 
 
 def _assign_pairs(

@@ -57,8 +57,6 @@ class KeyedTopicPlan:
 
 @dataclass(frozen=True)
 class KeyedPlan:
-    """Everything a task has to know."""
-
     # ascending: windows to replay and, before each, the one before it where that is committed
     window_starts_ms: tuple[int, ...]
     previous: tuple[int, ...]  # by window: number of the one before, or -1
@@ -68,11 +66,7 @@ class KeyedPlan:
 
 
 def resolve_strategy(name: str) -> Strategy:
-    """The strategy of a candidate, which recorded keys have to be able to answer for.
-
-    Raises:
-        ConfigError: There is none of that name, or its choices do not follow from what is stored about keys.
-    """
+    """The strategy of a candidate; a `ConfigError` without one, or where its choices do not follow from stored keys."""
     if is_custom(name):
         return load_custom(name)
     strategy = find_strategy(name)
@@ -81,11 +75,7 @@ def resolve_strategy(name: str) -> Strategy:
 
 
 def check_candidates(candidates: Sequence[Candidate], partitioners: Mapping[str, str]) -> None:
-    """Refuses candidates and strategies in use that cannot be replayed, before anything runs.
-
-    Raises:
-        ConfigError: naming the candidate or the topic pattern.
-    """
+    """Refuses what cannot be replayed, before anything runs: a `ConfigError` names the candidate or the topic pattern."""
     for candidate in candidates:
         try:
             check_producer(candidate)
@@ -123,14 +113,10 @@ def plan_keys(
     partitioners: Mapping[str, str],
     bucket_count: int,
 ) -> KeyedPlan:
-    """Lays out which columns serve which candidate on which topic.
+    """Lays out which columns serve which candidate on which topic; a `ConfigError` where a strategy cannot be replayed.
 
-    A candidate that names no strategy is assigned once per family: which of them is in use is known afterwards. A window
-    before one to be replayed serves where it is among the committed ones; `partition_counts` are by topic and topic id,
-    then by start of the window.
-
-    Raises:
-        ConfigError: A strategy cannot be replayed.
+    A candidate that names no strategy is assigned once per family: which of them is in use is known afterwards.
+    `partition_counts` are by topic and topic id, then by start of the window.
     """
     before = {window.start_ms: window.start_ms - (window.end_ms - window.start_ms) for window in windows}
     known = {window.start_ms for window in committed}
@@ -174,7 +160,7 @@ class _Columns:
         return assignments
 
     def _of_family(self, candidate: str, family: StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
-        # The members of a family differ over the empty key: it says nothing about the family.
+        # the members of a family differ over the empty key
         numbers = self._number_hash(family.function, counts)
         strategy = family.strategies[0]
         return KeyAssignment(candidate, family.name, strategy, family.function, KeyRule.KEYLESS, numbers, counts)

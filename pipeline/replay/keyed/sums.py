@@ -46,15 +46,12 @@ class MoveTotals(NamedTuple):
 
 
 class TopKey(NamedTuple):
-    """One of a topic's heaviest keys: the first 16 hex digits of its id, what it holds, its partition by assignment.
+    """One of a topic's heaviest keys."""
 
-    The partition is -1 where the key does not decide.
-    """
-
-    key_id: str
+    key_id: str  # the first 16 hex digits
     record_count: int
     size_bytes: int
-    partitions: NDArray[np.int32]
+    partitions: NDArray[np.int32]  # by assignment; -1 where the key does not decide
 
 
 class AssignedKeys(NamedTuple):
@@ -68,11 +65,9 @@ class AssignedKeys(NamedTuple):
 class TopicSums:
     """Sums of one bucket, or of all, for one topic in one window."""
 
-    # by kind of record: int64[partitions, 2] of records and bytes
-    recorded: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    # totals of the keys that have a name; `top_keys` are the heaviest, the heaviest first
+    recorded: dict[str, NDArray[np.int64]] = field(default_factory=dict)  # by kind: records and bytes of partitions
     keys: KeyTotals = field(default_factory=KeyTotals)
-    top_keys: Sequence[TopKey] = ()
+    top_keys: Sequence[TopKey] = ()  # the heaviest first
     assigned: dict[int, AssignedKeys] = field(default_factory=dict)  # by number of the assignment in the topic's plan
 
     def add(self, other: TopicSums) -> None:
@@ -89,7 +84,6 @@ class TopicSums:
 
 
 def sum_by_partition(partitions: NDArray[Any], amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sums of rows: int64[partitions, amounts]."""
     cells = np.zeros((int(partitions.max()) + 1, amounts.shape[1]), np.int64)
     np.add.at(cells, partitions, amounts)
     return cells

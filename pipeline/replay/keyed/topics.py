@@ -22,6 +22,7 @@ AS_RECORDED = "as recorded"
 """In place of a strategy, or of what becomes of records without a key: all of it stays where it was."""
 _NO_KEY = "no_key"
 _NO_CELLS = np.zeros((0, 2), np.int64)
+_NO_LOADS = known_loads(_NO_CELLS.ravel())
 
 
 class BaselineSource(StrEnum):
@@ -39,9 +40,9 @@ class KeyedOutcome:
 
     strategy: str | None  # its name, or `AS_RECORDED`; None where the current strategy would have to be known
     partition_count: int
-    records: Loads
-    sizes: Loads
-    key_counts: NDArray[np.int64]
+    records: Loads = _NO_LOADS
+    sizes: Loads = _NO_LOADS
+    key_counts: NDArray[np.int64] = field(default_factory=_NO_CELLS.ravel)
     assignment: int | None = None  # its number in the plan; None where nothing is assigned
     keyless_rule: str = ""  # what becomes of records without a key
     unknown_record_count: int = 0  # records that may lie anywhere; `unknown_size_bytes` are theirs
@@ -94,11 +95,8 @@ class KeyedTopic:
     @property
     def judged(self) -> Explained:
         """Keys to explain: all but the empty one. Families of texts keep bytes that are no text, too."""
-        parts = [
-            self._judged_by(totals)
-            for number, (_, totals) in self.sums.assigned.items()
-            if not self.plan.assignments[number].candidate
-        ]
+        assigned = self.sums.assigned.items()
+        parts = [self._judged_by(own[1]) for number, own in assigned if not self.plan.assignments[number].candidate]
         return Explained(
             max((one.key_count for one in parts), default=0), max((one.record_count for one in parts), default=0)
         )
@@ -134,13 +132,9 @@ class KeyedTopic:
                     outcomes[assignment.candidate] = self._assign(number)
                 elif assignment.candidate not in outcomes:
                     # a candidate that keeps the current strategy, which is not known
-                    nothing = np.zeros(0, np.int64)
                     outcomes[assignment.candidate] = KeyedOutcome(
                         strategy=None,
                         partition_count=assignment.partition_counts[self.window],
-                        records=known_loads(nothing),
-                        sizes=known_loads(nothing),
-                        key_counts=nothing,
                         assumptions=(Caveat.NOT_REPLAYABLE.say(),),
                     )
         return outcomes
@@ -218,11 +212,7 @@ class KeyedTopic:
 def list_keyed_topics(
     plan: KeyedPlan, sums: Mapping[tuple[int, int], TopicSums]
 ) -> dict[tuple[int, str, str], KeyedTopic]:
-    """By start of the window, topic and topic id, what recorded keys say.
-
-    Raises:
-        ConfigError: A user-defined strategy was never asked about recorded keys.
-    """
+    """By start of the window, topic and topic id, what recorded keys say; a `ConfigError` where a user's strategy was not asked."""
     topics = {}
     answered: Counter[str] = Counter()  # records, by strategy: a user's function may have none for a key or two
     for (number, _), own in sums.items():
