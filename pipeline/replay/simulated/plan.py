@@ -58,11 +58,9 @@ class GroupSession:
         """A session for each of the pooled producers; itself where its clients do not tell several."""
         if len(weights) < 2:
             return [self]
+        dealt = replace(self, weights=tuple(weights))
         counts = [round(self.record_count * weight / sum(weights)) for weight in weights]
-        return [
-            replace(self, weights=tuple(weights), number=number, record_count=count)
-            for number, count in enumerate(counts)
-        ]
+        return [replace(dealt, number=number, record_count=count) for number, count in enumerate(counts)]
 
 
 @dataclass(frozen=True)
@@ -212,25 +210,20 @@ class SimulationRun(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupVariant:
-    """A group under a candidate: its producers, or the reason why it cannot be simulated.
-
-    `same_as` is the number of the first candidate that makes the same run, often its own.
-    """
+    """A group under a candidate: its producers, or the reason why it cannot be simulated."""
 
     producers: tuple[CandidateProducer, ...]
-    same_as: int
+    same_as: int  # number of the first candidate that makes the same run, often its own
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """What a task needs; the current setup is the first candidate.
-
-    `variants` are by group and candidate; None where the candidate is about none of the group's topics.
-    """
+    """What a task needs."""
 
     groups: tuple[SessionGroup, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]  # the current setup is the first
+    # by group and candidate; None where the candidate is about none of the group's topics
     variants: tuple[tuple[GroupVariant | None, ...], ...]
     seeds: tuple[int, ...]
 
@@ -248,7 +241,6 @@ class SimulationPlan:
 def plan_simulations(
     groups: Sequence[SessionGroup], candidates: Sequence[Candidate], seeds: Sequence[int]
 ) -> SimulationPlan:
-    """Plans all runs; resolves each candidate once, and the current setup as one of them."""
     everyone = (KEEP, *candidates)
     variants = tuple(tuple(_iter_variants(group, everyone)) for group in groups)
     return SimulationPlan(tuple(groups), everyone, variants, tuple(seeds))

@@ -52,11 +52,7 @@ def read_client(candidate: Candidate) -> tuple[str, str] | None:
 
 
 def name_strategy(candidate: Candidate) -> str | None:
-    """The strategy a candidate is about, by name; None where it keeps the current one.
-
-    Raises:
-        ConfigError: Its settings name none that is known.
-    """
+    """The strategy a candidate is about; None where it keeps the current one; a `ConfigError` where its settings name none."""
     named, partitioner = read_client(candidate), _name_partitioner(candidate)
     if partitioner is not None:
         return partitioner
@@ -69,9 +65,8 @@ def name_strategy(candidate: Candidate) -> str | None:
 
 def _name_partitioner(candidate: Candidate) -> str | None:
     """The strategy that a candidate names, or that only one version has, without a version that would not have it."""
-    is_alone = (
-        candidate.client is None and not {"partitioner.class", "partitioner.ignore.keys"} & candidate.config.keys()
-    )
+    others = {"partitioner.class", "partitioner.ignore.keys"} & candidate.config.keys()
+    is_alone = candidate.client is None and not others
     return candidate.partitioner or (RACK_AWARE if is_alone and _any_rack(candidate.config, None) else None)
 
 
@@ -99,9 +94,7 @@ def resolve_candidate(
     *,
     zone: str = "",
 ) -> CandidateProducer:
-    """Resolves a producer under a candidate; `KEEP` is the present one, `compression` its codec's ratio.
-
-    `racks` are the brokers', by id, "" without one; `zone` is where the producer is, "" where nothing says.
+    """Resolves a producer under a candidate; `zone` is where it is, "" where nothing says; racks are "" of brokers without one.
 
     Raises:
         ConfigError: The simulator has no such strategy; the candidate names none, and the current one is unknown;

@@ -37,11 +37,9 @@ class Step(Enum):
 
 
 def draw_evenly(seed: int, step: Step, name: str) -> float:
-    """A place from 0 to below 1 that covers the range evenly over any few seeds in a row.
+    """A place from 0 to below 1 that covers the range evenly over any few seeds in a row: each goes on by an irrational step.
 
-    Ten seeds that each draw a number by themselves may well draw eight of ten on one side; the median over them is then a
-    matter of luck. Here seed by seed the place in the range goes on by an irrational step. Each seed's draw is its own all
-    the same: it does not depend on how many there are.
+    Ten seeds that each draw a number by themselves may well draw eight of ten on one side.
 
     References:
         Niederreiter, Random Number Generation and Quasi-Monte Carlo Methods, 1992, section 3.1: multiples of a number whose
@@ -64,11 +62,7 @@ class GroupScenario:
     base_ms: int
 
     def build(self, seed: int) -> Scenario:
-        """The scenario of one seed: it decides what is open, the same under every candidate.
-
-        That is who leads partitions whose leader is open, the delay of a broker within its range, what the producers'
-        threads cost, who coordinates their transactions, and the rack of a rack-aware producer where it is not known.
-        """
+        """The scenario of one seed: it decides what is open, the same under every candidate."""
         group = self.group
         index_of = {broker_id: number for number, broker_id in enumerate(group.broker_ids)}
         topics = []
@@ -94,7 +88,6 @@ class GroupScenario:
         return replace(producer, costs=costs, coordinator=coordinator)
 
     def _draw_zone(self, racks: Sequence[str], number: int) -> str:
-        """The zone of a producer whose zone is not known: by the weights that are given, else each rack alike."""
         weights = self.group.zone_weights
         if not weights:
             return racks[number % len(racks)]
