@@ -75,7 +75,6 @@ def simulate_runs(
     """Simulates all runs of a plan; rows of `RUN_SCHEMA`. Both readers are called where tasks run."""
 
     def simulate_each(runs: Sequence[SimulationRun]) -> Pieces:
-        """Hashes are read once, arrivals once per group, and a group is put under a candidate once."""
         read_hashes_once = functools.cache(read_hashes)
         rows = []
         for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
@@ -131,11 +130,8 @@ def _sum_topic(
     result: SimulationResult, queues: list[int], cells: NDArray[np.int64], arrivals: GroupArrivals, number: int
 ) -> TopicRun:
     sent_by = [sum(part.count for part in session.parts if part.topic == number) for session in arrivals.sessions]
-    writers = [
-        writer
-        for writer, session in enumerate(arrivals.sessions)
-        if any(part.topic == number for part in session.parts)
-    ]
+    written = [{part.topic for part in session.parts} for session in arrivals.sessions]
+    writers = [writer for writer, topics in enumerate(written) if number in topics]
     sent, counts, base_ns = sum(sent_by), result.producers[writers], arrivals.base_ms * NS_PER_MS
     # as `record-queue-time-avg` and `request-latency-avg` would have it
     broker_count = len(result.connections) // result.producer_count
@@ -161,14 +157,11 @@ def add_runs(runs: Sequence[TopicRun]) -> TopicRun:
     """A topic in the runs of several groups with one seed, as one."""
     cells = np.sum([run.cells for run in runs], axis=0)
     cells[:, CELL_LEADER] = runs[0].cells[:, CELL_LEADER]
+    counts = ("sent_count", "done_count", "failed_count", "refused_count", "client_latency_sum_ns")
     return TopicRun(
         cells=cells,
-        sent_count=sum(run.sent_count for run in runs),
-        done_count=sum(run.done_count for run in runs),
-        failed_count=sum(run.failed_count for run in runs),
-        refused_count=sum(run.refused_count for run in runs),
         first_sent_ns=min(run.first_sent_ns for run in runs),
         last_done_ns=max(run.last_done_ns for run in runs),
         latencies=merge_histograms(run.latencies for run in runs),
-        client_latency_sum_ns=sum(run.client_latency_sum_ns for run in runs),
+        **{name: sum(getattr(run, name) for run in runs) for name in counts},
     )
