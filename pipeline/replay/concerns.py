@@ -31,10 +31,7 @@ class LogFacts:
 
 
 def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:
-    """The facts of a topic in a window, from its rows of `silver.partition_traffic`.
-
-    `log_starts` is the least offset that some replica holds, by partition; `minutes` those with records, 0 if unknown.
-    """
+    """The facts of a topic in a window, from its rows of `silver.partition_traffic`; `minutes` with records are 0 if unknown."""
     leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
     first: dict[int, int] = {}
     for row in rows:

@@ -28,8 +28,6 @@ from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
 Row = dict[str, Any]
 
 _STRATEGIES = {family.name: family.strategies for family in FAMILIES}
-
-
 TABLES = (
     *(PRODUCER_SESSIONS, SERVICE_MODELS, HASH_VERDICTS),
     *(REPLAY_RESULTS, REPLAY_BROKERS, SCENARIO_COMPARISON, BACK_TESTS),
@@ -108,7 +106,6 @@ def _verdict_row(topic: KeyedTopic) -> Row:
 
 
 def _assigned_keys(topic: ReplayedTopic, outcome: CandidateOutcome) -> tuple[KeyedTopic, KeyedOutcome] | None:
-    """Columns of a candidate's keyed assignment; empty without one."""
     if topic.keyed is None or outcome.keys is None or outcome.keys.strategy is None:
         return None
     return topic.keyed, outcome.keys
@@ -152,8 +149,7 @@ def _key_columns(topic: KeyedTopic, keys: KeyedOutcome, partition: int) -> Row:
     top = next(own, None)
     return {
         "key_count": int(keys.key_counts[partition]) if partition < keys.partition_count else 0,
-        "top_key": top.key_id[:SHORT_ID] if top else None,
-        "top_key_size_bytes": top.size_bytes if top else None,
+        **({"top_key": top.key_id[:SHORT_ID], "top_key_size_bytes": top.size_bytes} if top else {}),
     }
 
 
@@ -213,10 +209,7 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
 def _list_shares(sizes: Loads, total: int) -> list[Estimate]:
     if not total:
         return [UNKNOWN] * len(sizes.median)
-    return [
-        Estimate(*(float(part) / total for part in parts))
-        for parts in zip(sizes.median, sizes.low, sizes.high, strict=True)
-    ]
+    return [Estimate(*ends) for ends in (np.stack([sizes.median, sizes.low, sizes.high], axis=1) / total).tolist()]
 
 
 def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
@@ -236,7 +229,7 @@ def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
 
 
 def baseline_columns(baseline: Baseline) -> dict[str, Any]:
-    """Partitioner and settings of a session: the last columns of a row of `silver.producer_sessions`."""
+    """The last columns of a row of `silver.producer_sessions`."""
     return {
         "strategy": baseline.strategy,
         "source": baseline.source,
@@ -260,7 +253,7 @@ def _format_source(setting: Setting) -> str:
 
 
 def _service_columns(model: ServiceModel) -> Row:
-    """How long a broker takes: a row of `silver.service_models` without the session."""
+    """A row of `silver.service_models` without the session."""
     row: Row = {"broker_id": model.broker_id}
     for name in ("request", "partition", "kib", "delay"):
         parameter: Parameter = getattr(model, f"{name}_ms")

@@ -38,7 +38,6 @@ class CandidateOutcome:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is the current setup."""
         return self.name == IN_USE
 
     @property
@@ -49,17 +48,14 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window; outcomes begin with the current setup, then follow the candidates' order.
-
-    `latency_avg_ms` is the mean from `send()` to the acknowledgement as producers' metrics have it, or None.
-    """
+    """Everything about a topic in a window."""
 
     start_ms: int
     recorded: RecordedTopic
     sessions: Sequence[ProducerSession]
-    outcomes: Sequence[CandidateOutcome]
+    outcomes: Sequence[CandidateOutcome]  # the current setup, then candidates in their order
     keyed: KeyedTopic | None
-    latency_avg_ms: float | None
+    latency_avg_ms: float | None  # the mean from `send()` to the acknowledgement, as producers' metrics have it
     concerns: Concerns
 
 
@@ -138,26 +134,13 @@ def list_topics(
 def replay_topic(
     topic: TopicInput, traffic: Sequence[Row], runs: Mapping[int, Mapping[int, TopicRun]]
 ) -> ReplayedTopic:
-    """Puts a topic together.
-
-    `traffic`: its rows of `silver.partition_traffic`.
-    `runs`: as `TopicInput.merge_runs` gives them.
-    """
+    """Puts a topic together, from its rows of `silver.partition_traffic` and its merged runs."""
     own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
     recorded = describe_topic(topic, traffic)
     current = SimulatedTopic(recorded, runs[0]) if runs.get(0) else None
     other_error = replace(OTHER_ERROR, share=math.hypot(OTHER_ERROR.share, current.share_error() if current else 0.0))
     outcomes = [
-        _describe_outcome(
-            name,
-            recorded,
-            topic.keyed,
-            runs.get(number),
-            own=own,
-            variants=topic.variants[number],
-            other_error=other_error,
-        )
-        for number, name in topic.candidates.items()
+        _describe_outcome(topic, number, recorded, runs.get(number), other_error) for number in topic.candidates
     ]
     log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)
     latencies = [(one.record_count, matched.latency_avg_ms) for one, matched in zip(own, metrics, strict=True)]
@@ -173,7 +156,7 @@ def replay_topic(
 
 
 def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
-    """Describes a topic from rows of `silver.partition_traffic`; sizes before compression from keys where they are known."""
+    """Describes a topic from rows of `silver.partition_traffic`; sizes before compression from keys where these are known."""
     count = max([*topic.leaders, *(row["partition"] for row in traffic)]) + 1
     records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
     by_broker: dict[int, int] = defaultdict(int)
@@ -212,16 +195,14 @@ def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[t
 
 
 def _describe_outcome(
-    name: str,
+    topic: TopicInput,
+    number: int,
     recorded: RecordedTopic,
-    keyed: KeyedTopic | None,
     runs: Mapping[int, TopicRun] | None,
-    *,
-    own: Sequence[ProducerSession],
-    variants: Sequence[tuple[SessionGroup, GroupVariant]],
     other_error: ModelError,
 ) -> CandidateOutcome:
     """`other_error` is that of candidates that change something: what the current setup is off by adds to it."""
+    name, keyed, variants = topic.candidates[number], topic.keyed, topic.variants[number]
     producers = [producer for _, variant in variants for producer in variant.producers]
     reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
     is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
@@ -231,7 +212,7 @@ def _describe_outcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,
         runs=SimulatedTopic(recorded, runs, error) if is_whole and runs else None,
-        partitioner=_name_partitioner(own, variants),
+        partitioner=_name_partitioner(topic.sessions, variants),
         reason="; ".join(reasons) or ("" if runs else "no arrivals are stored"),
         is_as_in_use=is_as_in_use,
         assumptions=tuple(statement for producer in producers for statement in producer.assumptions),

@@ -21,11 +21,7 @@ class ZoneSource(StrEnum):
 def name_zones(
     recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
 ) -> list[ProducerSession]:
-    """The sessions with the id and zone of their clients.
-
-    Producers that are pooled have several clients: they have a zone where all of these are in it. One producer has one zone,
-    whichever topic it sends to.
-    """
+    """The sessions with the id and zone of their clients; pooled producers have a zone where all their clients are in it."""
     shown: dict[SessionKey, set[str]] = {}
     for session in sessions:
         rack = session.baseline.config.get("client.rack", ANY_RACK)
