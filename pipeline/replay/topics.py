@@ -18,8 +18,7 @@ from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, 
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, ModelError, SimulatedTopic
-
-_BATCH_HEADER_BYTES = 61
+from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +164,7 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
         batches[row["partition"]] += row["batch_count"]
         logs[row["partition"]] += row["size_bytes"]
         by_broker[row["leader_id"]] += row["size_bytes"]
-    sizes, keyed = np.maximum(logs - _BATCH_HEADER_BYTES * batches, 0), topic.keyed
+    sizes, keyed = np.maximum(logs - BATCH_HEADER_BYTES * batches, 0), topic.keyed
     if keyed is not None:
         known = keyed.recorded[:count, 1]
         sizes[: len(known)] = known
