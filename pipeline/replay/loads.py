@@ -2,8 +2,10 @@
 
 What is unknown may lie on any one partition or be spread in any way; likely is an even spread.
 
-Over seeds the range is where one more run lies nine times of ten, for the real run is one more run: the prediction interval
-of a normal law for one further observation. Of ten seeds the percentiles 5 and 95 hold only three quarters of all runs.
+Over seeds the range is where one more run lies nine times of ten, for the real run is one more run. Few seeds say little of
+the ends: of ten seeds the percentiles 5 and 95 hold only three quarters of all runs. So the range is the prediction
+interval of a normal law for one further observation: mean and deviation of the seeds, and Student's t for what so few of
+them leave open.
 
 References:
     Hahn and Meeker, Statistical Intervals, 1991, section 4.2.
@@ -78,7 +80,7 @@ def measure_peak_to_mean(loads: Loads) -> Estimate:
 
 
 def measure_effective_partitions(loads: Loads) -> Estimate:
-    """1 over the sum of squared shares; least with all that is unknown on the largest, most with gaps filled first.
+    """1 over the sum of squared shares; least with all that is unknown on the largest, most with the gaps filled first.
 
     >>> measure_effective_partitions(Loads(*(np.array([3, 3, 0, 0]),) * 3))
     Estimate(value=2.0, low=2.0, high=2.0)
@@ -110,7 +112,9 @@ def _fill_gaps(loads: NDArray[np.int64], unknown: int) -> NDArray[np.float64]:
 
 
 def apportion(weights: NDArray[np.int64] | NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Splits a whole number in proportion to weights, by largest remainders; evenly where all weights are 0.
+    """Splits a whole number in proportion to weights, so that the parts sum to it; evenly where all weights are 0.
+
+    What rounding down leaves goes to the largest remainders, of equal ones to the first.
 
     >>> apportion(np.array([1, 1, 1]), 10)
     array([4, 3, 3])
@@ -150,7 +154,8 @@ def expect_range(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Where one more run lies, by the seeds' values, column by column: the low end, the median, and the high end.
 
-    The model itself is off by a factor, whose logarithm has the standard deviation `error`.
+    There is nothing below `least` or above `most`. The model itself is off by a factor, whose logarithm has the standard
+    deviation `error`.
 
     >>> [float(end.round(1)) for end in expect_range(np.array([30, 31, 35, 32, 32]))]
     [27.6, 32.0, 36.4]
@@ -197,7 +202,10 @@ def spread_over_seeds(loads: NDArray[np.int64], total: int, *, error: float = 0.
 def measure_seeds(
     values: Iterable[float | None], least: float = 0.0, most: float = math.inf, *, error: float = 0.0
 ) -> Estimate:
-    """A measure over the seeds, as `expect_range` has it; None where no seed gives it."""
+    """A measure over the seeds, which cannot be less than `least` or more than `most`; None where no seed gives it.
+
+    `error` as in `expect_range`.
+    """
     known = np.array([value for value in values if value is not None])
     if not len(known):
         return UNKNOWN

@@ -24,7 +24,8 @@ def run_tasks(
 ) -> Iterable[Result]:
     """Runs work on every piece, some neighbours at a time, with enough tasks to keep every core busy to the end.
 
-    `cost_of` says about how many records' work a piece is, above 0. The results are in no certain order, and to be taken once.
+    `cost_of` says about how many records' work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
+    there. The results are in no certain order, and to be taken once: each is unpacked when it is taken.
     """
     return run_values(spark, deal_tasks(spark, pieces, cost_of), work)
 
@@ -32,6 +33,7 @@ def run_tasks(
 def deal_tasks(
     spark: SparkSession, pieces: Sequence[Piece], cost_of: Callable[[Piece], int]
 ) -> list[tuple[Piece, ...]]:
+    """Deals pieces of work out to tasks, see `deal`, as many as keep every core busy to the end."""
     return deal(pieces, cost_of, _TASKS_PER_CORE * count_task_slots(spark)) if pieces else []
 
 

@@ -53,7 +53,8 @@ def measure_broker_shares(
     """Rows of `gold.broker_share` without cluster: every broker of the window from `start`, see `measure_broker_columns`.
 
     `loads`: from `with_keys`. `slots`: each broker's `size_bytes` in every slot, and its batches' sum of squares, `squared`.
-    Brokers that have a capacity get a row, too.
+    `capacities`: weight by broker id, 1 where it is not named; brokers that have one get a row, too. `stood`: part of the
+    window in which a broker was in the cluster, all of it where it is not named.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
     measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)

@@ -44,7 +44,8 @@ def replay_keys(
 ) -> dict[tuple[int, int], TopicSums]:
     """Assigns all recorded keys under all candidates: sums by number of the topic and of the window.
 
-    `files` pairs `TRAFFIC`, `HASHES` or `ANSWERS` with a path; `read_file` gives some columns of one where the tasks run.
+    `files` pairs `TRAFFIC`, `HASHES` or `ANSWERS` with a path; rows of other windows and topics are left out. `read_file`
+    gives some columns of a file, where the tasks run.
     """
     if not files or not plan.topics:
         return {}
@@ -156,6 +157,9 @@ def _in_buckets(
 
 def parse_key_ids(ids: pa.StringArray) -> NDArray[np.uint64]:
     """The first 64 bits of ids of 32 hex digits; that two of ten million keys share them has a chance of 1 in 370,000.
+
+    Raises:
+        InputError: An id has another length.
 
     >>> parse_key_ids(pa.array(["00000000000000ff" + "0" * 16])).tolist()
     [255]

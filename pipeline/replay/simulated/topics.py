@@ -26,7 +26,12 @@ from pipeline.simulator.clients.client import SECOND
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """What the model is off by besides the seeds' chance, as standard deviations: `docs/evidence/constants.md` says how fitted."""
+    """What the model is off by besides the seeds' chance, as standard deviations.
+
+    With these, nine of ten figures of trusted predictions of the blind draw lie in their ranges: shares of the current setup in
+    all five parts, other shares and batches in the first three, medians of latency in the third (before it delays were not
+    followed within minutes). `make draw ARGS="--ranges 00 01 02"` prints what they need.
+    """
 
     share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
     batches: float  # of the logarithm of records per batch
@@ -48,11 +53,12 @@ class SimulatedTopic:
 
     @cached_property
     def records(self) -> Loads:
+        """By partition; they sum to `record_total`."""
         return spread_over_seeds(self.cells(CELL_RECORDS), self.record_total, error=self.error.share)
 
     @cached_property
     def sizes(self) -> Loads:
-        """Bytes before compression, without batch headers."""
+        """Bytes before compression, without batch headers; they sum to `size_total`."""
         return spread_over_seeds(self.cells(CELL_BYTES), self.size_total, error=self.error.share)
 
     @property
@@ -62,6 +68,7 @@ class SimulatedTopic:
 
     @property
     def size_total(self) -> int:
+        """The same of their bytes."""
         return round(int(self.recorded.sizes.sum()) * self._placed_ratio)
 
     @cached_property
@@ -71,6 +78,7 @@ class SimulatedTopic:
 
     @cached_property
     def log_sizes(self) -> Loads:
+        """Bytes of the batches in the log."""
         cells = self.cells(CELL_LOG_BYTES)
         return spread_over_seeds(cells, _median_total(cells), error=self.error.share)
 
@@ -92,6 +100,7 @@ class SimulatedTopic:
 
     @cached_property
     def broker_ids(self) -> tuple[int, ...]:
+        """Brokers, ascending."""
         leaders = self.cells(CELL_LEADER)
         return tuple(sorted({*self.recorded.broker_ids, *leaders[leaders >= 0].tolist()}))
 
@@ -147,6 +156,7 @@ class SimulatedTopic:
         return measure_seeds(ratios, least=1.0, error=self.error.batches)
 
     def throughput_per_s(self) -> Estimate:
+        """Records acknowledged over the time from the first `send()` to the last acknowledgement."""
         return measure_seeds(
             (run.sent_count - run.failed_count - run.refused_count) * SECOND / span
             if (span := run.last_done_ns - run.first_sent_ns) > 0
@@ -155,6 +165,7 @@ class SimulatedTopic:
         )
 
     def latency_p50_ms(self) -> Estimate:
+        """The median of the records' latency, from `send()` to the acknowledgement."""
         medians = (run.latencies.find_quantile_ns(0.5) for run in self.runs.values())
         known = (None if value is None else value / NS_PER_MS for value in medians)
         return measure_seeds(known, error=self.error.latency)
