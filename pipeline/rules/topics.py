@@ -71,7 +71,7 @@ def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for start_ms, topic, count in given.tuples(TOPIC_HEALTH, *columns, history_windows=history):
         if count:
             moving[start_ms][topic] = count
-    for start_ms in given.starts_ms:
+    for start_ms in sorted({start_ms for (start_ms,) in given.tuples(TOPIC_HEALTH, "window_start_ms")}):
         since_ms, lasting = start_ms, {*moving[start_ms]}
         while still := lasting & moving.get(since_ms - given.window_ms, {}).keys():
             since_ms, lasting = since_ms - given.window_ms, still

@@ -78,14 +78,15 @@ def test_two_short_reassignments_a_day_apart_are_none_of_a_day():
 
 
 def test_the_hours_are_named_and_counted_for_a_day_at_most():
-    rows = [topic_row(hour, topic, 3) for hour in range(30) for topic in "ab"]
+    rows = [topic_row(hour, topic, 3 * (hour < 30)) for hour in (*range(30), 99) for topic in "ab"]
     given = RuleInput(
         load=lambda table, _: rows_of(table, rows, run_id="test"),
         starts_ms=[START_MS + 2 * HOUR_MS, START_MS + 29 * HOUR_MS, START_MS + 99 * HOUR_MS],
         window_ms=HOUR_MS,
         disk_bytes={},
     )
-    two, day, none = RULES["reassignment_hours"].measure("reassignment_hours", given)
+    measures = {one.window_start_ms: one for one in RULES["reassignment_hours"].measure("reassignment_hours", given)}
+    two, day, none = (measures[start_ms] for start_ms in given.starts_ms)
     assert (two.value, day.value, none.value) == (2, 24, 0)
     assert two.detail == "6 partitions are being reassigned, of a for 2 h or longer, and no share is judged"
     assert none.detail == "no partition is being reassigned"
