@@ -163,3 +163,17 @@ def test_a_sessions_version_is_what_all_clients_of_its_name_tell(tmp_path):
     write_rows(config.warehouse, "silver.service_models", pl.DataFrame(models).with_columns(window_start=start, **none))
     (context,) = plan_runs(config, TimeWindow(T0_MS, T0_MS + HOUR_MS), run_id="test", now_ms=T0_MS + HOUR_MS)
     assert read_window(context, *context.windows).client_versions == {(1, 0): "3.9.1"}
+
+
+def test_a_broker_is_slow_by_what_all_clients_wait_for_it(tmp_path):
+    config = prepare(tmp_path)
+    waits = {
+        "broker_id": [0, 1, 2, 1],
+        "client_id": ["*", "*", "*", "app"],
+        "request_latency_avg_ms": [535.0, 14.0, None, 535.0],
+        "ratio_to_peers": [41.0, 1.1, None, 41.0],
+    }
+    start = pl.lit(instant_of(T0_MS))
+    write_rows(config.warehouse, "gold.latency", pl.DataFrame(waits).with_columns(window_start=start))
+    (context,) = plan_runs(config, TimeWindow(T0_MS, T0_MS + HOUR_MS), run_id="test", now_ms=T0_MS + HOUR_MS)
+    assert read_window(context, *context.windows).slow == {0: True, 1: False, 2: False}
