@@ -79,8 +79,7 @@ def scan_range(
         lowest = read.taken_until if read.is_first else read.start_offset
         if lowest:
             is_before = scan.base_offset < lowest
-            if is_before.any():
-                straddled_until = max(straddled_until, int(scan.last_offset[is_before].max()) + 1)
+            straddled_until = int(scan.last_offset[is_before].max(initial=straddled_until - 1)) + 1
             is_ours &= ~is_before
         problems += [_at_offset(problem, scan) for problem in scan.problems]
         own = replace(scan, rows=scan.rows[is_ours])
