@@ -273,7 +273,7 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
         return None
     ensure_tables(run.warehouse, (table, WINDOW_STATUS))
     sql = (
-        f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608
+        f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608 - names of ours, texts quoted
         f"GROUP BY window_start HAVING {seen} ORDER BY window_start"
     )
     span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
