@@ -58,7 +58,7 @@ chain: $(READY) ## three collectors, buckets, a Spark cluster, and what dies in 
 scale: $(READY) ## the jobs on a Spark cluster of one and two executors, traffic 1x to 16x; writes docs/evidence/scale.md (15 minutes, quiet)
 	@$(BIN)/python -m tests.lab.scale $(ARGS)
 
-equal: $(READY) ## the capture from disks, collected and by live brokers, on four engines: which columns differ; writes docs/evidence/scale.md (20 minutes)
+equal: $(READY) ## the capture from disks, collected and by live brokers, on four engines: which columns differ; writes docs/evidence/equal.md (20 minutes)
 	@$(BIN)/python -m tests.lab.scale.equal $(ARGS)
 
 scheduled: $(READY) ## ten one-minute windows by Airflow, its scheduler killed, its API server slow; writes docs/evidence/reliability.md (15 minutes)

@@ -4,7 +4,7 @@
 as hosts collected them; and three minutes of traffic on three real brokers, as their log directories, collected, and asked
 of the brokers while they run. Each goes through all jobs on classic local Spark, a standalone cluster of two workers, a Spark Connect
 server and Sail. ``--base``: a checkout of another version with its `.venv`, which reads the same; of it the columns that
-both versions have are compared. Writes the tables of `docs/evidence/scale.md`; 1 where a column differs that no reason is known for.
+both versions have are compared. Writes the tables of `docs/evidence/equal.md`; 1 where a column differs that no reason is known for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from tests.lab.cluster import Cluster
 
-PAPER = ROOT / "docs/evidence/scale.md"
+PAPER = ROOT / "docs/evidence/equal.md"
 TOPICS = ("orders", "ledger")
 SCRAPES = ("producers/orders", "brokers/1")
 OTHERS = ("producer_metrics", "broker_metrics")
