@@ -1,12 +1,10 @@
 """A Kafka cluster at a moment and over time: brokers, replicas, leaders, configs."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from pipeline.model.log import TopicPartition, is_partition_number
 
@@ -23,8 +21,6 @@ T = TypeVar("T")
 
 
 class Endpoint(NamedTuple):
-    """Address of a broker's listener."""
-
     name: str
     host: str
     port: int
@@ -59,8 +55,7 @@ class PartitionState:
     removing_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
-    # disk of each replica, in the order of `replicas`; empty where the source does not say
-    directory_ids: tuple[str, ...] = ()
+    directory_ids: tuple[str, ...] = ()  # disk of each replica, in the order of `replicas`
     partition_epoch: int | None = None
 
     @property
@@ -83,8 +78,7 @@ class ReplicaState:
     broker_id: int | None  # broker; None where its `meta.properties` is absent
     log_directory: str
     directory_id: str | None = None
-    # first offset that may be read: the checkpoint's, else the first segment's base offset
-    log_start_offset: int | None = None
+    log_start_offset: int | None = None  # first offset that may be read: of the checkpoint, else of the first segment
     log_end_offset: int | None = None  # next offset to be written; None where no segment could be read
     # From `replication-offset-checkpoint`; None where it is not in there. Written every 5 s: it may lag behind the log.
     high_watermark: int | None = None
@@ -119,8 +113,7 @@ class ClusterState:
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionState] = field(default_factory=dict)
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # dynamic defaults of the cluster; static defaults of `server.properties` are not known here
-    default_configs: Mapping[str, str] = field(default_factory=dict)
+    default_configs: Mapping[str, str] = field(default_factory=dict)  # dynamic ones; those of files are not known
 
     @property
     def leaders(self) -> dict[TopicPartition, int]:
@@ -140,16 +133,15 @@ class Timeline(Generic[T]):
     values: tuple[T | None, ...] = ()
 
     @classmethod
-    def always(cls, *values: T) -> Timeline[T]:
+    def always(cls, *values: T) -> Self:
         """Values one after another of which no moment is known; the last one holds at every moment."""
         return cls(tuple(range(_EARLIEST_MS, _EARLIEST_MS + len(values))), values)
 
     def at(self, at_ms: int) -> T | None:
         """The value at a moment; None before the first one.
 
-        Example:
-            >>> Timeline((10, 20), ("a", "b")).at(19)
-            'a'
+        >>> Timeline((10, 20), ("a", "b")).at(19)
+        'a'
         """
         index = bisect_right(self.moments_ms, at_ms)
         return self.values[index - 1] if index else None
@@ -176,9 +168,8 @@ class ClusterHistory:
     """A cluster over the time that its source covers."""
 
     state_source: str
-    # Moment from which the states are known: the first record, a metadata snapshot's, or when a live cluster was asked;
-    # leaders of earlier epochs may be known from before. None for a source that shows one state without a time; its
-    # only state is then taken to hold always.
+    # from when on states are known: the first record, a metadata snapshot's, or when a live cluster was asked; leaders of
+    # earlier epochs may be known from before. None for a source of one state without a time, taken to hold always
     known_since_ms: int | None = None
     brokers: Mapping[int, Timeline[Broker]] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, Timeline[PartitionState]] = field(default_factory=dict)
@@ -190,8 +181,7 @@ class ClusterHistory:
     @classmethod
     def always(
         cls, state_source: str, states: Iterable[PartitionState], configs: Mapping[str, Mapping[str, str]]
-    ) -> ClusterHistory:
-        """The history of a source that says one state, without a time."""
+    ) -> Self:
         return cls(
             state_source=state_source,
             partitions={state.topic_partition: Timeline.always(state) for state in states},

@@ -8,6 +8,6 @@ class Finding:
     """One thing looked at, what was found, and what to do; no advice where it serves."""
 
     name: str
-    is_ok: bool
+    is_ok: bool = True
     found: str
     advice: str = ""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-SILENCED = "silenced in Alertmanager"
-"""How `last_error` of a message begins that a silence held back."""
+SILENCED = "silenced in Alertmanager"  # how `last_error` of a message begins that a silence held back
 IncidentState = Literal["new", "worse", "continuing", "resolved", "withdrawn"]
 """`worse`: the measure is much worse than last reported; `continuing`: last reported long ago; `withdrawn`: windows that came
 late show that there was none, or its subject is gone."""
@@ -41,7 +40,6 @@ class IncidentChange:
 
     @property
     def told_ms(self) -> int:
-        """The start that the newest message told."""
         return self.since_ms if self.told_since_ms is None else self.told_since_ms
 
     @property

@@ -1,13 +1,11 @@
 """A Kafka log on disk: topic-partitions, record batches, records, problems."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pipeline.errors import InputError
 
@@ -28,7 +26,6 @@ class TopicPartition(NamedTuple):
 
 
 def is_partition_number(number: int) -> bool:
-    """Whether a topic may have a partition of this number."""
     return 0 <= number <= MAX_PARTITION_NUMBER
 
 
@@ -71,8 +68,7 @@ class Problem:
     severity: str = "refused"  # `refused` = what follows the position was not used; `suspect` = used, but marked
 
     @classmethod
-    def of_error(cls, path: Path | str, error: OSError | UnicodeDecodeError | InputError) -> Problem:
-        """Makes a problem of the error that stopped the reading of a file."""
+    def of_error(cls, path: Path | str, error: OSError | UnicodeDecodeError | InputError) -> Self:
         if isinstance(error, InputError):
             return cls(path=str(path), position=error.position, reason=error.reason, first_bytes=error.first_bytes)
         cause = getattr(error, "strerror", None) or error

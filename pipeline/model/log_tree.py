@@ -58,13 +58,11 @@ class PartitionDirectory:
     topic: str  # topic name; cut where Kafka had to shorten it (see `is_topic_truncated`)
     partition: int
     kind: DirectoryKind = DirectoryKind.LIVE
-    # a `-delete`, `-stray` or `-future` name of 255 characters: the topic may be longer
-    is_topic_truncated: bool = False
+    is_topic_truncated: bool = False  # a `-delete`, `-stray` or `-future` name of 255 characters
     topic_id: str | None = None  # from `partition.metadata` (base64 uuid), None before Kafka 2.8
     segments: tuple[SegmentFile, ...] = ()  # by base offset; the last one is the active one
     snapshot_paths: tuple[str, ...] = ()
-    # `<offset>-<epoch>.checkpoint` of a `__cluster_metadata` directory, by offset
-    metadata_snapshot_paths: tuple[str, ...] = ()
+    metadata_snapshot_paths: tuple[str, ...] = ()  # `<offset>-<epoch>.checkpoint` of `__cluster_metadata`, by offset
     leader_epochs: tuple[LeaderEpoch, ...] = ()  # from `leader-epoch-checkpoint`, oldest first; empty where absent
 
     @property
@@ -95,27 +93,21 @@ class LogDirectory:
     path: str
     broker_id: int | None = None  # `node.id` or `broker.id` of `meta.properties`; None where that file is absent
     directory_id: str | None = None  # `directory.id`, None before Kafka 3.7
-    # `cluster.id`, None in files of old ZooKeeper-era brokers. Not unique across clusters.
-    cluster_id: str | None = None
+    cluster_id: str | None = None  # `cluster.id`, None in files of ZooKeeper-era brokers; clusters may share one
     partitions: tuple[PartitionDirectory, ...] = ()  # by topic, then partition, then kind
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)  # `replication-offset-checkpoint`
-    # `log-start-offset-checkpoint`: only partitions whose start was moved by a deletion
-    log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    # `recovery-point-offset-checkpoint`: offsets up to which the log was flushed
-    recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
-    # `cleaner-offset-checkpoint`: first offset not yet cleaned by compaction
-    cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    log_start_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # of those moved by a deletion
+    recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)  # up to which the log was flushed
+    cleaner_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # first not yet cleaned by compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTree:
     """Everything found under the paths that were given."""
 
-    # By broker, then path. A partition directory or a file given alone sits in a log directory of its own, with what
-    # its parents' files say.
+    # by broker, then path; a partition directory or a file given alone sits in a log directory of its own
     directories: tuple[LogDirectory, ...] = ()
-    # what was refused or is doubtful, with its place; the rest is in `directories` all the same
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # what was refused or is doubtful; the rest is in `directories` all the same
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
@@ -124,16 +116,7 @@ class LogTree:
     def iter_partitions(
         self, *, kind: DirectoryKind | None = None
     ) -> Iterator[tuple[LogDirectory, PartitionDirectory]]:
-        """Every partition directory with its disk, optionally of one kind only."""
         for directory in self.directories:
             for partition in directory.partitions:
                 if kind is None or partition.kind is kind:
                     yield directory, partition
-
-    def iter_segments(
-        self, *, kind: DirectoryKind | None = None
-    ) -> Iterator[tuple[LogDirectory, PartitionDirectory, SegmentFile]]:
-        """Every segment file with its partition directory and disk."""
-        for directory, partition in self.iter_partitions(kind=kind):
-            for segment in partition.segments:
-                yield directory, partition, segment

@@ -11,8 +11,6 @@ Replicas: TypeAlias = Mapping[Place, tuple[int, ...]]  # the leader first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPartition:
-    """A partition, its replicas and its load in a window."""
-
     topic: str
     partition: int
     replicas: tuple[int, ...]  # brokers in assignment order; the first is the preferred leader
@@ -20,8 +18,7 @@ class PlacedPartition:
     in_sync: tuple[int, ...]  # replicas that may be elected; all of them where the source does not say
     load_bytes: int  # bytes appended in the window: what its leader carries
     size_bytes: int  # bytes of one replica on disk: what moving it copies
-    # plans leave it where it is: its load follows the broker, so nobody knows what moving it brings
-    is_pinned: bool = False
+    is_pinned: bool = False  # plans leave it where it is: its load follows the broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

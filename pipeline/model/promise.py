@@ -56,17 +56,14 @@ class Promise:
 
     @property
     def key(self) -> PromiseKey:
-        """Key that stays the same from window to window."""
         return PromiseKey(self.promised_ms, self.subject, self.action, self.topic)
 
     @property
     def is_decided(self) -> bool:
-        """Whether it was carried out and the outcome is known."""
         return self.outcome in {"kept", "broken"}
 
     @property
     def is_undone(self) -> bool:
-        """Whether it was carried out and then undone."""
         return self.carried_out_ms is not None and self.carried_out_ratio is not None and self.carried_out_ratio < WHOLE
 
 
@@ -124,5 +121,4 @@ class Recommendation:
     rollback_json: str | None = None  # the assignment as it was; None likewise
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
     is_replayed: bool = False  # a plan's prediction is a replay of the window with the plan's leaders
-    # share ratio of every broker after the action; empty where it is not computed
-    broker_ratios: Mapping[int, float] = field(default_factory=dict)
+    broker_ratios: Mapping[int, float] = field(default_factory=dict)  # share ratio of every broker after the action

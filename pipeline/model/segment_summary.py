@@ -69,5 +69,6 @@ class PartitionSummary:
     partition: PartitionDirectory
     segments: tuple[SegmentSummary, ...]
     records: RecordSummary | None = None
-    # segments that could not be read at all; with verification, files that do not fit together
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[
+        Problem, ...
+    ] = ()  # segments that cannot be read; with verification, files that do not fit together

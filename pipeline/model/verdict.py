@@ -22,10 +22,8 @@ class BrokerLoad:
     chance_ratio: float | None = None  # share ratio that chance alone exceeds once in a thousand windows
     chance_p_value: float | None = None  # chance that independent batches give one broker this ratio or more
     remainder_term: float | None = None  # part of its excess that neither keys nor leaders explain
-    # share ratio less what hashing its lighter keys gives it by chance; None for the ratio itself
-    ratio_without_luck: float | None = None
-    # topic that adds most to its excess; None without traffic, or where it is not computed
-    excess_topic: str | None = None
+    ratio_without_luck: float | None = None  # share ratio less what hashing its lighter keys gives it; None: the same
+    excess_topic: str | None = None  # topic that adds most to its excess; None where it is not computed
 
     def is_hash_luck(self, limit_ratio: float) -> bool:
         """Whether the broker is at a limit only because more of many light keys hash to it than to others."""
@@ -33,8 +31,7 @@ class BrokerLoad:
         return without is not None and without < limit_ratio <= (self.share_ratio or 0.0)
 
 
-BLIND = frozenset({"incomplete", "stale"})
-"""Verdicts of windows whose data is missing."""
+BLIND = frozenset({"incomplete", "stale"})  # verdicts of windows whose data is missing
 VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", "stale"]
 
 

@@ -1,11 +1,10 @@
 """The window `[start, end)` a run is about, in UTC milliseconds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from pipeline.errors import ConfigError
 
@@ -19,10 +18,7 @@ END_OF_TIME_MS = 4_102_444_800_000  # the year 2100: after every window
 
 
 def parse_duration(text: str) -> timedelta:
-    """Reads an ISO 8601 duration of days, hours, minutes and seconds.
-
-    Raises:
-        ConfigError: if the text is not such a duration or is zero.
+    """Reads an ISO 8601 duration of days, hours, minutes and seconds; `ConfigError` for other texts, and for zero.
 
     >>> parse_duration("P1DT30M")
     datetime.timedelta(days=1, seconds=1800)
@@ -39,10 +35,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_instant(text: str) -> datetime:
-    """Reads an ISO 8601 instant or date; without an offset it is UTC.
-
-    Raises:
-        ConfigError: if the text is not an instant.
+    """Reads an ISO 8601 instant or date, in UTC without an offset; `ConfigError` for other texts.
 
     >>> parse_instant("2026-11-21T09:00:00+01:00").isoformat()
     '2026-11-21T08:00:00+00:00'
@@ -101,7 +94,7 @@ class TimeWindow:
             raise ConfigError(f"window ends at {self.end_ms} before it starts at {self.start_ms}")
 
     @classmethod
-    def parse(cls, text: str) -> TimeWindow:
+    def parse(cls, text: str) -> Self:
         """Reads `START/DURATION` or `START/END`.
 
         >>> str(TimeWindow.parse("2026-11-21T09:00:00Z/PT1M"))
@@ -125,7 +118,7 @@ class TimeWindow:
     def __contains__(self, instant_ms: int) -> bool:
         return self.start_ms <= instant_ms < self.end_ms
 
-    def split(self, size_ms: int) -> Iterator[TimeWindow]:
+    def split(self, size_ms: int) -> Iterator[Self]:
         """Cuts the span into windows of `size_ms`, aligned to the epoch; partial windows at the edges count whole.
 
         >>> [w.start_ms for w in TimeWindow(0, 180).split(60)]
@@ -137,7 +130,7 @@ class TimeWindow:
         if not 0 <= self.start_ms < self.end_ms <= END_OF_TIME_MS:
             raise ConfigError("a window before the year 1970 or after 2099: no run is about such")
         for start_ms in starts_ms:
-            yield TimeWindow(start_ms, start_ms + size_ms)
+            yield type(self)(start_ms, start_ms + size_ms)
 
 
 def spanning(windows: Iterable[TimeWindow]) -> TimeWindow:

@@ -19,18 +19,13 @@ PartitionKey = tuple[str, str, int]
 
 
 def state_of_window(
-    history: ClusterHistory, end_ms: int, epochs: Mapping[PartitionKey, int], *, is_newest: bool = False
+    history: ClusterHistory, end_ms: int, epochs: Mapping[PartitionKey, int], *, is_newest: bool
 ) -> tuple[ClusterState, bool]:
     """The cluster at a window's end, and whether all of it is known or only what leader epochs prove.
 
     Of a window that ends before `known_since_ms` only leaders are known, see `_prove_leaders`. To the newest window the
     state observed after it belongs all the same; its leaders are those at the window's end where they are known.
-
-    Args:
-        history: What the source knows.
-        end_ms: The window's end.
-        epochs: Largest leader epoch among the window's batches.
-        is_newest: The state was observed for this window.
+    `epochs`: largest leader epoch among the window's batches.
     """
     state = history.state_at(end_ms)
     if history.known_since_ms is None or end_ms >= history.known_since_ms:
@@ -87,10 +82,7 @@ def _prove_leaders(
 
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
-    """How long a broker that was registered before was out of the cluster; None where its history is not known.
-
-    A live cluster has none: what it says is of one moment.
-    """
+    """How long a broker that was registered before was out of the cluster; None without a history, as of a live cluster."""
     timeline = history.brokers.get(broker_id, Timeline())
     if (
         history.state_source == LIVE_CLUSTER

@@ -16,7 +16,10 @@ def test_dumps_of_the_specimens_are_their_segments(tool_texts, specimens):
     assert len(refused) == 9
     assert len(told) == len(refused)
     seen = 0
-    for directory, partition, segment in dumped.tree.iter_segments():
+    segments = [
+        (disk, partition, each) for disk, partition in dumped.tree.iter_partitions() for each in partition.segments
+    ]
+    for directory, partition, segment in segments:
         scan = scan_dump(segment.dumped_in, segment.path)
         name = f"{directory.path}-{partition.topic_partition}"  # archives are named by broker and partition
         on_disk = scan_headers(specimens / name / str(partition.topic_partition) / segment.path.rpartition("/")[2])

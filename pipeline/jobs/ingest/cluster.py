@@ -175,6 +175,8 @@ def list_segments(
             "is_active": segment.is_active,
             "kept_ms": None if segment.is_active else retention_ms.get(partition.topic),
         }
-        for _, partition, segment in LogTree(directories=(directory,)).iter_segments(kind=DirectoryKind.LIVE)
+        for partition in directory.partitions
+        if partition.kind is DirectoryKind.LIVE
+        for segment in partition.segments
     ]
     yield pa.Table.from_pylist(rows, LISTED_SCHEMA)

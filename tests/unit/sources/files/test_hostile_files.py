@@ -33,7 +33,7 @@ def partition(tmp_path):
 
 def problems_of(folder):
     tree = discover_logs([folder.parent])
-    assert [segment.base_offset for _, _, segment in tree.iter_segments()] == [0]
+    assert [segment.base_offset for _, partition in tree.iter_partitions() for segment in partition.segments] == [0]
     return [(problem.path, problem.reason) for problem in tree.problems if problem.severity == "refused"]
 
 
