@@ -147,5 +147,4 @@ class PrometheusServer(Section):
 
     @property
     def interval_ms(self) -> int:
-        """Time between two points."""
         return milliseconds_of(self.step)

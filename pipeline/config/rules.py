@@ -79,15 +79,12 @@ class Gate(Section):
         return self
 
     def of_topic(self, topic: str | None) -> Self:
-        """The gate as it is for brokers whose excess comes most from a topic, or from none.
-
-        Under a limit of its own a broker recovers halfway between 1 and that limit.
-        """
+        """The gate for brokers whose excess comes most from a topic; under a limit of its own one recovers halfway to it."""
         override = find_pattern(self.topics, topic)
         if override is None:
             return self
-        own = override.model_dump(exclude_none=True)
-        return self.model_copy(update={**own, "resolve_ratio": None} if "limit_ratio" in own else own)
+        changed = override.model_dump(exclude_none=True)
+        return self.model_copy(update={**changed, "resolve_ratio": None} if "limit_ratio" in changed else changed)
 
     @property
     def resolves_at(self) -> float:

@@ -21,11 +21,9 @@ class Schedule:
 def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
     """A run per window, `grace` after the window's end (rounded up where cron cannot say it).
 
-    Windows of whole hours fire at the minute of the grace time, and the key drops that minute. Shorter windows fire on
-    their own boundaries, so the grace time is rounded up to whole windows.
-    `window`: length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-    `grace`: how long to wait after a window's end.
-    Raises `ConfigError` where no cron expression fires once per window.
+    Windows of whole hours that divide a day fire at the minute of the grace time, and the key drops that minute. Windows of
+    whole minutes that divide an hour fire on their own boundaries, so the grace time is rounded up to whole windows.
+    Raises `ConfigError` for other windows.
 
     >>> plan_schedule(timedelta(hours=1), timedelta(minutes=5))
     Schedule(cron='5 * * * *', run_offset=-1, key_format='%Y-%m-%dT%H:00:00Z')

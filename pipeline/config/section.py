@@ -34,10 +34,7 @@ _EXPECTED = {
 
 
 class Section(pydantic.BaseModel):
-    """A part of the configuration: frozen; an unknown key is an error.
-
-    Defaults are validated too: relative paths among them are taken from the file's folder like others.
-    """
+    """A part of the configuration: frozen; an unknown key is an error; defaults are validated, so paths are the file's."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", validate_default=True, revalidate_instances="always", allow_inf_nan=False
@@ -130,7 +127,6 @@ class Problems:
 
 
 def list_problems(error: pydantic.ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
-    """Yields the location of each refused value and what is wrong with it."""
     schema = pydantic.TypeAdapter(kind).json_schema(ref_template="{model}")
     for detail in error.errors(include_url=False):
         if detail["type"] == "default_factory_not_called":  # it follows another value, which is refused itself

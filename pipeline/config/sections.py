@@ -143,8 +143,7 @@ def report_name(cluster: str, window: str) -> str:
     return f"{cluster_slug(cluster)}-{window}.html"
 
 
-LEAST_RETENTION = timedelta(days=31)
-"""As far back as jobs take up windows by themselves."""
+LEAST_RETENTION = timedelta(days=31)  # as far back as jobs take up windows by themselves
 SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)
 """What grows with records and keys, beside hashes of keys; replay and health read them once, for the window's sums."""
 _NAMES = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}

@@ -1,7 +1,4 @@
-"""Configuration shared by all sources; the kinds and their keys are in `pipeline.sources.kinds`.
-
-A kind is known from the definition of its class on. `pipeline.config_file`, which reads the configuration, imports them all.
-"""
+"""Configuration shared by all sources; kinds are known once `pipeline.sources.kinds` is imported."""
 
 from __future__ import annotations
 

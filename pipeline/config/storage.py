@@ -21,7 +21,6 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def is_remote(location: str | Path) -> bool:
-    """Returns whether a location is in an object store."""
     return "://" in str(location)
 
 
@@ -90,7 +89,6 @@ class RemoteFolder:
         return self.location
 
     def joinpath(self, *names: str) -> RemoteFolder:
-        """Returns a folder below, as `Path` does."""
         return RemoteFolder("/".join((self.location.rstrip("/"), *names)), self.storage)
 
     @property
@@ -145,8 +143,7 @@ def open_in_arrow(folder: Folder) -> tuple[fs.FileSystem | None, str]:
     return folder.file_system(), folder.path
 
 
-_UNUSABLE = frozenset("|[]^\\")
-"""Characters in a table's path at which delta-rs 1.6 panics, or looks elsewhere."""
+_UNUSABLE = frozenset("|[]^\\")  # characters in a table's path at which delta-rs 1.6 panics, or looks elsewhere
 
 
 def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, validation: ValidationInfo) -> Folder:
