@@ -59,15 +59,6 @@ def assign_consumers(
     """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
 
     `ValueError` if there is no such assignor.
-
-    >>> {m: len(p) for m, p in assign_consumers("range", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
-    {'x': 6, 'y': 3, 'z': 3}
-    >>> {m: len(p) for m, p in assign_consumers("roundrobin", dict.fromkeys("abc", range(4)), ["x", "y", "z"]).items()}
-    {'x': 4, 'y': 4, 'z': 4}
-    >>> assign_consumers("sticky", {"a": range(3)}, ["x", "y"], {"y": [("a", 0), ("a", 2)]})
-    {'x': [('a', 1)], 'y': [('a', 0), ('a', 2)]}
-    >>> assign_consumers("sticky", {"t": range(3)}, ["a", "q", "b"])  # which a HashMap holds in this order
-    {'a': [('t', 0)], 'b': [('t', 1)], 'q': [('t', 2)]}
     """
     ids = sorted(set(members))
     if assignor not in ASSIGNORS:

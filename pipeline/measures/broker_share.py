@@ -1,6 +1,7 @@
 """One window's rows of `gold.broker_share` and `gold.partition_health`, from its partition loads."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,15 @@ def measure_broker_columns(
     slots: Sequence[tuple[int, int, float, float]] = (),
     stood: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
-    """Shares, chance level and causes of every broker in one window, all topics counted.
+    """Columns of `gold.broker_share` in one window, shape (brokers,), by id; NaN or None for an unknown value.
 
-    Load whose leader is unknown (negative id) is left out of every share.
-
-    Args:
-        loads: Loads of one window, partitions without traffic included.
-        capacities: Capacity weight by broker id; 1 where a broker is not named.
-        brokers: The cluster's brokers. Each gets a row, also without load; so does any leader not among them.
-        slots: Number of the slot, broker, bytes and sum of squared batch sizes, for the parts of the window that had
-            traffic; without any, batches are taken for independent, and there is no peak.
-        stood: Part of the window in which a broker was in the cluster, by broker id, 0..1; all of it where none is named. A
-            broker's fair share is that of its capacity for as long as it stood, and one that carried load stood.
-
-    Returns:
-        The table's columns without cluster, window and run, shape (brokers,), by id; NaN or None for an unknown value.
+    `loads`: with partitions without traffic; a load whose leader is unknown (negative id) counts for no share.
+    `capacities`: weights by broker id; 1 where a broker is not named.
+    `brokers`: each gets a row, also without load; so does any leader not among them.
+    `slots`: number of the slot, broker, bytes and sum of squared batch sizes, for the parts of the window that had traffic;
+    without any, batches are taken for independent, and there is no peak.
+    `stood`: part of the window in which a broker was in the cluster, by id, 0..1; all of it where none is named. A broker's
+    fair share is that of its capacity for as long as it stood, and one that carried load stood.
     """
     known = loads.take(loads.leader_id >= 0)
     broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))
@@ -109,16 +104,14 @@ def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
     if causes is None:
         return ratio
     is_luck = (causes.light_keys > 0) & (causes.luck_p_value > CHANCE_LEVEL / max(1, len(ratio)))
-    light: Floats = np.divide(causes.light_keys, fair, out=np.zeros(len(fair)), where=fair > 0)
-    lowered: Floats = np.where(is_luck, ratio - light, ratio)
-    return lowered
+    light = np.divide(causes.light_keys, fair, out=np.zeros(len(fair)), where=fair > 0)
+    return np.where(is_luck, ratio - light, ratio)
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
-    """Each partition compared with its topic's mean, in one window; loads of several leaders of a partition are summed.
+    """Columns of `gold.partition_health` in one window, shape (partitions,), by topic, id, partition; NaN for unknown.
 
-    From loads with partitions without traffic. Returns the table's columns without cluster, window and run, shape
-    (partitions,), by topic, id and partition; NaN where a value is not known.
+    From loads with partitions without traffic; those of several leaders of a partition are summed.
     """
     whole = sum_leaders(loads)
     topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
@@ -149,7 +142,6 @@ def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
 
 
 def _measure_topics(whole: WindowLoads, sizes: Floats) -> dict[str, Floats]:
-    """Measures that a topic's partitions share, by topic; NaN where it had no traffic."""
     topics, topic = len(whole.topics), whole.topic
     count = np.bincount(topic, minlength=topics).astype(np.float64)
     total = np.bincount(topic, sizes, topics)
@@ -178,17 +170,12 @@ def sum_leaders(loads: WindowLoads) -> WindowLoads:
     first = np.searchsorted(places, np.arange(count))
     leader = np.full(count, -1, np.int64)
     leader[places[loads.is_leader]] = loads.leader_id[loads.is_leader]
-    return WindowLoads(
-        topics=loads.topics,
-        topic=loads.topic[first],
-        partition=loads.partition[first],
+    return replace(
+        loads.take(first),
         leader_id=leader,
         size_bytes=sum_by(places, loads.size_bytes, count),
         record_count=sum_by(places, loads.record_count, count),
         batch_count=sum_by(places, loads.batch_count, count),
         batch_bytes_squared=np.bincount(places, loads.batch_bytes_squared, count).astype(np.float64),
         is_leader=np.ones(count, np.bool_),
-        heavy_ratio=loads.heavy_ratio[first],
-        light_ratio=loads.light_ratio[first],
-        light_unit_count=loads.light_unit_count,
     )

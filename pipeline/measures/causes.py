@@ -1,13 +1,7 @@
 """Why a broker carries more than its share: an exact split into three terms, and of the third into three again.
 
-With n_b partitions led by b, N all led partitions, T_t and P_t load and led partitions of topic t, n_tb those led by b:
-
-    share_b - e_b = (n_b/N - e_b)                           leaders: it leads too many partitions for its capacity
-                  + (sum_t n_tb (T_t/P_t) / T - n_b/N)      topic mix: it leads partitions of the busier topics
-                  + (share_b - sum_t n_tb (T_t/P_t) / T)    partition skew: its partitions are hotter than their topic's
-
-The terms belong to different owners: a preferred leader election, a rebalance, the producing team. Over all brokers each
-term sums to zero, unless a topic lost its last leader within the window (its load then counts as skew).
+docs/MEASURES.md has the three terms. Over all brokers each sums to zero, unless a topic lost its last leader within the
+window: its load then counts as skew.
 
 The skew of a partition, `x_p - T/P`, splits on by what its records are keyed by. With x_p = H_p + L_p + R_p (heavy keys,
 light keys, records without a key or without a name for it) and H, L, R their sums over the topic:
@@ -51,8 +45,7 @@ class Causes:
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
     """The terms for every broker; None without traffic or where no partition is led at the window's end.
 
-    Of loads of one window whose leader is known: `broker` is the leader's place among the brokers, shape (loads,), and
-    `expected_share` the brokers' fair shares, summing to 1, shape (brokers,).
+    Of loads with a known leader, whose place is `broker`, shape (loads,); `expected_share` sums to 1, shape (brokers,).
     """
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())
@@ -90,11 +83,8 @@ def _luck_p_values(loads: WindowLoads, broker: Places, light_bytes: Floats, brok
     led = np.bincount(loads.topic * brokers + broker, loads.is_leader, topics * brokers).reshape(topics, brokers)
     part = led / np.maximum(led.sum(axis=1, keepdims=True), 1)
     deviation = np.sqrt(((of_topic**2 / units)[:, None] * part * (1 - part)).sum(axis=0))
-    tails = [
-        0.5 * math.erfc(excess / sd / math.sqrt(2)) if sd > 0 else 1.0
-        for excess, sd in zip(light_bytes.tolist(), deviation.tolist(), strict=True)
-    ]
-    return np.array(tails)
+    pairs = zip(light_bytes.tolist(), deviation.tolist(), strict=True)
+    return np.array([0.5 * math.erfc(excess / sd / math.sqrt(2)) if sd > 0 else 1.0 for excess, sd in pairs])
 
 
 def fair_loads(loads: WindowLoads) -> Floats:
@@ -107,10 +97,9 @@ def fair_loads(loads: WindowLoads) -> Floats:
 
 
 def split_excess(loads: WindowLoads, fair_bytes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Splits `size_bytes` above what `fair_loads` gives, for every load, by what its records are keyed by.
+    """Splits every load's bytes above `fair_loads` by what its records are keyed by; arrays of shape (loads,).
 
-    Arrays of shape (loads,). From heavy keys; from light keys, within what chance does; the rest, with which these sum to the
-    load's excess; and from light keys, luck or not.
+    Heavy keys; light keys, within what chance does; the rest, which completes the excess; light keys, luck or not.
     """
     topics, is_known = len(loads.topics), ~np.isnan(loads.heavy_ratio)
     sizes = loads.size_bytes.astype(np.float64)

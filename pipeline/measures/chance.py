@@ -1,15 +1,11 @@
 """Variation of shares by chance alone, and the traffic a verdict needs.
 
-The model: units with weights w (batches, weighted by their bytes) are placed independently, each on broker b with
-probability e_b. The effective number of units is `N_eff = (sum w)^2 / sum w^2`; the share of b then has mean e_b and
-variance `e_b (1 - e_b) / N_eff`, whatever the weights.
+Units with weights w (batches, by their bytes) are placed independently, each on broker b with probability e_b. They count
+as `N_eff = (sum w)^2 / sum w^2`; the share of b has mean e_b and variance `e_b (1 - e_b) / N_eff`, whatever the weights.
 
-The tail is taken as normal. That is good where b expects some hundreds of effective units, which
-`required_units_of_share` guards: at 20 % above share and level 0.001 it asks for 290 or more of them. With fewer, a
-window is judged by `bound_chance`, which holds for any number of units and any weights; where that does not decide,
-`not_enough_traffic` rather than a wrong tail.
-Batches sent in runs to one broker (sticky producers) and records of one key are less independent than this assumes: it
-is a lower bound on chance, which is why the practical limit and k-of-n windows exist as well.
+The tail is taken as normal: good where b expects some hundreds of units, which `required_units_of_share` guards (290 or
+more at 20 % above share and level 0.001). With fewer, `bound_chance` holds for any number of units and any weights.
+Batches sent in runs and records of one key are less independent than this assumes, so it is a lower bound on chance.
 
 References:
     docs/MEASURES.md; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995);
@@ -30,31 +26,21 @@ NORMAL_REACH = 1.645  # standard deviations of a normal law on either side that 
 
 
 def effective_units(weight_sum: float, weight_squared_sum: float) -> float | None:
-    """Number of equal units that would scatter as much: `(sum w)^2 / sum w^2`; None without weight.
-
-    >>> effective_units(300.0, 3 * 100.0**2)
-    3.0
-    >>> effective_units(0.0, 0.0) is None
-    True
-    """
+    """Number of equal units that would scatter as much: `(sum w)^2 / sum w^2`; None without weight."""
     if weight_sum <= 0 or weight_squared_sum <= 0:
         return None
     return weight_sum * weight_sum / weight_squared_sum
 
 
 def chance_cv(partition_count: int, unit_count: float) -> float:
-    """Root-mean-square CV of the loads of equal partitions under random placement: `sqrt((P - 1) / N_eff)`.
-
-    >>> round(chance_cv(12, 10_000), 4)
-    0.0332
-    """
+    """Root-mean-square CV of the loads of equal partitions under random placement: `sqrt((P - 1) / N_eff)`."""
     return math.sqrt((partition_count - 1) / unit_count)
 
 
 def required_units_of_share(expected_share: float, excess: float, level: float, group_count: int) -> float:
     """Effective units needed to distinguish `excess` above its share from chance, for one broker among `group_count`.
 
-    `level` is the chance of a false alarm over all brokers of the window together.
+    `level`: chance of a false alarm over all of them together.
 
     >>> round(required_units_of_share(1 / 3, 0.2, 0.001, 3))
     868
@@ -64,11 +50,7 @@ def required_units_of_share(expected_share: float, excess: float, level: float, 
 
 
 def required_units(partition_count: int, excess: float, level: float) -> float:
-    """Effective units needed to judge "peak-to-mean above 1 + excess" of equal partitions: `P (z_{1-a/P} / d)^2`.
-
-    >>> math.ceil(required_units(12, 0.2, 0.001)), math.ceil(required_units(100, 0.2, 0.001))
-    (4253, 45474)
-    """
+    """Effective units needed to judge "peak-to-mean above 1 + excess" of equal partitions: `P (z_{1-a/P} / d)^2`."""
     return required_units_of_share(1 / partition_count, excess, level, partition_count)
 
 
@@ -78,21 +60,13 @@ def _ratio_deviation(expected_share: float, unit_count: float, ratio: float = 1.
 
 
 def chance_ratio(expected_share: float, unit_count: float, level: float = CHANCE_LEVEL) -> float:
-    """Share ratio of one broker that chance exceeds with probability `level`.
-
-    Never above `1 / expected_share`, which is all of the traffic.
-
-    >>> round(chance_ratio(1 / 3, 10_000), 4)
-    1.0437
-    """
+    """Share ratio of one broker that chance exceeds with probability `level`: all of the traffic at most."""
     bound = 1 + _NORMAL.inv_cdf(1 - level) * _ratio_deviation(expected_share, unit_count)
     return min(bound, 1 / expected_share)
 
 
 def chance_p_value(share_ratio: float, expected_share: float, unit_count: float, *, true_ratio: float = 1.0) -> float:
-    """One-sided chance of this share ratio or more, for one broker whose ratio in the long run is `true_ratio`.
-
-    A broker that is the whole cluster has all of the traffic for certain: 1.
+    """One-sided chance of this share ratio or more, for a broker of `true_ratio` in the long run; 1 for a whole cluster.
 
     >>> chance_p_value(1.0, 1 / 3, 10_000)
     0.5
@@ -121,13 +95,7 @@ def bound_chance(distance: float, unit_count: float) -> float:
 
 
 def significant(p_values: Sequence[float], level: float) -> NDArray[np.bool_]:
-    """Benjamini-Hochberg: which p-values stay significant when at most `level` of the finds may be false.
-
-    >>> significant([0.001, 0.04, 0.03, 0.9], 0.05).tolist()
-    [True, False, False, False]
-    >>> significant([0.001, 0.02, 0.03, 0.9], 0.05).tolist()
-    [True, True, True, False]
-    """
+    """Benjamini-Hochberg: which p-values stay significant when at most `level` of the finds may be false."""
     values = np.asarray(p_values, dtype=np.float64)
     count = len(values)
     ordered = np.sort(values)

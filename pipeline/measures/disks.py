@@ -68,9 +68,7 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
 
 
 def is_past_retention(deletable_at_ms: float | None, seen_at_ms: int) -> bool:
-    """Whether a closed segment is kept past its retention, the brokers' own delays allowed for.
-
-    Deletable from its largest timestamp plus `retention.ms` on; None for active or compacted segments.
+    """Whether a closed segment is kept past its retention (None: active or compacted), the brokers' own delays allowed for.
 
     >>> is_past_retention(1_000_000, 1_000_000 + 360_001), is_past_retention(1_000_000, 1_300_000)
     (True, False)

@@ -1,13 +1,11 @@
 """How much more brokers' shares scatter within a window than independent batches would: the price of runs and bursts.
 
-A sticky producer sends many small batches to one partition before it goes on, a burst sends them all at once: such
-batches are placed together, and count as one unit. How many there really are shows in the window itself. It is cut into
-slots; between one slot and the next the shares e of B brokers change by chance alone. The sum over brokers of the squared
-change over `e (1/n_s + 1/n_s+1)`, n the effective batches of each slot, is chi-square with B - 1 degrees where batches are
-independent, and larger by the size of a run where they come in runs; its upper quartile over slots is taken. (The median, or
-that of single brokers, is 0 where a slot holds a run or two: most brokers have nothing in both, and two runs in turn may be
-of the same.) Differences of neighbours, and a quartile of them, leave out what lasts: a broker that is hot for half the
-window makes one large difference. Runs longer than a slot show between longer blocks, so these are tried as well.
+Batches that a sticky producer or a burst places together count as one unit. The window is cut into slots; between one slot
+and the next the shares e of B brokers change by chance alone. The sum over brokers of the squared change over
+`e (1/n_s + 1/n_s+1)`, n the effective batches of each slot, is chi-square with B - 1 degrees where batches are independent,
+and larger by the size of a run where they come in runs. Its upper quartile over slots is taken: the median is 0 where a slot
+holds a run or two, and neither sees a broker that is hot for half the window, which makes one large difference. Runs longer
+than a slot show between longer blocks, so these are tried as well.
 
 References:
     Wilson, Hilferty: The Distribution of Chi-Square, Proc. Natl. Acad. Sci. USA 17 (1931);
@@ -36,13 +34,10 @@ fewer than eight slots may be too low by as much."""
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotLoads:
-    """Loads of a window's slots of equal length.
+    """Loads of a window's slots of equal length."""
 
-    Bytes of every broker, shape (slots, brokers); sums of squared batch sizes of all brokers, shape (slots,).
-    """
-
-    size_bytes: Floats
-    squared: Floats
+    size_bytes: Floats  # of every broker, shape (slots, brokers)
+    squared: Floats  # sums of squared batch sizes of all brokers, shape (slots,)
 
 
 def estimate_inflation(slots: SlotLoads) -> float:
@@ -116,10 +111,7 @@ def slot_ms(window_ms: int) -> int:
 
 
 def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
-    """Slots as arrays, from the first to the last that has traffic; None without any.
-
-    A slot's number, broker, bytes, sum of squared batch sizes; loads of brokers that are not listed are left out.
-    """
+    """Slots (number, broker, bytes, sum of squared batch sizes) as arrays, from the first to the last; None without any."""
     place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
     known = [row for row in slots if row[1] in place]
     if not known:

@@ -53,10 +53,6 @@ def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tup
 
     `history`: values up to now by step and series, NaN where unknown; steps before the last 28 days are left out.
     `day_steps`: steps in a day. `grows`: forecast is how much a value grows, as of a disk, not the value itself.
-
-    >>> days = forecast_days(np.tile([[10.0], [20.0]], (14, 1)), 2)
-    >>> [(day.value[:, 0].tolist(), float(day.error_ratio[0])) for day in days if day.day in (1, 7)]
-    [([10.0, 20.0], 0.0), ([10.0, 20.0], 0.0)]
     """
     series = history[-HISTORY_DAYS * day_steps :]
     known = len(series) - np.argmax(~np.isnan(series), axis=0) * 1.0
@@ -117,7 +113,6 @@ def _lag(series: Hours, until: int, steps: int) -> Hours:
 
 
 def _level(series: Hours, until: int, lead: int, span: int) -> Hours:
-    """The mean of so many steps, as it was known before each step."""
     ends = np.arange(1, len(series) + 1)
     starts = np.maximum(ends - span, 0)
     sums, counts = (

@@ -36,29 +36,20 @@ class HashVerdict:
 
 
 def bound_match_chance(explained_count: int, count: int, chance: float) -> float:
-    """Bound on the chance that so many of `count` keys, or more, lie right by luck.
-
-    >>> bound_match_chance(12, 12, 0.5) == 0.5**12
-    True
-    >>> bound_match_chance(1, 12, 0.5)
-    1.0
-    """
+    """Bound on the chance that so many of `count` keys, or more, lie right by luck."""
     ratio = explained_count / count
     if ratio <= chance:
         return 1.0
-    divergence = ratio * math.log(ratio / chance)
-    if ratio < 1:
-        divergence += (1 - ratio) * math.log((1 - ratio) / (1 - chance))
-    return chance**count if ratio == 1 else math.exp(-count * divergence)
+    if ratio == 1:
+        return chance**count
+    divergence = ratio * math.log(ratio / chance) + (1 - ratio) * math.log((1 - ratio) / (1 - chance))
+    return math.exp(-count * divergence)
 
 
 def judge_hash(
     explained: Mapping[str, Explained], key_count: int, record_count: int, partition_count: int
 ) -> HashVerdict:
-    """Names the family that placed a topic's keys.
-
-    `explained` has the best known family first: of families that explain the same, the first is named.
-    """
+    """Names the family that placed a topic's keys; of families that explain the same, the first of `explained`."""
     chance = 1 / partition_count
     if not key_count or not record_count:
         return HashVerdict(NOT_ENOUGH_KEYS, "", (), None, chance, None, "no record with a key that can be judged")

@@ -1,9 +1,7 @@
 """When brokers were out of the cluster, as it shows when it is asked now and then, and by the leader epochs of batches.
 
-That a broker is away is known from an answer of the cluster, or from two signs that come together: its metrics stay away while
-those of others come, and meanwhile others begin to lead what it led. Either alone says nothing: leaders also move for other
-reasons, and an exporter may stop by itself. Leader epochs say since when: others led its partitions from a moment on, and it led
-nothing after it.
+A broker is away by an answer of the cluster, or by two signs that come together: its metrics stay away while those of others
+come, and meanwhile others begin to lead what it led. Either alone says nothing. Leader epochs say since when.
 """
 
 from bisect import bisect_left, bisect_right
@@ -71,17 +69,11 @@ class Outage:
         return self.since_ms < at_ms <= self.last_ms
 
 
-def find_gaps(sampled: Mapping[int, Sequence[int]], least: int = LEAST_MISSED) -> list[SampleGap]:
-    """Finds where a broker's samples stay away while so many of another's come.
-
-    `sampled`: instants of the samples of each broker, ascending.
-
-    >>> find_gaps({1: [0, 10, 20, 30, 40, 50], 2: [1, 11, 51]})
-    [SampleGap(broker_id=2, seen_ms=11, missed_ms=50, back_ms=51)]
-    """
+def find_gaps(sampled: Mapping[int, Sequence[int]]) -> list[SampleGap]:
+    """Finds where a broker's samples stay away while so many of another's come; instants of each broker, ascending."""
     instants_ms = sorted(set(chain(*sampled.values())))
     # so many samples of one broker in a row: its first and last; and the earliest last of those that begin at a place or later
-    rows = sorted(row for times in sampled.values() for row in zip(times, times[least - 1 :], strict=False))
+    rows = sorted(row for times in sampled.values() for row in zip(times, times[LEAST_MISSED - 1 :], strict=False))
     ends_ms = [*accumulate((last_ms for _, last_ms in reversed(rows)), min)][::-1]
     gaps = []
     for broker_id, own in sorted(sampled.items()):
@@ -102,10 +94,6 @@ def find_outages(
     of it between; what lies between its last sign and the first batch of a successor counts as neither.
 
     `observations`: broker, instant, and whether it was away then; all three in any order.
-
-    >>> spans = [LedSpan(("t", "", 0), 7, 2, 0, 12), LedSpan(("t", "", 0), 8, 1, 14, 40)]
-    >>> find_outages([(2, 5, False), (2, 20, True), (2, 30, True), (2, 35, False)], spans)
-    [Outage(broker_id=2, since_ms=14, asked_ms=20, last_ms=30, back_ms=35, by_samples=False)]
     """
     spans = list(led)
     successors = _first_of_successors(spans)
@@ -132,16 +120,11 @@ def find_outages(
         if outage is not None and not known:
             outages.append(outage)
         elif outage is not None and len(known) == 1:  # samples and epochs say how long, where answers are few
+            since_ms, last_ms = min(known[0].since_ms, outage.since_ms), max(known[0].last_ms, outage.last_ms)
+            signs = [one.back_ms for one in (known[0], outage) if one.back_ms is not None and one.back_ms > last_ms]
             outages.remove(known[0])
-            outages.append(_longer(known[0], outage))
+            outages.append(replace(known[0], since_ms=since_ms, last_ms=last_ms, back_ms=min(signs, default=None)))
     return sorted(outages, key=lambda one: (one.broker_id, one.since_ms))
-
-
-def _longer(asked: Outage, sampled: Outage) -> Outage:
-    last_ms = max(asked.last_ms, sampled.last_ms)
-    signs = [one.back_ms for one in (asked, sampled) if one.back_ms is not None and one.back_ms > last_ms]
-    since_ms = min(asked.since_ms, sampled.since_ms)
-    return replace(asked, since_ms=since_ms, last_ms=last_ms, back_ms=min(signs, default=None))
 
 
 def _outage_in(
@@ -202,7 +185,6 @@ def _outages_of(
 
 
 def _first_of_successors(spans: Iterable[LedSpan]) -> dict[int, list[int]]:
-    """By broker, the first batches of those that led partitions next."""
     successors: dict[int, list[int]] = defaultdict(list)
     for one, following in pairwise(sorted(spans)):
         if one.place == following.place and following.leader_id not in {one.leader_id, UNKNOWN}:

@@ -1,8 +1,7 @@
 """One topic in one window: how uneven its partitions are, what chance gives, how many partitions it should have.
 
 For many partitions, or where a few units weigh as much as all others, the normal tail is too light. There the units are
-really placed: heavy ones each by itself, the others as so many equal ones. The seed comes from the window, so that the
-same window gives the same answer.
+really placed: heavy ones each by itself, the others as so many equal ones.
 
 References:
     Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6 (parametric); docs/MEASURES.md.
@@ -28,10 +27,8 @@ def advise_partition_count(
 ) -> tuple[int | None, str]:
     """Next count that is a multiple of the brokers and, where it is near, of the consumers; and why.
 
-    None and '' where the present count is fine, or nothing better is near.
-    A count is not advised beyond twice the present one for evenness alone: partitions cost open files, memory, and
-    time at each election. Fewer partitions than consumers (members of the topic's largest group) leave some idle,
-    whatever it costs. Of records with keys a new count sends most elsewhere.
+    None and '' where the present count is fine, or nothing better is near: beyond twice the present count, or as many as
+    consumers (members of the topic's largest group), partitions cost more than evenness brings.
 
     >>> advise_partition_count(4, broker_count=3)[0], advise_partition_count(6, broker_count=3, consumer_count=4)[0]
     (6, 12)
@@ -102,11 +99,9 @@ class TopicMeasures:
 
 
 def measure_topic(topic: TopicCounts) -> TopicMeasures:
-    """Chance levels for every kind of placement, the best any hash can do, and a better number of partitions.
-
-    Keys are the units where most bytes have one: their luck is real and lasts, and is no fault of the partitioner.
-    """
+    """Chance levels for every kind of placement, the best any hash can do, and a better number of partitions."""
     count = topic.partition_count
+    # the luck of keys is real and lasts, and is no fault of the partitioner
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None
     units = topic.effective_key_count if by_key else topic.batch_unit_count
     peak, p_value, method = _chance_of_peak(topic, units, by_key=by_key)
@@ -158,11 +153,7 @@ def best_peak_to_mean(partition_count: int, top_key_ratio: float) -> float:
 
 
 def normal_peak(partition_count: int, unit_count: float, level: float = CHANCE_LEVEL) -> float:
-    """Peak-to-mean that the largest of P partitions exceeds with probability `level`, by the normal tail.
-
-    >>> round(normal_peak(12, 10_000), 3)  # simulated: 1.127
-    1.125
-    """
+    """Peak-to-mean that the largest of P partitions exceeds with probability `level`, by the normal tail."""
     bound = 1 + _NORMAL.inv_cdf(1 - level / partition_count) * chance_cv(partition_count, unit_count)
     return min(bound, float(partition_count))
 

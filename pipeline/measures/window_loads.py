@@ -32,8 +32,7 @@ class WindowLoads:
     is_leader: NDArray[np.bool_]  # the broker leads the partition at the window's end
     # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN for unknown keys
     heavy_ratio: NDArray[np.float64]
-    # Part of all other keys that have a name, likewise. The rest has no key, or one without a name.
-    light_ratio: NDArray[np.float64]
+    light_ratio: NDArray[np.float64]  # of all other keys that have a name; the rest has no key, or one without a name
     # by topic, effective number of its light keys, `(sum w)^2 / sum w^2`, shape (topics,); NaN where not known
     light_unit_count: NDArray[np.float64]
 
@@ -46,7 +45,7 @@ class WindowLoads:
         places: NDArray[np.int64] = np.concatenate(([0], np.cumsum(new)))
         return places
 
-    def take(self, rows: NDArray[np.bool_]) -> "WindowLoads":
+    def take(self, rows: NDArray[np.bool_] | Places) -> "WindowLoads":
         """Some of the loads; topics stay as they are."""
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipeline.measures.outages import LedSpan, SampleGap, find_gaps, find_outages, sum_known_ms
+from pipeline.measures.outages import LEAST_MISSED, LedSpan, SampleGap, find_gaps, find_outages, sum_known_ms
 
 A, B, C = (("t", "id", number) for number in range(3))
 
@@ -110,7 +110,7 @@ SAMPLED = {1: range(0, 70, 5), 2: [1, 11, 46, 51, 56, 61, 66]}
 """Broker 2's exporter answers nothing from 11 to 46, broker 1's does."""
 
 
-def plain_gaps(sampled, least):
+def plain_gaps(sampled):
     """Each broker is compared with each other one."""
     for broker_id, own in sampled.items():
         for seen_ms, back_ms in zip(own, (*own[1:], None), strict=True):
@@ -119,7 +119,7 @@ def plain_gaps(sampled, least):
                 for other, times in sampled.items()
                 if other != broker_id
             ]
-            if max(map(len, missed), default=0) >= least:
+            if max(map(len, missed), default=0) >= LEAST_MISSED:
                 yield SampleGap(broker_id, seen_ms, max(times[-1] for times in missed if times), back_ms)
 
 
@@ -129,8 +129,7 @@ def test_gaps_are_those_that_a_comparison_of_each_broker_with_each_other_finds(s
     sampled = {
         broker_id: sorted(draw.sample(range(60), draw.randrange(1, 20))) for broker_id in range(draw.randrange(1, 6))
     }
-    least = draw.randrange(1, 5)
-    assert find_gaps(sampled, least) == [*plain_gaps(sampled, least)]
+    assert find_gaps(sampled) == [*plain_gaps(sampled)]
 
 
 @pytest.mark.timeout(60)
