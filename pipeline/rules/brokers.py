@@ -52,16 +52,10 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             dealt[start_ms] += len(known)
             now, under = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
             told = ", ".join(f"{name} {value:.2f}" for name, value in under.items() if value is not None)
-            yield RuleMeasure(
-                window_start_ms=start_ms,
-                rule=rule,
-                subject=f"group {group_id}",
-                topic=next(iter(topics)) if len(topics) == 1 else "",
-                value=now,
-                is_enough=now is not None,
-                detail=f"the busiest of {len(owned)} members reads {now or 0:.2f} times their mean of what was written; "
-                f"under the assignors: {told or 'not known'}",
-            )
+            detail = f"the busiest of {len(owned)} members reads {now or 0:.2f} times their mean of what was written; "
+            detail += f"under the assignors: {told or 'not known'}"
+            topic = next(iter(topics)) if len(topics) == 1 else ""
+            yield RuleMeasure(start_ms, rule, f"group {group_id}", now, detail, topic, is_enough=now is not None)
 
 
 def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -129,7 +123,7 @@ def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             average, longest = (max(times) for times in zip(*known, strict=True))
             at_most = f", {longest:,.0f} ms at most" if longest > average else ""
             detail = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
-            yield _measure_client(rule, start_ms, client_id, average, detail)
+            yield RuleMeasure(start_ms, rule, f"client {format_name(client_id)}", average, detail)
     slowest: dict[tuple[int, int], float] = {}
     times = given.tuples(BROKER_REQUEST_TIMES, "window_start_ms", "broker_id", "stage", "time_mean_ms")
     for start_ms, broker_id, stage, mean_ms in times:
@@ -152,7 +146,7 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         if counts:
             count = sum(counts.values())
             detail = f"about {count:,.0f} records were not delivered: they expired, were refused, or too large"
-            yield _measure_client(rule, start_ms, client_id, count, detail)
+            yield RuleMeasure(start_ms, rule, f"client {format_name(client_id)}", count, detail)
 
 
 def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list[Any]]]:
@@ -161,11 +155,6 @@ def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list
     for start_ms, client_id, *metrics in given.tuples(PRODUCER_NODES, "window_start_ms", "client_id", *names):
         by_subject[start_ms, client_id].append(metrics)
     return dict(sorted(by_subject.items()))
-
-
-def _measure_client(rule: str, start_ms: int, client_id: str, value: float, detail: str) -> RuleMeasure:
-    subject = f"client {format_name(client_id)}"
-    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, value=value, detail=detail)
 
 
 BROKER_RULES = (

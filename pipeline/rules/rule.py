@@ -45,22 +45,18 @@ class RuleInput:
         return tuples_of(self.load(table, history_windows), *names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RuleMeasure:
-    """One measure of one subject in one window; fields are columns of `gold.rule_measures`.
-
-    `topic` is "" where it is about none, `value` is None where there was nothing to measure, `p_value` where chance plays no
-    part.
-    """
+    """One measure of one subject in one window; fields are columns of `gold.rule_measures`."""
 
     window_start_ms: int
     rule: str
     subject: str
-    topic: str = ""
-    value: float | None
-    p_value: float | None = None
-    is_enough: bool = True
+    value: float | None  # None where there was nothing to measure
     detail: str
+    topic: str = ""  # "" where it is about none
+    p_value: float | None = None  # None where chance plays no part
+    is_enough: bool = True
 
 
 Measure = Callable[[str, RuleInput], Iterator[RuleMeasure]]  # yields a rule's measures, under its name
@@ -84,12 +80,11 @@ class Rule:
 
 
 def measure_of_topic(rule: str, start_ms: int, topic: str, value: float, detail: str) -> RuleMeasure:
-    subject = f"topic {topic}"
-    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=subject, topic=topic, value=value, detail=detail)
+    return RuleMeasure(start_ms, rule, f"topic {topic}", value, detail, topic)
 
 
 def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detail: str) -> RuleMeasure:
-    return RuleMeasure(window_start_ms=start_ms, rule=rule, subject=f"broker {broker_id}", value=value, detail=detail)
+    return RuleMeasure(start_ms, rule, f"broker {broker_id}", value, detail)
 
 
 def measure_column(table: Table, column: str, words: str, *, unknown: Sequence[str] = ()) -> Measure:

@@ -17,10 +17,7 @@ _Share = tuple[int, float, float]  # a broker's id, its fair share and its effec
 
 
 def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """How much more of its fair share a broker took by what was appended to its logs than by records' times.
-
-    A broker may claim any growth: what others took is compared without it, too, and the larger of both measures counts.
-    """
+    """How much more of its fair share a broker took by its logs' growth, which it may claim, than by records' times."""
     moments: dict[int, dict[int, Appended]] = defaultdict(dict)
     for one in given.appended():
         moments[one.at_ms][one.leader_id] = one
@@ -90,10 +87,7 @@ FORECAST_RULE = "share_forecast"
 
 
 def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """The highest share ratio that a broker will have within a week, by the low end of its range.
-
-    Where no back-test is good enough for a warning, it is measured and not judged.
-    """
+    """The highest share ratio within a week, by the low end of its range; not judged without a good enough back-test."""
     highest: dict[tuple[int, str], list[Any]] = {}
     names = ("is_trusted", "value_low", "value", "value_high", "highest_at", "reason", "back_test_coverage_ratio")
     for start_ms, subject, measure, *row in given.tuples(FORECAST, "window_start_ms", "subject", "measure", *names):
@@ -103,14 +97,8 @@ def _share_forecast(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for (start_ms, subject), (is_trusted, *ends, at, reason, covered) in sorted(highest.items()):
         low, ratio, high = map(format_ratio, ends)
         tested = f"in the back-test {covered or 0:.0%} of the hours were in such ranges"
-        yield RuleMeasure(
-            window_start_ms=start_ms,
-            rule=rule,
-            subject=subject,
-            value=ends[0],
-            is_enough=is_trusted,
-            detail=f"will have {ratio} [{low}, {high}] its fair share on {at:%A %d %B %H:%M} UTC; {reason or tested}",
-        )
+        detail = f"will have {ratio} [{low}, {high}] its fair share on {at:%A %d %B %H:%M} UTC; {reason or tested}"
+        yield RuleMeasure(start_ms, rule, subject, ends[0], detail, is_enough=is_trusted)
 
 
 def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -129,16 +117,10 @@ def _zone_share(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for (start_ms, zone), rows in sorted(zones.items()):
         share, fair = sum(part for part, _, _ in rows), sum(expected for _, expected, _ in rows)
         if counts[start_ms] > 1 and fair > 0:
-            units = rows[0][2]
-            yield RuleMeasure(
-                window_start_ms=start_ms,
-                rule=rule,
-                subject=f"zone {format_name(zone)}",
-                value=share / fair,
-                p_value=chance_p_value(share / fair, fair, units) if units and fair < 1 else None,
-                is_enough=bool(units),
-                detail=f"carries {format_percent(share)} of the bytes with {format_percent(fair)} of the capacity",
-            )
+            units, subject = rows[0][2], f"zone {format_name(zone)}"
+            chance = chance_p_value(share / fair, fair, units) if units and fair < 1 else None
+            detail = f"carries {format_percent(share)} of the bytes with {format_percent(fair)} of the capacity"
+            yield RuleMeasure(start_ms, rule, subject, share / fair, detail, p_value=chance, is_enough=bool(units))
 
 
 SHARE_RULES = (

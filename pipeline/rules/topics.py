@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pipeline.model.number_text import format_ratio, format_span
@@ -32,10 +32,6 @@ def _topic_peak(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Segments whose records are all before their log's start are gone, whatever the table of segments still holds.
-
-    So are those of a topic that was made anew. A retention that was raised since a segment was read holds for it, too.
-    """
     from pipeline.measures.disks import is_past_retention
 
     of_segment = ("base_offset", "last_offset", "max_timestamp_ms", "deletable_ms", "size_bytes")
@@ -46,21 +42,19 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
     for *log, topic_id, first, last, newest_ms, deletable_ms, size in segments:
         for start_ms in given.starts_ms:
             known_id, log_start, configs = logs.get((start_ms, *log), (None, None, None))
+            # records before their log's start are gone, whatever the table of segments holds, and so is a topic made anew
             is_there = log_start is not None and (first if last is None else last) >= log_start
             if is_there and (known_id or topic_id) == (topic_id or known_id):
-                kept_until_ms = (newest_ms or 0) + _read_retention_ms(configs)
-                until_ms = None if deletable_ms is None else max(deletable_ms, kept_until_ms)
+                # a retention that was raised since the segment was read holds for it, too
+                text = dict(configs or ()).get("retention.ms", "")
+                retention_ms = math.inf if text == "-1" else int(text) if text.isdecimal() else 0
+                until_ms = None if deletable_ms is None else max(deletable_ms, (newest_ms or 0) + retention_ms)
                 if is_past_retention(until_ms, start_ms + given.window_ms):
                     overdue[start_ms, log[0]].append(size)
     for start_ms, topic in given.tuples(TOPIC_HEALTH, "window_start_ms", "topic"):
         sizes = overdue.get((start_ms, topic), [])
         detail = f"{len(sizes):,} closed segments of {sum(sizes):,} bytes are past their retention"
         yield measure_of_topic(rule, start_ms, topic, float(len(sizes)), detail)
-
-
-def _read_retention_ms(configs: Iterable[tuple[str, str]] | None) -> float:
-    text = dict(configs or ()).get("retention.ms", "")
-    return math.inf if text == "-1" else int(text) if text.isdecimal() else 0
 
 
 def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -84,9 +78,7 @@ def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             )
         # at two ends of windows two short ones may have run
         is_enough = start_ms - since_ms != given.window_ms
-        yield RuleMeasure(
-            window_start_ms=start_ms, rule=rule, subject="cluster", value=hours, is_enough=is_enough, detail=detail
-        )
+        yield RuleMeasure(start_ms, rule, "cluster", hours, detail, is_enough=is_enough)
 
 
 TOPIC_RULES = (

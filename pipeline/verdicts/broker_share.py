@@ -1,17 +1,10 @@
 """The broker share rule: loads of brokers, window by window, to verdicts.
 
-A broker is *above* in a window when its share ratio is at the limit or over it, its load is above the floor, and the
-excess is significant after Benjamini-Hochberg over the window's brokers. A window of few units is judged for the brokers
-whose load is far enough from fair share, or from the limit, that chance cannot explain it; only the others abstain with
-`not_enough_traffic`. Load that hash luck gives is real and lasts: such a broker is above like any other, and its reason
-says so. (Under `hash_luck: warn` it is a `warn` and not above.) A broker *fails* a window in which it is above and was
-above in k of the last n windows, that window included, if the mean of those n is over the limit beyond chance: each window
-alone is compared with fair share, so a broker a little under its limit is above in many. A window in which it is not above
-is never a `fail`, however bad the ones before: the verdict is about its window; what holds an alarm through a short dip is
-the incident, which resolves only after k windows below the lower limit.
-
-The last n windows are the last n that are known, in time order: a window that was never ingested is passed over, one
-without enough traffic counts as not above. The formulas are in docs/MEASURES.md.
+docs/MEASURES.md says when a broker is above its limit in a window, abstains, and fails. That the mean of n windows has to be
+over the limit beyond chance is because each window alone is compared with fair share: a broker a little under its limit is
+above in many. A window in which it is not above is never a `fail`, however bad the ones before: what holds an alarm through a
+short dip is the incident. The last n windows are the last n that are known, in time order: a window that was never ingested is
+passed over, one without enough traffic counts as not above.
 """
 
 from collections import defaultdict, deque
@@ -35,12 +28,9 @@ alone makes, and every planted broker found that it finds; 0.05 finds fewer.
 def judge_broker_share(
     loads: Iterable[BrokerLoad], gate: Gate, *, window_ms: int, judged_from_ms: int | None = None
 ) -> tuple[Verdict, ...]:
-    """Judges every broker in every window.
+    """Verdicts by window and broker, of one load per broker and window, in any order.
 
-    `loads`: one load per broker and window, in any order.
-    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict. With fewer than n
-    - 1 windows of history a first failure comes later, never earlier.
-    Returns verdicts by window and broker.
+    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict.
     """
     floor_bytes = gate.floor_bytes_per_s * window_ms / 1000
     windows: dict[int, list[BrokerLoad]] = defaultdict(list)
@@ -109,7 +99,6 @@ def _look_at(
 def _too_little(
     load: BrokerLoad, limit: float, gate: Gate, *, floor_bytes: float, total_bytes: int, broker_count: int
 ) -> str | None:
-    """Why the window cannot be judged for this broker, or None if it can."""
     if not load.expected_share:
         return "out of the cluster throughout this window"
     if load.share_ratio is None or not load.effective_unit_count:

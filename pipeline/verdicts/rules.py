@@ -36,16 +36,13 @@ def judge_rules(
     skipped: Mapping[int, SkippedWindow] | None = None,
     still_open: Collection[tuple[str, str]] = (),
 ) -> tuple[Verdict, ...]:
-    """Judges every measure in every window.
+    """Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
 
-    `measures`: one per rule, subject and window, in any order.
-    `settings`: limits by rule; measures of other rules are left out.
+    `measures`: one per rule, subject and window, in any order; those of rules without `settings` are left out.
     `chance_level`: false alarms allowed per rule and window.
     `judged_from_ms`: windows that start before count toward k of n and get no verdict.
-    `skipped`: windows in which rules that need all records are not judged, by start; they count neither as above nor as
-    well.
+    `skipped`: by start, windows in which rules that need all records are not judged, and count neither as above nor as well.
     `still_open`: rules and subjects of incidents that are open before the first window that gets verdicts.
-    Returns verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
     """
     windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
     for measure in measures:
@@ -154,7 +151,6 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
 
 
 def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate) -> tuple[str, list[Verdict]]:
-    """What is said where no broker fails, and the verdicts on brokers above the limit."""
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {known} windows" if known > 1 else "this window", f"in {gate.k} of {gate.n} windows"
@@ -199,12 +195,11 @@ def _lines(verdicts: Iterable[Verdict]) -> list[str]:
     turns: dict[str, Iterator[int]] = defaultdict(count)
     told = sorted(newest, key=lambda rows: next(turns[rows[-1].rule]))[:MOST_LINES]
     told.sort(key=lambda rows: (rows[-1].window_start_ms, rows[-1].rule, rows[-1].subject))
-    # a line each, whatever names hold
-    return [*(format_name(_line(same), _MOST_CHARACTERS) for same in told), *say_more(len(newest) - len(told))]
-
-
-def _line(same: Sequence[Verdict]) -> str:
-    last = same[-1]
-    subject = "" if last.rule == SOURCE_ARRIVAL else f"{last.subject}: "  # a source's reason begins with its name
-    text = f"  {format_instant(last.window_start_ms)} {subject}{last.reason}"
-    return f"{text} (in {len(same)} windows since {format_instant(same[0].window_start_ms)})" if len(same) > 1 else text
+    lines = []
+    for *earlier, last in told:
+        subject = "" if last.rule == SOURCE_ARRIVAL else f"{last.subject}: "  # a source's reason begins with its name
+        text = f"  {format_instant(last.window_start_ms)} {subject}{last.reason}"
+        if earlier:
+            text += f" (in {len(earlier) + 1} windows since {format_instant(earlier[0].window_start_ms)})"
+        lines.append(format_name(text, _MOST_CHARACTERS))  # a line each, whatever names hold
+    return [*lines, *say_more(len(newest) - len(told))]

@@ -19,20 +19,16 @@ CALM_BELOW = 1e-9  # a source that lacks nothing has the value 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """Status of a source in a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds.
-
-    `expected_count` is None where it is unknown, `newest_ms` where the source had no data. `source_expired`: rows of an earlier
-    run were kept, since the source has less by now, which says nothing of the window.
-    """
+    """Status of a source in a window; fields are columns of `bronze.window_status`, instants in UTC milliseconds."""
 
     window_start_ms: int
     source: str
-    expected_count: int | None
+    expected_count: int | None  # None where it is unknown
     arrived_count: int
     missing: str | None
-    newest_ms: int | None
+    newest_ms: int | None  # None where the source had no data
     as_of_ms: int
-    source_expired: bool = False
+    source_expired: bool = False  # rows of an earlier run were kept: the source has less by now
     problem_count: int = 0  # of the source, such as requests that were refused
 
 
@@ -59,14 +55,12 @@ def judge_sources(
     beginnings: Mapping[str, SourceBeginning] | None = None,
     patience_ms: int = 0,
 ) -> tuple[Verdict, ...]:
-    """Judges every source in every window: `ok`, or `fail` where it is not available.
+    """Verdicts by window and source: `ok`, or `fail` where it is not available; the value is the part that is missing, 0..1.
 
     `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than the
     window: they answered and brought nothing so far, and did later, or were first asked `patience_ms` before it at most. A
     source that refuses the run, or cannot be reached, is not young: nobody would ever hear of it.
-    `max_age_ms`: how old the newest data may be at the run's now.
-    `beginnings`: by source, where it is known.
-    Returns verdicts by window and source; the value is the part that is missing, 0..1.
+    `max_age_ms`: how old the newest data may be at the run's now. `beginnings`: by source, where it is known.
     """
     verdicts = []
     for status in sorted(statuses, key=lambda status: (status.window_start_ms, status.source)):
@@ -130,7 +124,6 @@ def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
 
 
 def find_skipped(statuses: Iterable[SourceStatus], *, max_age_ms: int) -> dict[int, SkippedWindow]:
-    """Windows whose shares must not be judged, by start."""
     skipped: dict[int, SkippedWindow] = {}
     for status in statuses:
         lack = find_lack(status, max_age_ms=max_age_ms) if is_record_source(status.source) else None
