@@ -75,7 +75,6 @@ def _is_built_in_java(client: str) -> bool:
 
 
 def describe_partitioner(topic: str, partitioner: str) -> str:
-    """The partitioner that a topic's producers use, by its name in the registry, in a sentence."""
     known = STRATEGIES[partitioner].described if partitioner in STRATEGIES else ""
     used = f"{known} ({partitioner})" if known else f"the partitioner {partitioner}"
     return f"The producers of {format_name(topic)} use {used}."
@@ -121,10 +120,7 @@ def name_share(placed: Row) -> str:
 
 
 def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic_bytes: int) -> dict[int, Ends]:
-    """Low, median, high share ratio of all brokers if one topic of so many bytes were spread as a candidate does, no other.
-
-    `placed`: rows of `gold.replay_brokers` for candidate and topic.
-    """
+    """Share ratios of all brokers if one topic were spread as in `placed`, the candidate's rows of `gold.replay_brokers`."""
     total = sum(load.size_bytes for load in shares)
     by_broker = {row["broker_id"]: row for row in placed}
     ratios = {}
@@ -145,8 +141,7 @@ def predict_healed(
 ) -> dict[int, Ends]:
     """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
 
-    `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike.
-    Returns low, median and high by broker: ends of topics are added, as if all erred to one side.
+    `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike. Ends of topics are added, as if all erred alike.
     """
     of_topic: dict[str, list[Row]] = defaultdict(list)
     for row in placed:

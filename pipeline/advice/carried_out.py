@@ -36,10 +36,10 @@ class PromiseWindow:
     # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
     client_versions: Mapping[tuple[int, int], str] = field(default_factory=dict)
     heavy_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    # `gold.scenario_comparison` by candidate and topic
-    compared: Mapping[tuple[str, str], Row] = field(default_factory=dict)
-    # replayed share of a topic by candidate, topic and broker
-    placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    compared: Mapping[tuple[str, str], Row] = field(
+        default_factory=dict
+    )  # `gold.scenario_comparison` by candidate, topic
+    placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)  # share by candidate, topic and broker
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
     slow: Mapping[int, bool] = field(default_factory=dict)  # of brokers of which clients say it
 

@@ -26,10 +26,7 @@ def weigh_doubts(
 ) -> Doubts:
     """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
 
-    `topics`: those whose replay is wanted.
-    `trust`: of each topic's replay, as `gold.scenario_comparison` has it.
-    `tested`: by topic, how many points its shares were off in the back-test.
-    `sizes`: bytes of every topic of the window.
+    By topic: `trust` as `gold.scenario_comparison` has it, `tested` the points off in the back-test, `sizes` bytes of all.
     """
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}

@@ -45,7 +45,6 @@ class WatchedAdvice:
 
     @property
     def topics(self) -> set[str]:
-        """Topics whose load it changes."""
         if self.advice.action == CHECK_BROKER:
             return {topic for topic, _ in self.then.loads}
         return {topic for topic, _ in list_moves(self.advice, self.then)} or {self.advice.topic}
@@ -58,11 +57,7 @@ def name_promise(advice: Recommendation) -> PromiseKey:
 def choose_watched(
     advice: Iterable[Recommendation], earlier: Sequence[Promise], mailed: Collection[PromiseKey] = ()
 ) -> list[Recommendation]:
-    """Chooses the newest advice of each kind, all that left in a mail, and all that was carried out; oldest first.
-
-    What was carried out and then undone is chosen no more, mailed or not.
-    `mailed`: advice in mails about incidents that are open.
-    """
+    """The newest advice of each kind, all in mails about open incidents, all carried out and not undone; oldest first."""
     newest_of = {promise.key: promise for promise in sorted(earlier, key=lambda one: one.window_start_ms)}
     done = {key for key, one in newest_of.items() if one.carried_out_ms is not None and not one.is_undone}
     undone = {key for key, one in newest_of.items() if one.is_undone}
@@ -180,10 +175,7 @@ def _changes_of(watched: WatchedAdvice, candidates: Candidates) -> frozenset[tup
 
 
 def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
-    """The broker's share ratios on the judging window's traffic: without the advice, and the ends and middle predicted.
-
-    Without, low, middle, high; None where a window has no traffic.
-    """
+    """The broker's ratios on the judging window's traffic: without the advice, low, middle, high; None without traffic."""
     then, now, broker = watched.then, watched.now, watched.broker_id
     if watched.advice.action == CHECK_BROKER:
         ends = (watched.advice.predicted_ratio_low, watched.advice.predicted_ratio, watched.advice.predicted_ratio_high)

@@ -4,13 +4,9 @@ Ranked by what is enough, then by what it costs: an election or a handing over o
 producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
 partitions, and that before other keys. What broke its promises here before comes after them.
 
-Where most of the excess is neither keys nor their luck the load follows the broker: a slow one gets more from producers of
-records without keys, whichever partitions it leads. Then a plan that moves such topics is predicted by a replay of the window
-with the plan's leaders: one that does not help comes last and says so, and where no replay is to be relied on nothing is
-predicted of it. What to look at on the broker itself stands first where it answers late.
-
-Where most of the excess is how leaders are spread, a plan that moves such topics is replayed, too: other brokers answer their
-producers at other speeds. Without a replay its figure is that of partitions that keep their load, and says so.
+docs/MEASURES.md says when the load follows the broker, and what is replayed then. What to look at on the broker itself stands
+first where it answers late. Where most of the excess is how leaders are spread, a plan that moves topics without keys is
+replayed, too: other brokers answer at other speeds. Without a replay its figure is that of partitions that keep their load.
 """
 
 import math

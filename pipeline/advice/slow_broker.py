@@ -65,12 +65,10 @@ class HotBroker:
     max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
     fair_share: float = 0.0
     unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
-    # the window under the leaders of `plan_following`; None where nobody replayed it
-    replayed: LeaderReplay | None = None
+    replayed: LeaderReplay | None = None  # the window under the leaders of `plan_following`, if somebody replayed it
 
 
 def check_broker(hot: HotBroker) -> Recommendation:
-    """Advises to look at a broker that is above its share."""
     broker_id, answers = hot.broker_id, hot.answers
     is_slow = answers is not None and answers.is_slow
     predicted = describe_ratios(hot.healed if is_slow else {}, broker_id, hot.target_ratio)

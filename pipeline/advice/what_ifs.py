@@ -1,9 +1,8 @@
 """What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment.
 
 What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
-alone: a new broker gets nothing until replicas are moved there. A partition's load follows the partition, but for pinned
-ones: their load follows the broker, and what a change brings that gives them another leader is what a replay of the window
-with the new leaders says.
+alone: a new broker gets nothing until replicas are moved there. The load of pinned partitions follows the broker: what
+another leader brings is what a replay says.
 
 References:
     Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
@@ -52,13 +51,11 @@ class PlacedCluster:
 
     @property
     def hurt(self) -> tuple[PlacedPartition, ...]:
-        """Partitions with a replica on a broker that is dead."""
         live = {broker.broker_id for broker in self.brokers if not broker.is_fenced}
         return tuple(partition for partition in self.partitions if not live >= {*partition.replicas})
 
     @property
     def leaderless(self) -> tuple[PlacedPartition, ...]:
-        """Partitions without an eligible leader."""
         return tuple(partition for partition in self.partitions if partition.leader_id < 0)
 
 
@@ -70,12 +67,10 @@ def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedClust
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """How to foresee a cluster where load follows the broker: topics placed by keys, and a replay of the window.
+    """How to foresee a cluster where load follows the broker."""
 
-    `replay` is given new leaders by topic and partition, and the racks of brokers that are new.
-    """
-
-    keyed: frozenset[str]
+    keyed: frozenset[str]  # topics placed by keys
+    # of the window, with new leaders by topic and partition, and the racks of brokers that are new
     replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]
 
 
@@ -92,7 +87,6 @@ class Foreseen:
 
     @property
     def peak(self) -> float | None:
-        """The highest share ratio under the plan."""
         return max((median for _, median, _ in self.planned.values()), default=None)
 
 
