@@ -36,7 +36,6 @@ PRODUCER_SESSIONS = Table(
 
 
 def _parameter(name: str, doc: str) -> tuple[Column, ...]:
-    """A number, its range and its source."""
     return (
         double(f"{name}_ms", f"{doc}.", "ms", nullable=False),
         double(f"{name}_low_ms", f"Lower end of `{name}_ms`.", "ms", nullable=False),

@@ -74,7 +74,6 @@ class Table:
 
     @property
     def layer(self) -> str:
-        """`bronze`, `silver` or `gold`."""
         return self.name.split(".")[0]
 
     @property
@@ -129,6 +128,5 @@ def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[
 
 
 def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
-    """A ratio, time or rate, and its range."""
     ends = (double(f"{name}{end}", f"{word} end of `{name}`.", unit) for end, word in _ENDS)
     return (double(name, doc, unit), *ends)

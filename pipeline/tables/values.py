@@ -14,20 +14,14 @@ _Value = TypeVar("_Value")
 
 
 def values_of(kind: type[_Value], rows: pa.Table) -> list[_Value]:
-    """Rows as values of a dataclass: columns by field name, the instant in `since` or `since_at` as `since_ms`.
-
-    Fields without a column keep their defaults.
-    """
+    """Rows as values of a dataclass, by field name, the instant in `since` or `since_at` as `since_ms`; others are defaults."""
     every, held = (one.name for one in fields(cast("type[Any]", kind))), rows.column_names
     names = [name for name in every if find_column(name, held) in held]
     return [kind(**dict(zip(names, values, strict=True))) for values in tuples_of(rows, *names)]
 
 
 def tuples_of(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Some columns, row by row: by their names, or an instant as milliseconds by the name that a field would have.
-
-    `KeyError` if the table lacks one of them.
-    """
+    """Some columns, row by row: by their names, or an instant as milliseconds by a field's name; `KeyError` if one lacks."""
     columns = []
     for name in names:
         held = find_column(name, rows.column_names)
