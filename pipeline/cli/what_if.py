@@ -24,12 +24,12 @@ from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
 from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
-from pipeline.measures.window_loads import expected_shares
+from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_span
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.report.answers import Asker
+from pipeline.report.answers import ask_newest
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
@@ -133,11 +133,10 @@ def _replay(
 
 def find_newest(run: RunContext) -> TimeWindow:
     """The newest window that was measured; `NothingUsableError` if there is none."""
-    every = TimeWindow(0, run.now_ms)
-    start_ms = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every).find_newest()
-    if start_ms is None:
+    newest = ask_newest(run, run.now_ms)
+    if newest is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
-    return run.window_at(start_ms)
+    return newest.window
 
 
 def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
@@ -149,7 +148,6 @@ def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
 
 
 def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:
-    """A window's cluster, and the brokers above their share that load follows."""
     partitions, brokers = load_placement(run, window)
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
     follows = tuple(
@@ -179,12 +177,10 @@ def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
 
 
 def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:
-    """What changes; None where nobody can predict it."""
     then, plan, total = foreseen.then, foreseen.plan, sum(one.load_bytes for one in foreseen.then.partitions)
-    live = [broker for broker in then.brokers if not broker.is_fenced]
-    fair = dict(zip(live, expected_shares([broker.capacity for broker in live]), strict=True))
-    parts = {broker.broker_id: float(part) for broker, part in fair.items()}
-    loads, ratios = now.loads, now.ratios
+    parts, loads, ratios = fair_parts(then.brokers), now.loads, now.ratios
+    changed_sizes = {one: round(ratio * parts[one] * total) for one, (_, ratio, _) in foreseen.ratios.items()}
+    then_ratios = [ratio for _, ratio, _ in foreseen.ratios.values()]
     return {
         "load_follows": list(follows),
         "is_replayed": foreseen.is_replayed,
@@ -194,18 +190,14 @@ def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) 
                 "broker_id": broker_id,
                 "size_bytes": loads.get(broker_id),
                 "share_ratio": ratios.get(broker_id),
-                "changed_size_bytes": round(foreseen.ratios[broker_id][1] * parts[broker_id] * total)
-                if broker_id in foreseen.ratios
-                else None,
+                "changed_size_bytes": changed_sizes.get(broker_id),
                 **_name_ends("changed_share_ratio", foreseen.ratios.get(broker_id)),
                 **_name_ends("planned_share_ratio", foreseen.planned.get(broker_id)),
             }
             for broker_id in sorted({*ratios, *then.ratios})
         ],
         "head_room_ratio": _head_room(ratios.values()),
-        "changed_head_room_ratio": _head_room(ratio for _, ratio, _ in foreseen.ratios.values())
-        if foreseen.ratios
-        else None,
+        "changed_head_room_ratio": _head_room(then_ratios) if then_ratios else None,
         "moved_bytes": then.moved_bytes,
         "leaderless": [f"{one.topic}-{one.partition}" for one in then.leaderless],
         "plan": {

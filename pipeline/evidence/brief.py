@@ -63,7 +63,6 @@ def _since(evidence: IncidentEvidence, counted: str = "") -> str:
 
 
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
-    """Describes the end of an incident and its peak."""
     change = evidence.change
     if change.state == "withdrawn":
         return (("Over", WITHDRAWN), ("Reported", f"since {_since(evidence)}"), ("Do", "nothing"))
@@ -100,7 +99,6 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
 
 
 def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> list[tuple[str, str]]:
-    """What to do first, what that brings, and what to do if it does not help."""
     first, *others = recommendations
     facts = [("Do first", first.title.replace("`", ""))]
     if first.predicted_ratio is None:

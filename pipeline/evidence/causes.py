@@ -48,7 +48,6 @@ _IN_SHORT = {
 
 
 def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
-    """Parts of partition skew; empty where it was not split."""
     parts = {
         Cause.HEAVY_KEYS: causes.heavy_keys_term,
         Cause.HASH_LUCK: causes.hash_luck_term,
@@ -117,7 +116,6 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
 
 
 def _describe_luck(evidence: BrokerShareEvidence) -> str:
-    """Describes hash luck as the cause: the bytes of the keys, their partitions, what to do."""
     lucky = [row for row in evidence.partitions if (row.hash_luck_bytes or 0.0) > 0]
     lucky.sort(key=lambda row: -(row.hash_luck_bytes or 0.0))
     shown = ", ".join(

@@ -13,24 +13,18 @@ from pipeline.model.window import TimeWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentEvidence:
-    """A change of an incident, the verdict in words, what happened in its window, and its owner.
-
-    `limits_at` is where the configuration holds its limit, such as `rules.topic_peak`; `command` writes a command of ours
-    by its name; `report` is where the report about its window lies; `merged` are ids of incidents that were merged into it.
-    """
-
     cluster: str
     change: IncidentChange
     window_ms: int
-    limits_at: str
+    limits_at: str  # where the configuration holds its limit, such as `rules.topic_peak`
     as_of_ms: int = 0  # the run's now
-    command: Callable[[str], str] = "partition-health {}".format
-    reason: str = ""
-    events: tuple[str, ...] = ()
+    command: Callable[[str], str] = "partition-health {}".format  # writes a command of ours by its name
+    reason: str = ""  # the verdict in words
+    events: tuple[str, ...] = ()  # what happened in its window
     owner: str = ""
     time_zone: str = "UTC"
-    report: str = ""
-    merged: tuple[str, ...] = ()
+    report: str = ""  # where the report about its window lies
+    merged: tuple[str, ...] = ()  # ids of incidents that were merged into it
 
     @property
     def window(self) -> TimeWindow:
@@ -124,17 +118,11 @@ class BrokerShareEvidence(IncidentEvidence):
 
 
 def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float) -> tuple[str, ...]:
-    """Ranks topics by what they add to a broker's excess.
+    """Topics by what they add to a broker's excess, largest first, then by name.
 
-    With T_t a topic's bytes in the cluster, b the broker and e_b its fair share, a topic adds `bytes_tb - e_b * T_t`. These
-    sum to `L_b - e_b * L`, the broker's excess, exactly.
-    `loads`: bytes per (topic, leader) in the window, all topics and brokers. Negative leaders (unknown) are left out, as
-    they are of every share.
-    `expected_share`: e_b, 0 to 1.
-    Returns all topics, largest excess first, then by name.
-
-    >>> rank_topics({("b", 1): 40, ("b", 2): 60, ("a", 1): 80, ("a", 2): 20}, broker_id=1, expected_share=0.5)
-    ('a', 'b')
+    With T_t a topic's bytes in the cluster, b the broker and e_b its `expected_share`, a topic adds `bytes_tb - e_b * T_t`.
+    These sum to `L_b - e_b * L`, the broker's excess, exactly.
+    `loads`: bytes per (topic, leader), all topics and brokers; negative leaders (unknown) are left out.
     """
     excess: defaultdict[str, float] = defaultdict(float)
     for (topic, leader_id), size_bytes in loads.items():

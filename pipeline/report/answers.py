@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.config.storage import Folder
 from pipeline.model.number_text import format_cell
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report.queries import NEWEST
+from pipeline.runs import RunContext
 from pipeline.storage.durability import has_table
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text, sql_instant, sql_text
 from pipeline.storage.rows import query_rows
@@ -41,7 +42,6 @@ class Answer:
 
     @property
     def numeric(self) -> frozenset[str]:
-        """Columns that hold numbers, which are set to the right."""
         return frozenset(
             name
             for name in self.columns
@@ -68,13 +68,6 @@ class Asker:
         rows = query_rows(self.warehouse, ours, tables)
         return Answer(name=name, sql=f"{spark};", columns=tuple(rows.column_names), rows=tuple(rows.to_pylist()))
 
-    def find_newest(self) -> int | None:
-        """Finds the start of the newest judged window before the period's end, epoch milliseconds; None without one."""
-        if not has_table(table_path(self.warehouse, WINDOW_STATUS)):
-            return None  # before the first run
-        (row,) = self.ask("newest", NEWEST).rows
-        return None if row["newest"] is None else milliseconds_of(row["newest"])
-
     def _literals(self, text: Any, instant: Any) -> dict[str, str]:  # noqa: ANN401 - two functions of one shape
         return {
             "cluster": text(self.cluster),
@@ -83,6 +76,18 @@ class Asker:
             "window": instant(self.window.start_ms),
             "date": f"DATE'{format_instant(self.window.start_ms)[:10]}'",
         }
+
+
+def ask_newest(run: RunContext, until_ms: int) -> Asker | None:
+    """Asks about the newest window judged before an instant, and all time before that; None where none was judged."""
+    if not has_table(table_path(run.warehouse, WINDOW_STATUS)):
+        return None  # before the first run
+    until = TimeWindow(0, until_ms)
+    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
+    (row,) = asker.ask("newest", NEWEST).rows
+    if row["newest"] is None:
+        return None
+    return replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
 
 
 def pivot_columns(brokers: Sequence[int], expression: str) -> str:

@@ -29,7 +29,6 @@ BROKER = ChartColumn("broker", "broker_id", "broker {}".format)
 
 
 def is_above(row: AnswerRow) -> bool:
-    """Whether a broker's share ratio is at its limit or above."""
     return bool(row["limit_value"]) and (row["share_ratio"] or 0.0) >= row["limit_value"]
 
 
@@ -77,10 +76,6 @@ SHARES = TableChart(
 def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
     """How a broker comes from its fair share to its share, term by term; `explained`: what that means."""
 
-    def steps_of(rows: Rows) -> Rows:
-        row = next((row for row in rows if row["broker_id"] == broker), None)
-        return () if row is None or row["leaders_term"] is None else tuple(_steps(row))
-
     def say(rows: Rows) -> str:
         *steps, share = (row["end"] for row in rows if row["kind"] != "part")
         return (
@@ -89,7 +84,7 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
         )
 
     return TableChart(
-        name="causes", sql=queries.CAUSES, says=say, select=steps_of,
+        name="causes", sql=queries.CAUSES, says=say, select=lambda rows: tuple(_steps(broker, rows)),
         title=lambda rows: f"Why broker {broker} is {'above' if rows[-1]['end'] >= rows[0]['end'] else 'below'} its fair share",
         columns=(Words("term", "term"), ChartColumn("points", "text")),
         marks=(Point(lambda row: row["kind"], "end", start="start"),),
@@ -98,14 +93,17 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
     )  # fmt: skip  # a table: short fields share a line
 
 
-def _steps(row: AnswerRow) -> Iterator[AnswerRow]:
-    """The fair share, what each term adds to it or takes away, and the share."""
+def _steps(broker: int, rows: Rows) -> Iterator[AnswerRow]:
+    """The fair share, what each term adds to it or takes away, and the share; nothing where it was not split."""
+    row = next((row for row in rows if row["broker_id"] == broker), None)
+    if row is None or row["leaders_term"] is None:
+        return
 
     def bar(term: str, share: float) -> AnswerRow:
         return {"term": term, "text": format_share(share), "kind": "bar", "start": 0.0, "end": share}
 
-    yield bar("fair share", row["expected_share"])
     end = row["expected_share"]
+    yield bar("fair share", end)
     terms = _TERMS | (_PARTS if all(row[name] is not None for name in _PARTS.values()) else {})
     for term, name in terms.items():
         if name == "rack_aware_term" and not row[name]:
@@ -138,7 +136,6 @@ def _say_latency(rows: Rows) -> str:
 
 
 def _mean_over(name: str, row: AnswerRow) -> float | None:
-    """The latency that a broker's is compared with."""
     return row["request_latency_avg_ms"] / row[name] if row[name] else None
 
 

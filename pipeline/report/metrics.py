@@ -9,7 +9,7 @@ References:
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import httpx
 from prometheus_client import CollectorRegistry, push_to_gateway
@@ -22,8 +22,8 @@ from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.durable_files import replace_file
 from pipeline.errors import PipelineError
 from pipeline.measures import disks
-from pipeline.model.window import END_OF_TIME_MS, TimeWindow
-from pipeline.report.answers import Asker
+from pipeline.model.window import END_OF_TIME_MS
+from pipeline.report.answers import ask_newest
 from pipeline.runs import RunContext
 
 PREFIX = "partition_health_"
@@ -164,14 +164,10 @@ class WindowMetrics(Collector):
         self._run = run
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Reads the tables and yields a family of samples per metric."""
         run, limits = self._run, self._run.config.metrics.model_dump(include={"topics", "partitions"})
-        every = TimeWindow(0, END_OF_TIME_MS)
-        asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=every, window=every)
-        start_ms = asker.find_newest()
-        if start_ms is None:
+        asker = ask_newest(run, END_OF_TIME_MS)
+        if asker is None:
             return
-        asker = replace(asker, window=run.window_at(start_ms))
         for family in FAMILIES:
             rows = asker.ask(family.table, family.sql, limits).rows
             for name, (_, meaning) in family.metrics.items():
@@ -204,12 +200,9 @@ def publish_metrics(run: RunContext) -> tuple[str, ...]:
 def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> None:
     def handler(
         *, url: str, method: str, headers: list[tuple[str, str]], data: bytes, **_: object
-    ) -> Callable[[], None]:
-        def put() -> None:
-            client = gateway.async_client()
-            request = client.build_request(method, url, headers=dict(headers), content=data)
-            exchange_once(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status()
-
-        return put
+    ) -> Callable[[], object]:
+        client = gateway.async_client()
+        request = client.build_request(method, url, headers=dict(headers), content=data)
+        return exchange_once(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status
 
     push_to_gateway(gateway.url, _JOB, registry, grouping_key={"cluster": cluster}, handler=handler)

@@ -21,7 +21,7 @@ from pipeline.errors import NothingUsableError, PipelineError
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Asker
+from pipeline.report.answers import Asker, ask_newest
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
 from pipeline.report.status import Status, find_status
@@ -92,17 +92,15 @@ class ClusterReport:
 
 def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterReport:
     """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
-    until = TimeWindow(0, until_ms)
-    asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
-    start_ms = asker.find_newest()
-    if start_ms is None:
+    newest = ask_newest(run, until_ms)
+    if newest is None:
         raise NothingUsableError(
             f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
         )
     # an older warehouse lacks some of these, and columns of the others
     ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
-    window = run.window_at(start_ms)
-    asker = replace(asker, period=TimeWindow(window.end_ms - length_ms, window.end_ms), window=window)
+    window = newest.window
+    asker = replace(newest, period=TimeWindow(window.end_ms - length_ms, window.end_ms))
     verdicts = asker.ask("verdicts", queries.STRIP)
     first_ms = min((milliseconds_of(row["window_start"]) for row in verdicts.rows), default=window.start_ms)
     span = TimeWindow(first_ms, window.end_ms)

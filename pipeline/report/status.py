@@ -26,22 +26,16 @@ _ORDER = (BROKER_SHARE, SOURCE_ARRIVAL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The answer: a badge, a sentence, and what belongs to it.
-
-    `facts` are (question, answer); `others` are sentences about further incidents; `explained` are the hot brokers, the
-    first one's incident first, with paragraphs on what makes them so.
-    """
-
     tone: Literal["alarm", "calm", "unknown"]
     badge: str
     headline: str
-    facts: tuple[tuple[str, str], ...]
-    others: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...]  # question and answer
+    others: tuple[str, ...] = ()  # sentences about further incidents
+    # by hot broker, the first incident's first, paragraphs on what makes it so
     explained: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def find_status(run: RunContext, window: TimeWindow) -> Status:
-    """How the cluster was at the end of a window."""
     changes = run.values(IncidentChange, INCIDENTS)
     opened = [incident.last for incident in open_before(changes, window.end_ms)]
     opened.sort(key=lambda change: (_ORDER.index(change.rule) if change.rule in _ORDER else 9, change.since_ms))

@@ -1,7 +1,4 @@
-"""A chart with rows as data: a statement, its columns and its marks; one drawer for all of them.
-
-Marks stand on a scale in per cent, so that a page lays them out at any width.
-"""
+"""A chart with rows as data: a statement, its columns, and its marks in per cent, so that a page has any width."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,12 +23,10 @@ def cell_of(row: AnswerRow, cell: Cell) -> Any:  # noqa: ANN401 - a value of any
 
 
 def format_known(value: float | None, write: Callable[[float], str]) -> str:
-    """A number as text, a dash where it is not known."""
     return UNKNOWN if value is None else write(value)
 
 
 def format_words(name: str) -> str:
-    """The words of a rule, verdict or outcome."""
     return name.replace("_", " ")
 
 
@@ -58,12 +53,13 @@ class Words(ChartColumn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A mark as it is drawn; `at` and `width` in per cent of the plot, `title` what it stands for."""
+    """A mark as it is drawn; `at` and `width` in per cent of the plot or the time axis, `title` what it stands for."""
 
     kind: str
     at: float
     width: float = 0.0
     title: str = ""
+    label: str = ""  # what stands beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +125,6 @@ class TableChart:
     is_shown_empty: bool = False  # its sentence says something without rows too
 
     def draw(self, answer: Answer) -> "DrawnTable | None":
-        """Draws an answer; None where it has nothing to show."""
         selected = self.select(answer.rows)
         if not selected and not self.is_shown_empty:
             return None

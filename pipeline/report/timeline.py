@@ -9,9 +9,9 @@ from typing import Any
 from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import BAND, LINES_TOGETHER, STRIPS_SHOWN, Answer, AnswerRow, Asker, pivot_columns
+from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, pivot_columns
 from pipeline.report.brokers import is_above
-from pipeline.report.table_chart import Scale
+from pipeline.report.table_chart import Mark, Scale
 from pipeline.rules import format_measure
 
 _MOST_TICKS = 4
@@ -27,17 +27,6 @@ VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """A part of the time axis, in per cent."""
-
-    kind: str
-    at: float
-    width: float = 0.0
-    title: str = ""
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStrip:
     """The verdicts of every window, and the incidents below them."""
 
@@ -45,16 +34,18 @@ class TimeStrip:
     incidents: Answer
     axis: Scale
     window_ms: int
-    windows: tuple[Stretch, ...]
-    bars: tuple[Stretch, ...]
-    ticks: tuple[Stretch, ...]
+    windows: tuple[Mark, ...]
+    bars: tuple[Mark, ...]
+    ticks: tuple[Mark, ...]
     kinds: tuple[tuple[str, str], ...]
 
 
 def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms: int) -> TimeStrip:
     axis = Scale(span.start_ms, span.end_ms)
     windows = tuple(_window(row, axis, window_ms) for row in verdicts.rows)
-    drawn_kinds = {stretch.kind for stretch in windows}
+    drawn_kinds = {mark.kind for mark in windows}
+    step_ms = -(-span.duration_ms // _MOST_TICKS // 60_000) * 60_000
+    pattern = "%H:%M" if span.duration_ms <= DAY_MS else "%d %b %H:%M" if span.duration_ms < 3 * DAY_MS else "%d %b"
     return TimeStrip(
         answer=verdicts,
         incidents=incidents,
@@ -62,21 +53,24 @@ def draw_strip(verdicts: Answer, incidents: Answer, span: TimeWindow, window_ms:
         window_ms=window_ms,
         windows=windows,
         bars=tuple(_incident(row, axis, span, window_ms) for row in incidents.rows),
-        ticks=time_ticks(span),
+        ticks=tuple(
+            Mark(kind="tick", at=axis.at(at_ms), label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern))
+            for at_ms in range(span.start_ms, span.end_ms, step_ms)
+        ),
         kinds=tuple((kind, text) for kind, text in VERDICTS.items() if kind in drawn_kinds),
     )
 
 
-def _window(row: AnswerRow, axis: Scale, window_ms: int) -> Stretch:
+def _window(row: AnswerRow, axis: Scale, window_ms: int) -> Mark:
     start_ms = milliseconds_of(row["window_start"])
     kind = next((kind for kind in ("fail", "blind", "warn") if row[kind]), "ok" if row["ok"] else "not_enough_traffic")
     counts = ", ".join(f"{row[kind]} {kind.replace('_', ' ')}" for kind in VERDICTS if row[kind])
     at = axis.at(start_ms)
     width = round(axis.at(start_ms + window_ms) - at, 3)
-    return Stretch(kind=kind, at=at, width=width, title=f"{format_clock(start_ms)}: {counts}")
+    return Mark(kind=kind, at=at, width=width, title=f"{format_clock(start_ms)}: {counts}")
 
 
-def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> Stretch:
+def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> Mark:
     since_ms = milliseconds_of(row["since"])
     resolved = row["resolved_in"]
     end_ms = span.end_ms if resolved is None else milliseconds_of(resolved) + window_ms
@@ -84,23 +78,12 @@ def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> 
     peak = "" if row["peak_value"] is None else f", at most {format_measure(row['rule'], row['peak_value'])}"
     until = "open" if resolved is None else f"until {format_clock(end_ms)}"
     label = f"{format_name(row['subject'], 40)} · {row['rule'].replace('_', ' ')}"
-    return Stretch(
+    return Mark(
         kind="open" if resolved is None else "over",
         at=at,
         width=round(axis.at(end_ms) - at, 3),
         title=f"{row['incident_id']}: {label}, {format_clock(since_ms)} {until}{peak}",
         label=label,
-    )
-
-
-def time_ticks(span: TimeWindow) -> tuple[Stretch, ...]:
-    """A few instants of the span with their texts, the first at its start."""
-    step_ms = -(-span.duration_ms // _MOST_TICKS // 60_000) * 60_000
-    pattern = "%H:%M" if span.duration_ms <= DAY_MS else "%d %b %H:%M" if span.duration_ms < 3 * DAY_MS else "%d %b"
-    axis = Scale(span.start_ms, span.end_ms)
-    return tuple(
-        Stretch(kind="tick", at=axis.at(at_ms), label=datetime.fromtimestamp(at_ms // 1000, UTC).strftime(pattern))
-        for at_ms in range(span.start_ms, span.end_ms, step_ms)
     )
 
 
@@ -142,11 +125,17 @@ class ChartOverWindows:
         names = [name for name in values if name not in BAND]
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
-        reach = f" Strips reach from {self.write(upright.low)} to {self.write(top)}." if has_strips else ""
+        says, count = self.says, len(brokers)
+        if has_strips:
+            most = f"the {STRIPS_SHOWN} of {count} brokers that were {self.order}"
+            says += (
+                f" A strip for {most if count > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
+                f"the lowest to the highest of all brokers. Strips reach from {self.write(upright.low)} to {self.write(top)}."
+            )
         drawn = {
             "answer": answer,
             "title": self.title,
-            "says": self.says + self._describe_strips(len(brokers)) + reach,
+            "says": says,
             "lines": [
                 {
                     "name": name.replace("_", " "),
@@ -163,15 +152,6 @@ class ChartOverWindows:
             "ticks": strip.ticks,
         }
         return (drawn,)
-
-    def _describe_strips(self, count: int) -> str:
-        if count <= LINES_TOGETHER:
-            return ""
-        most = f"the {STRIPS_SHOWN} of {count} brokers that were {self.order}"
-        return (
-            f" A strip for {most if count > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
-            "the lowest to the highest of all brokers."
-        )
 
 
 SHARE_LINES = ChartOverWindows(

@@ -19,8 +19,6 @@ PARTITION = Words("partition", lambda row: f"{short_name(row['topic'])}-{row['pa
 
 
 def topics_of(broker: int, expected_share: float) -> TableChart:
-    """What each topic adds to a broker's excess or takes from it."""
-
     def select(rows: Rows) -> Rows:
         total = sum(row["size_bytes"] for row in rows)
         drawn = [row | {"points": row["excess_bytes"] / total, "place": at} for at, row in enumerate(rows) if total]
@@ -99,7 +97,6 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> dict[str, Any]
 
 
 def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
-    """A partition: how dark, what it stands for, whether the broker concerned leads it."""
     size = row["size_bytes"]
     ratio = "" if row["ratio_to_mean"] is None else f", {format_ratio(row['ratio_to_mean'])} the topic's mean"
     leader = "no leader" if row["leader_id"] < 0 else f"leader {row['leader_id']}"

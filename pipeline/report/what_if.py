@@ -27,7 +27,6 @@ def ranged(title: str, name: str, write: Callable[[float], str]) -> ChartColumn:
 
 
 def _if_trusted(trust: str, column: ChartColumn) -> ChartColumn:
-    """The column with what is not trusted as unknown."""
     return ChartColumn(column.title, lambda r: column.text(r) if r[trust] in {None, Trust.TRUSTED} else "unknown", str)
 
 
