@@ -17,20 +17,14 @@ _BAR_INCH = 0.3
 _FRAME_INCH = 0.6
 
 
-def shown_brokers(
-    loads: Sequence[BrokerLoad], failing: Collection[int], most: int = MOST_BARS
-) -> tuple[BrokerLoad, ...]:
+def shown_brokers(loads: Sequence[BrokerLoad], failing: Collection[int]) -> tuple[BrokerLoad, ...]:
     """The brokers worth a line where not all fit, by id: the failing, then those furthest above their fair share."""
     ranked = sorted(loads, key=lambda load: (load.broker_id not in failing, -(load.share_ratio or 0.0), load.broker_id))
-    return tuple(sorted(ranked[:most], key=lambda load: load.broker_id))
+    return tuple(sorted(ranked[:MOST_BARS], key=lambda load: load.broker_id))
 
 
 def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int], limit_ratio: float) -> bytes:
-    """Draws one bar per broker, the failing ones highlighted, with a line at the fair share and one at the limit.
-
-    Of more than 12 brokers the failing and the highest are drawn. Returns PNG, 1120 pixels wide (560 shown), the same bytes
-    for the same values.
-    """
+    """PNG, 1120 pixels wide (560 shown): a bar per broker, of more than 12 the failing and the highest."""
     from matplotlib import rc_context
 
     bars = shown_brokers(loads, failing)
@@ -39,7 +33,13 @@ def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int
         figure = make_figure(_WIDTH_INCH, height_inch)
         axes = figure.add_axes((0.15, 0.32 / height_inch, 0.74, 1 - _FRAME_INCH / height_inch))
         _draw_bars(axes, bars, failing, limit_ratio)
-        _dress(axes, bars, limit_ratio)
+        reach = max([100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in bars], default=100.0)
+        axes.set_xlim(0, reach * 1.02 or 1)
+        axes.set_ylim(max(len(bars), 1) - 0.45, -0.55)
+        axes.set_yticks(range(len(bars)), [f"broker {load.broker_id}" for load in bars])
+        axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
+        axes.xaxis.set_major_formatter("{x:g} %")
+        axes.grid(visible=True, axis="x", zorder=0)
         return save_figure(figure)
 
 
@@ -61,13 +61,3 @@ def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int],
         style: dict[str, Any] = {"fontsize": 7.5, "va": "bottom", "clip_on": False}
         axes.text(fair, -0.58, "fair share", color=INK, ha=sides[0], **style)
         axes.text(fair * limit_ratio, -0.58, f"limit {limit_ratio:.2f}x", color=LIMIT, ha=sides[1], **style)
-
-
-def _dress(axes: Axes, bars: Sequence[BrokerLoad], limit_ratio: float) -> None:
-    reach = max([100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in bars], default=100.0)
-    axes.set_xlim(0, reach * 1.02 or 1)
-    axes.set_ylim(max(len(bars), 1) - 0.45, -0.55)
-    axes.set_yticks(range(len(bars)), [f"broker {load.broker_id}" for load in bars])
-    axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
-    axes.xaxis.set_major_formatter("{x:g} %")
-    axes.grid(visible=True, axis="x", zorder=0)

@@ -47,7 +47,6 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     brokers = summaries[0].variant.scenario.brokers
     is_coloured = len(brokers) <= len(LINES)
     colours = [LINES[index] if is_coloured else CALM for index in range(len(brokers))]
-    names: set[str] = set()
     for row, summary in enumerate(summaries):
         for share in sorted(set(summary.variant.fair_shares)):
             axes.plot([100 * share] * 2, [row - 0.5, row + 0.5], color=INK, lw=0.9, linestyle=(0, (3, 2)), zorder=2)
@@ -57,7 +56,7 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
             name = f"broker {brokers[index].broker_id}" if is_coloured else "a broker"
             is_highest = (figures["bytes_share"].median or 0.0) == highest
             colour = ALARM if is_highest and not is_coloured else colours[index]
-            _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, _once(name, names))
+            _draw_range(axes, (row + offset, colour), figures["bytes_share"], 100, name)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:g} %")
     _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)")
@@ -65,12 +64,11 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
 
 
 def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
-    names: set[str] = set()
     axes.set_xscale("log")
     for row, summary in enumerate(summaries):
         for index, (label, name, colour) in enumerate(_LATENCIES):
             offset = _spread(index, len(_LATENCIES))
-            _draw_range(axes, (row + offset, colour), summary.run[name], 1, _once(label, names))
+            _draw_range(axes, (row + offset, colour), summary.run[name], 1, label)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
     _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
     axes.set_yticks(range(len(summaries)), [""] * len(summaries))
@@ -90,14 +88,6 @@ def _spread(place: int, count: int) -> float:
     return 0.0 if count == 1 else (place / (count - 1) - 0.5) * 0.56
 
 
-def _once(name: str, names: set[str]) -> str:
-    """The name for the legend's first mark of a kind, then one that the legend hides."""
-    if name in names:
-        return "_"
-    names.add(name)
-    return name
-
-
 def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     for row in range(1, len(summaries)):
@@ -106,6 +96,10 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
     axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
     above: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
     axes.annotate(title, (0, 1), **above, fontsize=8.5, color=INK)
-    handles, names = axes.get_legend_handles_labels()  # all in a row above the axes
-    place: dict[str, Any] = {"loc": "lower left", "ncols": max(len(names), 1), "bbox_to_anchor": (-0.01, 1.0)}
-    axes.legend(handles, names, **place, borderaxespad=0.2, handlelength=0.8, handletextpad=0.4, columnspacing=1.1)
+    marks: dict[str, Any] = {}  # the first of each kind, all in a row above the axes
+    for mark, name in zip(*axes.get_legend_handles_labels(), strict=True):
+        marks.setdefault(name, mark)
+    place: dict[str, Any] = {"loc": "lower left", "ncols": max(len(marks), 1), "bbox_to_anchor": (-0.01, 1.0)}
+    axes.legend(
+        marks.values(), marks, **place, borderaxespad=0.2, handlelength=0.8, handletextpad=0.4, columnspacing=1.1
+    )
