@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import uuid
-from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from pipeline.config.storage import is_remote
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of, parse_duration, parse_instant
-from pipeline.sources.collected.collector import CollectorReport, CollectRequest, RateLimit, collect
+from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 
 _MB = 1_000_000
@@ -29,25 +28,19 @@ configuration (window, keys, topics) and secret. Writes nothing beside the logs;
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or a tree of them")
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")
+    add = parser.add_argument
+    add("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or a tree of them")
+    add("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")
     add_config_option(parser)
-    parser.add_argument("--cluster", metavar="NAME", help="of the configuration; needed where it has several")
-    parser.add_argument("--host", default="", metavar="NAME", help="this host's folder; else its brokers' ids")
-    parser.add_argument("--rate", type=float, default=50, metavar="MB", help="read at most this many MB/s (default 50)")
-    parser.add_argument(
-        "--keep",
-        type=parse_duration,
-        default=timedelta(days=7),
-        metavar="TIME",
-        help="delete parts after this time (default P7D)",
-    )
-    parser.add_argument("--as-of", type=parse_instant, metavar="TIME", help="now, for recordings")
+    add("--cluster", metavar="NAME", help="of the configuration; needed where it has several")
+    add("--host", default="", metavar="NAME", help="this host's folder; else its brokers' ids")
+    add("--rate", type=float, default=50, metavar="MB", help="read at most this many MB/s (default 50)")
+    add("--keep", type=parse_duration, default="P7D", metavar="TIME", help="delete parts after this time (default P7D)")
+    add("--as-of", type=parse_instant, metavar="TIME", help="now, for recordings")
     add_json_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Collects once, at low priority."""
     os.nice(19)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
@@ -70,28 +63,22 @@ def run(args: argparse.Namespace) -> int:
     landing = StoredFolder(args.to if is_remote(args.to) else str(Path(args.to).absolute()), config.storage)
     rate_limit = RateLimit(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
     done = collect(request, landing, rate_limit)
-    sys.stdout.write(json.dumps(_document(done), indent=1) + "\n" if args.json else _as_text(done))
-    return 0
-
-
-def _document(done: CollectorReport) -> dict[str, object]:
-    written = sum(done.written_bytes.values())
-    return {
+    written, ratio = sum(done.written_bytes.values()), None
+    by_kind = dict(sorted(done.written_bytes.items()))
+    if done.read_bytes:
+        ratio = written / done.read_bytes
+    document = {
         "host": done.host,
         "partition_count": done.partition_count,
         "read_bytes": done.read_bytes,
         "written_bytes": written,
-        "written_by_kind": dict(sorted(done.written_bytes.items())),
-        "written_ratio": written / done.read_bytes if done.read_bytes else None,
+        "written_by_kind": by_kind,
+        "written_ratio": ratio,
         "problem_count": done.problem_count,
     }
-
-
-def _as_text(done: CollectorReport) -> str:
-    written = sum(done.written_bytes.values())
     lines = [f"{done.host}: {done.partition_count} partitions led, {done.read_bytes:,} bytes of log read"]
-    per_gb = f", {1e9 * written / done.read_bytes / 1e6:.2f} MB per GB" if done.read_bytes else ""
-    lines.append(f"{written:,} bytes written{per_gb}")
-    lines += [f"  {size:>12,}  {kind}" for kind, size in sorted(done.written_bytes.items())]
+    lines.append(f"{written:,} bytes written" + ("" if ratio is None else f", {1000 * ratio:.2f} MB per GB"))
+    lines += [f"  {size:>12,}  {kind}" for kind, size in by_kind.items()]
     lines += [f"{done.problem_count} problems; the run that reads them lists them"] if done.problem_count else []
-    return "\n".join(lines) + "\n"
+    sys.stdout.write((json.dumps(document, indent=1) if args.json else "\n".join(lines)) + "\n")
+    return 0

@@ -28,30 +28,35 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     schema = describe_schema()
-    if args.schema:
-        sys.stdout.write(json.dumps(schema, indent=1) + "\n")
-    elif args.json:
-        sys.stdout.write(json.dumps({"settings": list(_list_settings(schema, schema, ""))}, indent=1) + "\n")
-    else:
-        for setting in _list_settings(schema, schema, ""):
-            sys.stdout.write(_as_text(setting))
+    settings = list(_list_settings(schema, schema, ""))
+    if args.schema or args.json:
+        sys.stdout.write(json.dumps(schema if args.schema else {"settings": settings}, indent=1) + "\n")
+        return 0
+    for setting in settings:
+        default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
+        if len(default) > _WIDTH:  # such as the set of candidates
+            default = "default: a set of its own, see --json"
+        print(", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default))))
+        meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
+        if meaning.strip():
+            print(meaning)
     return 0
 
 
 def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:
     """Yields every key below a part of the schema, with its path such as `clusters.NAME.gate.k`."""
     required = schema.get("required", ())
-    for name, own in schema.get("properties", {}).items():
-        is_section = isinstance(own.get("default"), dict) and bool(list(_sections(own, root, name)))
-        default = "required" if name in required else "" if is_section else json.dumps(own.get("default"))
-        key, meaning = f"{prefix}{name}", own.get("description", "")
-        yield {"key": key, "type": _name_type(own, root), "default": default, "meaning": meaning}
-        for path, below in _sections(own, root, key):
+    for name, value in schema.get("properties", {}).items():
+        key, sections = f"{prefix}{name}", list(_sections(value, root, f"{prefix}{name}"))
+        is_section = isinstance(value.get("default"), dict) and sections
+        default = "required" if name in required else "" if is_section else json.dumps(value.get("default"))
+        meaning = value.get("description", "")
+        yield {"key": key, "type": _name_type(value, root), "default": default, "meaning": meaning}
+        for path, below in sections:
             yield from _list_settings(below, root, f"{path}.")
 
 
 def _sections(schema: Schema, root: Schema, key: str) -> Iterator[tuple[str, Schema]]:
-    """Sections that a value consists of, each with its path."""
     if "$ref" in schema:
         yield key, root["$defs"][schema["$ref"].rpartition("/")[2]]
     for below in (*schema.get("anyOf", ()), *schema.get("allOf", ())):
@@ -77,12 +82,3 @@ def _name_type(schema: Schema, root: Schema) -> str:
     if isinstance(schema.get("type"), list):
         return " | ".join(schema["type"])
     return str(schema.get("format") or schema.get("type") or "mapping")
-
-
-def _as_text(setting: Schema) -> str:
-    default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
-    if len(default) > _WIDTH:  # such as the set of candidates
-        default = "default: a set of its own, see --json"
-    head = ", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default)))
-    meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
-    return f"{head}\n{meaning}\n" if meaning.strip() else f"{head}\n"

@@ -62,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
 
 def examine(config_path: Path | None) -> Iterator[Finding]:
     """Looks at one thing after the other; without a path the configuration is in one of the usual places."""
-    yield _python()
+    wanted, version = metadata.metadata(DISTRIBUTION)["Requires-Python"], sys.version.split()[0]
+    is_ok = Requirement(f"python{wanted}").specifier.contains(version)
+    advice = "" if is_ok else f"needs {wanted}; run make setup"
+    yield Finding(name="Python", is_ok=is_ok, found=f"Python {version} in {sys.prefix}", advice=advice)
     yield _versions()
     yield _asked("Java", "install Java 17 and set JAVA_HOME", _java)
     yield _asked("Delta jars", "set DELTA_JARS, or spark.jars.ivySettings under spark.conf", _delta_jars)
@@ -71,7 +74,7 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding(name="configuration", is_ok=False, found=str(error), advice="correct it, or pass --config FILE")
     else:
-        yield Finding(name="configuration", is_ok=True, found=f"clusters: {', '.join(config.clusters)}")
+        yield Finding(name="configuration", found=f"clusters: {', '.join(config.clusters)}")
         yield from _examine_config(config)
     yield _airflow()
 
@@ -87,8 +90,7 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="tables", is_ok=False, found=held, advice=advice)
         rows = {}
     if rows:
-        held = f"{len(rows)} tables, {sum(rows.values()):,} rows"
-        yield Finding(name="tables", is_ok=True, found=held)
+        yield Finding(name="tables", found=f"{len(rows)} tables, {sum(rows.values()):,} rows")
     for name, cluster in config.clusters.items():
         for source in sources_of(cluster, Source):
             yield from try_source(name, source)
@@ -107,16 +109,15 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="alerts", is_ok=not given_up, found=held, advice=advice)
     smtp = config.mail.smtp
     if smtp is None:
-        found = "no SMTP server configured: mails become files in the outbox folder"
-        yield Finding(name="mail", is_ok=True, found=found)
+        yield Finding(name="mail", found="no SMTP server configured: mails become files in the outbox folder")
     else:
         quick = smtp.model_copy(update={"timeout_s": min(smtp.timeout_s, _SMTP_TIMEOUT_S)})
         advice = "correct mail.smtp in the configuration, or see why the server is away"
         yield _asked("mail", advice, lambda: probe(quick))
-    for one in config.mail.alertmanagers:
-        quick_one = one.model_copy(update={"timeout_s": min(one.timeout_s, _SMTP_TIMEOUT_S)})
+    for server in config.mail.alertmanagers:
+        quick_server = server.model_copy(update={"timeout_s": min(server.timeout_s, _SMTP_TIMEOUT_S)})
         advice = "correct mail.alertmanagers in the configuration, or see why the server is away"
-        yield _asked(f"Alertmanager {one.name}", advice, partial(_silences, quick_one))
+        yield _asked(f"Alertmanager {server.name}", advice, partial(_silences, quick_server))
 
 
 def _silences(alertmanager: Alertmanager) -> str:
@@ -124,35 +125,26 @@ def _silences(alertmanager: Alertmanager) -> str:
 
 
 def try_source(cluster: str, source: Source) -> Iterator[Finding]:
-    """Tries one source of a cluster within a short time."""
     name = f"{cluster}: {source.kind}"
     for finding in source.probe():
         yield replace(finding, name=f"{name}, {finding.name}" if finding.name else name)
 
 
 def _list_numbers(name: str, cluster: Cluster) -> Iterator[Finding]:
-    """What the sources of a cluster give together, and what none gives."""
     kinds = {source.kind for source in cluster.sources}
     columns = [source.column_with(kinds) for source in sources_of(cluster, Source)]
     given, missing = list_given(column for column in columns if column)
-    yield Finding(name=f"{name}: known", is_ok=True, found=", ".join(given))
+    yield Finding(name=f"{name}: known", found=", ".join(given))
     if missing:
         found = f"{', '.join(missing)}; `partition-health tables --sources` says which sources give them"
-        yield Finding(name=f"{name}: not known", is_ok=True, found=found)
+        yield Finding(name=f"{name}: not known", found=found)
 
 
 def _asked(name: str, advice: str, ask: Callable[[], str]) -> Finding:
     try:
-        return Finding(name=name, is_ok=True, found=ask())
+        return Finding(name=name, found=ask())
     except (ConfigError, DeliveryError) as error:
         return Finding(name=name, is_ok=False, found=str(error), advice=advice)
-
-
-def _python() -> Finding:
-    found = f"Python {sys.version.split()[0]} in {sys.prefix}"
-    wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
-    is_ok = Requirement(f"python{wanted}").specifier.contains(sys.version.split()[0])
-    return Finding(name="Python", is_ok=is_ok, found=found, advice="" if is_ok else f"needs {wanted}; run make setup")
 
 
 def _versions() -> Finding:
@@ -200,19 +192,17 @@ def _folder(name: str, folder: Path) -> Finding:
     except OSError as error:
         advice = "choose another folder in the configuration, or correct its owner or disk"
         return Finding(name=name, is_ok=False, found=f"{nearest} takes no files: {error.strerror}", advice=advice)
-    return Finding(name=name, is_ok=True, found=f"{folder}{'' if nearest == folder else ' (will be created)'}")
+    return Finding(name=name, found=f"{folder}{'' if nearest == folder else ' (will be created)'}")
 
 
 def _airflow() -> Finding:
     home, version = variable("AIRFLOW_HOME"), _airflow_version()
     if version is None:
-        found = f"not installed; the DAGs need it: pip install '{DISTRIBUTION}[airflow]'"
-        return Finding(name="Airflow", is_ok=True, found=found)
+        return Finding(name="Airflow", found=f"not installed; the DAGs need it: pip install '{DISTRIBUTION}[airflow]'")
     if not home:
-        found = f"{version}; AIRFLOW_HOME is not set: make serve makes its own"
-        return Finding(name="Airflow", is_ok=True, found=found)
+        return Finding(name="Airflow", found=f"{version}; AIRFLOW_HOME is not set: make serve makes its own")
     folder = _folder("Airflow", Path(home))
-    return Finding(name="Airflow", is_ok=folder.is_ok, found=f"{version}; home {folder.found}", advice=folder.advice)
+    return replace(folder, found=f"{version}; home {folder.found}")
 
 
 def _airflow_version() -> str | None:
@@ -223,7 +213,6 @@ def _airflow_version() -> str | None:
 
 
 def as_text(finding: Finding) -> str:
-    """A finding as lines of a terminal: what was found, and what to do."""
     wrap = partial(
         textwrap.fill, width=text_width(110), subsequent_indent=" " * 9, break_long_words=False, break_on_hyphens=False
     )

@@ -41,7 +41,6 @@ _CLIENT_OPTIONS = {
 _SICK_EXIT_CODE = 2
 _POINTS = 12  # of a window: fewer do not show that a broker's metrics stayed away
 _LOOK_BACK = 24  # windows in which traffic is looked for
-_VERDICT_EXIT_CODES = (0, HealthGateError.exit_code)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if window is None:
         return 0
     code = main(["run", "--config", str(path), "--window", str(window)])
-    if code in _VERDICT_EXIT_CODES:
+    if code in (0, HealthGateError.exit_code):
         main(["report", "--config", str(path), *(["--open"] if ask else [])])
     return code
 
@@ -100,10 +99,8 @@ def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
     from pipeline.sources.live.newest_traffic import find_newest_traffic
 
     last = last_window(config, now_ms)
-    windows = [
-        TimeWindow(last.start_ms - at * last.duration_ms, last.end_ms - at * last.duration_ms)
-        for at in range(_LOOK_BACK)
-    ]
+    looked_at = TimeWindow(last.end_ms - _LOOK_BACK * last.duration_ms, last.end_ms)
+    windows = list(looked_at.split(last.duration_ms))[::-1]
     for cluster in config.clusters.values():
         for source in sources_of(cluster, LiveCluster):
             newest = find_newest_traffic(source, windows)

@@ -23,7 +23,6 @@ def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Prob
     by_path: dict[str, list[Problem]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
-    # what discovery found wrong with a segment's file is taken over into the segment
     partitions = [
         dataclasses.replace(
             partition,
@@ -50,7 +49,6 @@ def build_report(partitions: Sequence[PartitionSummary], problems: Iterable[Prob
 
 
 def describe_problem(problem: Problem) -> Row:
-    """A problem: file, position, reason, severity, first bytes in hex."""
     row = dataclasses.asdict(problem)
     row["first_bytes_hex"] = row.pop("first_bytes").hex()
     return row
@@ -148,7 +146,6 @@ _BATCH = (
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:
-    """One partition's way to the target. Returns numbers, and `steps` in words."""
     found, times = way.found, way.time_index
     batch = None if found is None else found.batch
     index = _index_lookup(way)

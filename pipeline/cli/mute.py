@@ -6,7 +6,6 @@ import fnmatch
 import json
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -50,13 +49,18 @@ def run(args: argparse.Namespace) -> int:
     is_change = args.lift or args.until is not None
     with holding(path.parent, f"{path.name}.lock") if is_change else nullcontext():
         mutes = _change(args, config, path)
-    as_json = json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n"
-    sys.stdout.write(as_json if args.json else _as_text(mutes, path))
+    if args.json:
+        sys.stdout.write(json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n")
+    elif mutes:
+        head = ("until", "incident", "cluster", "rule", "subject", "reason")
+        rows = [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes]
+        sys.stdout.write(show_table(head, rows))
+    else:
+        print(f"nothing is muted in {path}")
     return 0
 
 
 def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tuple[Mute, ...]:
-    """Does what the options say; the mutes afterwards."""
     mutes = read_mutes(path)
     asked = {name: getattr(args, name) or _ANYTHING for name in ("incident", "cluster", "rule", "subject")}
     is_about_something = any(pattern != _ANYTHING for pattern in asked.values())
@@ -71,8 +75,11 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
             raise ConfigError("say what to mute: an incident, or --cluster, --subject, --rule")
         if args.incident is not None:
             _check_incident(config, args.incident)
-        mute = _make(asked, args.until, args.reason)
-        clocks_ms = [milliseconds_of(one.as_of) for one in config.clusters.values() if one.as_of]
+        try:
+            mute = Mute(until=args.until, reason=args.reason, **asked)
+        except ValidationError as error:
+            raise ConfigError(format_problems(error, Mute)) from error
+        clocks_ms = [milliseconds_of(cluster.as_of) for cluster in config.clusters.values() if cluster.as_of]
         if milliseconds_of(mute.until) <= min([time.time_ns() // 1_000_000, *clocks_ms]):
             raise ConfigError(f"--until {args.until} is past: no window is muted then")
         mutes = (*mutes, mute)
@@ -90,17 +97,3 @@ def _check_incident(config: PipelineConfig, pattern: str) -> None:
     if not fnmatch.filter(known, pattern):
         near = ", ".join(difflib.get_close_matches(pattern, known) or known[-3:]) or "none so far"
         raise ConfigError(f"no incident {pattern}; there is {near}")
-
-
-def _make(asked: dict[str, str], until: str, reason: str) -> Mute:
-    try:
-        return Mute(until=until, reason=reason, **asked)
-    except ValidationError as error:
-        raise ConfigError(format_problems(error, Mute)) from error
-
-
-def _as_text(mutes: Sequence[Mute], path: Path) -> str:
-    if not mutes:
-        return f"nothing is muted in {path}\n"
-    head = ("until", "incident", "cluster", "rule", "subject", "reason")
-    return show_table(head, [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes])

@@ -12,7 +12,7 @@ from pipeline.cli import add_json_option
 from pipeline.cli.text_table import show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
-from pipeline.partitioners.strategy import Strategy, Use, check_partition_count, choose_partition
+from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
 
 ALL = "all"
 _DESCRIPTION = """\
@@ -60,10 +60,9 @@ def run(args: argparse.Namespace) -> int:
     is_comparison = ALL in args.strategy
     strategies = list(STRATEGIES.values()) if is_comparison else [find_strategy(name) for name in args.strategy]
     keys = _list_keys(args)
-    sample = [key for key in keys if key is not None][:_CHECKED_KEYS]
     for strategy in strategies:
         if strategy.function is not None:
-            check_determinism(strategy, sample, args.partitions)
+            check_determinism(strategy, [key for key in keys if key is not None][:_CHECKED_KEYS], args.partitions)
     choices = list(choose_all(keys, strategies, args.partitions))
     for choice in choices:
         if choice.reason:
@@ -88,9 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_key(text: str) -> bytes:
-    r"""The bytes of a key as given on the command line.
-
-    Raises `ConfigError` after `hex:` comes no hex.
+    r"""The bytes of a key as given on the command line; `ConfigError` if no hex comes after `hex:`.
 
     >>> parse_key("hex:00ff"), parse_key("text:hex:00"), parse_key("")
     (b'\x00\xff', b'hex:00', b'')
@@ -105,21 +102,7 @@ def parse_key(text: str) -> bytes:
         raise ConfigError(f"{text!r} is not hex; expected pairs of 0-9 and a-f after hex:") from error
 
 
-def read_keys_file(path: Path) -> Iterator[bytes | InputError]:
-    """Reads a key per line, in hex: it, or what is wrong with its line; `ConfigError` if the file cannot be read."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield bytes.fromhex(line.decode("ascii"))
-        except ValueError:
-            yield InputError("not hex; expected pairs of 0-9 and a-f", path=path, position=number, first_bytes=line)
-
-
 def choose_all(keys: Sequence[bytes | None], strategies: Sequence[Strategy], partition_count: int) -> Iterator[Choice]:
-    """The choices of each strategy for each key, key after key."""
     if len(keys) < _KERNELS_FROM_KEYS:
         for key in keys:
             for strategy in strategies:
@@ -151,14 +134,20 @@ def _list_keys(args: argparse.Namespace) -> list[bytes | None]:
     keys: list[bytes | None] = [parse_key(text) for text in args.keys]
     if args.null:
         keys.append(None)
-    if args.keys_file is not None:
-        for key in read_keys_file(args.keys_file):
-            if isinstance(key, InputError):
-                print(f"skipped: {key}", file=sys.stderr)
-            else:
-                keys.append(key)
+    if (path := args.keys_file) is not None:
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                keys.append(bytes.fromhex(line.decode("ascii")))
+            except ValueError:
+                reason = "not hex; expected pairs of 0-9 and a-f"
+                wrong = InputError(reason, path=path, position=number, first_bytes=line)
+                print(f"skipped: {wrong}", file=sys.stderr)
         if not keys:
-            raise NothingUsableError(f"{args.keys_file}: no key in it")
+            raise NothingUsableError(f"{path}: no key in it")
     if not keys:
         raise ConfigError("no key; expected KEY, --null or --keys-file")
     return keys
@@ -193,7 +182,6 @@ def _explain(choice: Choice) -> str:
 
 
 def format_comparison(choices: Sequence[Choice]) -> str:
-    """A line per key and strategy, those that agree together."""
     rows = []
     order = {key: index for index, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
 
@@ -216,15 +204,11 @@ def format_strategies(*, as_json: bool) -> str:
         for index, use in enumerate(strategy.uses):
             head = [strategy.name, strategy.client] if index == 0 else ["", ""]
             source = strategy.source if index == 0 else ""
-            rows.append([*head, _format_versions(use), "default" if use.is_default else "", use.setting, source])
+            versions = f"{use.since} on" if use.since else "all"
+            if use.before:  # the end of the range is excluded
+                versions = f"{use.since} to before {use.before}" if use.since else f"before {use.before}"
+            rows.append([*head, versions, "default" if use.is_default else "", use.setting, source])
     return show_table(["strategy", "client", "versions", "", "setting", "source"], rows)
-
-
-def _format_versions(use: Use) -> str:
-    """A version range, the end of it excluded."""
-    if use.before:
-        return f"{use.since} to before {use.before}" if use.since else f"before {use.before}"
-    return f"{use.since} on" if use.since else "all"
 
 
 def _describe(strategy: Strategy) -> dict[str, object]:

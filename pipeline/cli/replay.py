@@ -68,7 +68,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(inputs: ReplayInputs, folder: Path) -> dict[str, object]:
-    """Ingest and replay in a warehouse of their own."""
     from pipeline.cli.replay_document import describe_replay  # Spark
     from pipeline.jobs import ingest, replay
     from pipeline.progress import Progress

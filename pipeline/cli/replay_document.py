@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.cli.text_table import show_table, text_width
 from pipeline.model.trust import Trust
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import milliseconds_of
 from pipeline.runs import Row, RunContext
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
@@ -52,36 +52,27 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
     results = []
     for row in comparison:
         place, kind = (*_key(row), row["candidate"]), bytes_of.get(_key(row), LOG_BYTES)
-        shares = {
+        tested = tests.get(_key(row), {})
+        partition_rows = [
+            {"partition": one["partition"], **_shares(one, kind), "predicted_record_count": _range(one, "record_count")}
+            for one in _with_shares(partitions[place])
+        ]
+        document = {
+            **{name: row[name] for name in _COPIED.split()},
+            "is_as_in_use": bool(row["is_as_in_use"]) or row["is_baseline"],
+            "window": str(run.window_at(milliseconds_of(row["window_start"]))),
+            "seeds": row["seed_count"] or 0,
             "shares_of": kind,
             "brokers": [{"broker_id": one["broker_id"], **_shares(one, kind)} for one in brokers[place]],
-            "partitions": [
-                {
-                    "partition": one["partition"],
-                    **_shares(one, kind),
-                    "predicted_record_count": _range(one, "record_count"),
-                }
-                for one in _with_shares(partitions[place])
-            ],
+            "partitions": partition_rows,
+            **{name: _range(row, name) for name in _RANGES.split()},
+            "back_test": {name: tested.get(name) for name in _TESTED.split()}
+            | {"settings": dict(tested.get("settings") or ())},
+            "back_test_error": {name: tested.get(column) for name, column in _ERRORS.items()},
+            "assumptions": [text for text in row["assumptions"].split("; ") if text],
         }
-        results.append(_describe(run, row, tests.get(_key(row), {}), shares))
+        results.append(document)
     return {"window": str(run.span), "results": results, "notes": list(notes)}
-
-
-def _describe(run: RunContext, row: Row, tested: Row, shares: Row) -> Row:
-    start_ms = milliseconds_of(row["window_start"])
-    return {
-        **{name: row[name] for name in _COPIED.split()},
-        "is_as_in_use": bool(row["is_as_in_use"]) or row["is_baseline"],
-        "window": str(TimeWindow(start_ms, start_ms + run.window_ms)),
-        "seeds": row["seed_count"] or 0,
-        **shares,
-        **{name: _range(row, name) for name in _RANGES.split()},
-        "back_test": {name: tested.get(name) for name in _TESTED.split()}
-        | {"settings": dict(tested.get("settings") or ())},
-        "back_test_error": {name: tested.get(column) for name, column in _ERRORS.items()},
-        "assumptions": [text for text in row["assumptions"].split("; ") if text],
-    }
 
 
 def _with_shares(partitions: Sequence[Row]) -> list[Row]:

@@ -140,9 +140,7 @@ def _list_times(segment: SegmentSummary) -> list[int]:
 
 
 def choose_shared_length(span: TimeWindow) -> int:
-    """The longest length of windows that fill a span exactly.
-
-    Raises `ConfigError` if the span does not begin and end at whole seconds.
+    """The longest length of windows that fill a span exactly; `ConfigError` for a span not of whole seconds.
 
     >>> choose_shared_length(TimeWindow(120_000, 240_000)), choose_shared_length(TimeWindow(60_000, 180_000))
     (120000, 60000)

@@ -24,13 +24,9 @@ behind all of it. It reads the tables and changes nothing. Every run of the DAG 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     add_config_option(parser)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--window", metavar="START/DURATION", help="the period; its newest judged window is shown in full"
-    )
-    which.add_argument(
-        "--last", metavar="7d", help="how long, up to the newest judged window: 7d, 36h, 90m (default: report.period)"
-    )
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--window", metavar="START/DURATION", help="the period; its newest judged window is shown in full")
+    add("--last", metavar="7d", help="how long, up to the newest judged window: 7d, 36h, 90m (default: report.period)")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster of the configuration")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where it is written; else a file in report.folder")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
@@ -67,12 +63,8 @@ def _period(config: PipelineConfig, window: str | None, last: str | None, now_ms
         asked = TimeWindow.parse(window)
         is_one = asked.duration_ms <= milliseconds_of(config.window)
         return asked.end_ms, default_ms if is_one else asked.duration_ms
-    return now_ms, default_ms if last is None else min(now_ms, milliseconds_of(parse_duration(_iso(last))))
-
-
-def _iso(text: str) -> str:
-    """Writes `7d` as ISO 8601 does: `P7D`."""
-    match = re.fullmatch(r"(\d+)([dhm])", text)
-    if match is None:
-        return text
-    return f"P{match[1]}D" if match[2] == "d" else f"PT{match[1]}{match[2].upper()}"
+    if last is None:
+        return now_ms, default_ms
+    if match := re.fullmatch(r"(\d+)([dhm])", last):  # ISO 8601 writes 7d as P7D
+        last = f"P{match[1]}D" if match[2] == "d" else f"PT{match[1]}{match[2].upper()}"
+    return now_ms, min(now_ms, milliseconds_of(parse_duration(last)))

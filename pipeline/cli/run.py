@@ -47,16 +47,8 @@ def run(args: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
     config = load_config(args.config)
     span = TimeWindow.parse(args.window) if args.window else last_window(config, now_ms)
-    runs = plan_runs(
-        config,
-        span,
-        run_id=f"cli-{uuid.uuid4()}",
-        now_ms=now_ms,
-        cluster=args.cluster,
-        force=args.force,
-        notify=args.notify,
-    )
-
+    options = {"cluster": args.cluster, "force": args.force, "notify": args.notify}
+    runs = plan_runs(config, span, run_id=f"cli-{uuid.uuid4()}", now_ms=now_ms, **options)
     done: dict[str, list[StepReport]] = {}
     errors: list[PipelineError] = []
     delivered: list[DeliveryReport] = []

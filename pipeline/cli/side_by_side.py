@@ -73,36 +73,32 @@ class _Workers(AbstractContextManager["_Workers"]):
 
     def begin(self, run: RunContext) -> None:
         """Gives a cluster to an idle process, or to a new one."""
-        ours, process = self._idle.pop() if self._idle else self._start()
+        if self._idle:
+            ours, process = self._idle.pop()
+        else:
+            ours, theirs = self._context.Pipe()
+            process = self._context.Process(target=_work, args=(theirs, self._steps), daemon=True)
+            process.start()
+            theirs.close()  # so that its end is seen
         with suppress(BrokenPipeError):  # it died idle: `wait` finds out
             ours.send(run)
         self._busy[ours] = (run, process)
 
-    def _start(self) -> tuple[Connection, ForkServerProcess]:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, self._steps), daemon=True)
-        process.start()
-        theirs.close()  # so that its end is seen
-        return ours, process
-
     def wait(self) -> Iterator[Ended]:
-        """Waits until one is done at least."""
         for ours in cast("list[Connection]", wait(list(self._busy))):
             run, process = self._busy.pop(ours)
             try:
                 reports, errors = ours.recv()
             except (EOFError, ConnectionResetError):
                 process.join()
-                yield run, None, [(self._steps[-1], PipelineError(_describe_end(process.exitcode or 0)))]
+                code = process.exitcode or 0
+                reason = f"its process ended with exit code {code}; the lines above say why"
+                if code < 0:
+                    reason = f"its process was killed by signal {-code}, perhaps as memory was short; run again"
+                yield run, None, [(self._steps[-1], PipelineError(reason))]
                 continue
             self._idle.append((ours, process))
             yield run, reports, [(self._steps[at], _error_of(*error)) for at, *error in errors]
-
-
-def _describe_end(code: int) -> str:
-    if code < 0:
-        return f"its process was killed by signal {-code}, perhaps as memory was short; run again"
-    return f"its process ended with exit code {code}; the lines above say why"
 
 
 def _error_of(text: str, exit_code: int) -> PipelineError:

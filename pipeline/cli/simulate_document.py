@@ -87,7 +87,6 @@ def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]
 
 
 def format_evidence(evidence: Evidence) -> str:
-    """Formats what a scenario reproduces of its source, what not, what is fitted and assumed."""
     kinds = {
         "reproduced": evidence.reproduced,
         "not reproduced": evidence.not_reproduced,
@@ -162,8 +161,6 @@ def _format_partitions(summary: VariantSummary) -> str:
 
 
 def _format_losses(summary: VariantSummary) -> list[str]:
-    """Formats losses, retries and expired records over all producers; empty where there are none."""
-
     def add(name: str) -> float:
         return sum(figures[name].median or 0.0 for figures in summary.producers)
 

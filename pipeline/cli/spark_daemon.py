@@ -1,8 +1,7 @@
 """Spark's Python daemon, whose workers have the modules of our kernels at hand and pay little for each task.
 
-PySpark's wheel puts itself on the path as an archive, whose directory is read anew for each of its packages before each task,
-0.06 CPU-s; after each task the garbage collector looks at every module, 0.12. Here PySpark is the wheel's own folder, and
-modules are loaded once, before the daemon forks, and left out of the collector's sight.
+PySpark's archive on the path is read anew before each task, 0.06 CPU-s; after each the garbage collector looks at every module,
+0.12. Here PySpark is the wheel's own folder, and modules are loaded once, before the daemon forks, out of the collector's sight.
 
 References:
     `spark.python.daemon.module`; `pyspark/daemon.py`, whose `manager` forks; `setup_spark_files` in `pyspark/worker_util.py`.

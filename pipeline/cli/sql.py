@@ -33,8 +33,7 @@ from pipeline.tables import TABLES
 from pipeline.tables.keys import EXPIRING
 
 _SHOWN_ROWS = 1000
-_COPIED_ROWS = 100_000
-"""Rows of small tables, which are copied for Spark in less time than it takes to read their logs."""
+_COPIED_ROWS = 100_000  # rows of small tables, which are copied for Spark in less time than it takes to read their logs
 _WITHOUT_DELTA = {"spark.sql.extensions": "", "spark.sql.catalog.spark_catalog": ""}
 _QUERY = re.compile(r"[\s(]*(select|with|from|values)\b", re.IGNORECASE)
 _OF_FILES = re.compile(r"@|\bas\s+of\b|_metadata\b|\binput_file|\btable_changes|\bdelta\b", re.IGNORECASE)
@@ -54,7 +53,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the statement, or those that are typed or piped in."""
     config = load_config(args.config)
     if args.statement is None:
         return _run_shell(config, as_json=args.json)
@@ -112,11 +110,7 @@ def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextMan
 
 
 def asks_for_rows(statement: str) -> bool:
-    """Whether a statement asks for rows as they are now, which copies of the tables give as well.
-
-    >>> asks_for_rows("SELECT * FROM gold.incidents"), asks_for_rows("SELECT * FROM gold.incidents VERSION AS OF 3")
-    (True, False)
-    """
+    """Whether a statement asks for rows as they are now, which copies of the tables give as well."""
     return _QUERY.match(statement) is not None and _OF_FILES.search(statement) is None
 
 

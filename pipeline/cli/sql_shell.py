@@ -38,13 +38,7 @@ def show_answer(text: str) -> None:
 
 
 def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
-    r"""Cuts lines into statements at semicolons outside quotes; the last one needs none, and None drops what was begun.
-
-    >>> list(split_statements(["SELECT 1;", "SELECT ';'", "  AS x; exit", "SELECT 3"]))
-    ['SELECT 1', "SELECT ';'\n  AS x"]
-    >>> list(split_statements(["SELECT", "2"]))
-    ['SELECT\n2']
-    """
+    """Cuts lines into statements at semicolons outside quotes; the last one needs none, and None drops what was begun."""
     statement = ""
     for line in lines:
         if line is None:

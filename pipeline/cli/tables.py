@@ -53,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def unknown_table(name: str) -> str:
-    """Says that a table is not there, and the most similar ones."""
     names = [table.name for table in TABLES]
     similar = difflib.get_close_matches(name, names, cutoff=0.5) or names
     return f"no table {name}; there is {', '.join(similar)}"

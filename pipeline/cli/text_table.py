@@ -96,7 +96,6 @@ def print_error(text: str) -> None:
 
 
 def paint(text: str, verdict: str) -> str:
-    """Colours a text by its verdict, on a terminal."""
     return _render(_styled(text, verdict), soft_wrap=True) if sys.stdout.isatty() else text
 
 

@@ -11,12 +11,10 @@ _MOST_NAMED = 5
 
 
 def says_window(window: object) -> str:
-    """Names the window that all of it is about."""
     return f"Traffic and state of window {window}, the newest that was judged.\n\n"
 
 
 def as_table(documents: list[dict[str, Any]]) -> str:
-    """A row for each what-if of the configuration."""
     rows = [
         (
             format_name(one["name"]),
@@ -40,7 +38,6 @@ def _known(value: float | None, write: Callable[[Any], str]) -> str:
 
 
 def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) -> str:
-    """The document of one what-if, as a table of brokers and sentences."""
     then, plan = foreseen.then, foreseen.plan
     rows = [
         (
@@ -80,20 +77,15 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
             helps = "There is no plan whose effect can be predicted."
         lines.append("Nothing needs to move." if peak is not None and peak <= target else helps)
     else:
-        lines.append(
-            f"The plan moves {len(plan.moves)} partitions and copies {copies}; "
-            + (
-                f"the highest broker is then at {format_ratio(peak)}"
-                if peak is not None
-                else "what it brings is not predicted"
-            )
-            + f", the aim is {format_ratio(target)}."
-        )
+        brings = "what it brings is not predicted"
+        if peak is not None:
+            brings = f"the highest broker is then at {format_ratio(peak)}"
+        plan_text = f"The plan moves {len(plan.moves)} partitions and copies {copies}; {brings}"
+        lines.append(f"{plan_text}, the aim is {format_ratio(target)}.")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"
 
 
 def _with_range(row: dict[str, Any], name: str) -> str:
-    """A ratio, and its range where there is one."""
     low, ratio, high = (row[f"{name}{end}"] for end in ("_low", "", "_high"))
     if ratio is None:
         return "-"
@@ -101,7 +93,6 @@ def _with_range(row: dict[str, Any], name: str) -> str:
 
 
 def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:
-    """What is done about partitions whose load does not stay with them."""
     topics = sorted({one.topic for one in cluster.partitions if one.is_pinned and one.load_bytes})
     shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
     more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""

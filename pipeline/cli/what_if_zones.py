@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,17 @@ def run(
     if plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in worked.moves)
         plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
-    document = {**_describe(run, window, worked), "notes": describe_zones(brokers, loads), "not_replayed": reasons}
+    document = {
+        "window": str(window),
+        "change": str(worked.change),
+        "now": _describe_state(run, worked.now),
+        "then": _describe_state(run, worked.then),
+        "planned": _describe_state(run, worked.planned),
+        "moved_partition_count": len(worked.moves),
+        "moved_bytes": sum(move.moved_bytes for move in worked.moves),
+        "notes": describe_zones(brokers, loads),
+        "not_replayed": reasons,
+    }
     limit = run.cluster.gate.limit_ratio
     sys.stdout.write(
         json.dumps(document, indent=2) + "\n" if as_json else format_zone_what_if(document, worked, limit, plan)
@@ -73,10 +84,10 @@ def _replay(
         def rate(state: ZoneState) -> ZoneState:
             leaders = {(one.topic, one.partition): one.leader_id for one in state.partitions if one.topic not in keyed}
             topics = {topic for topic, _ in leaders}
-            sizes: dict[str, int] = {}
+            sizes: Counter[str] = Counter()
             for one in worked.now.partitions:
-                sizes[one.topic] = sizes.get(one.topic, 0) + one.load_bytes
-            loaded = {topic for topic in topics if sizes.get(topic)}
+                sizes[one.topic] += one.load_bytes
+            loaded = {topic for topic in topics if sizes[topic]}
             doubts = load_doubts(run, window, loaded, sizes)
             if doubts.reason:
                 reasons.append(doubts.reason)
@@ -90,18 +101,6 @@ def _replay(
 
         then = worked.then if candidate is None else rate(worked.then)
         return replace(worked, then=then, planned=rate(worked.planned)), sorted(set(reasons))
-
-
-def _describe(run: RunContext, window: TimeWindow, worked: ZoneWhatIf) -> dict[str, Any]:
-    return {
-        "window": str(window),
-        "change": str(worked.change),
-        "now": _describe_state(run, worked.now),
-        "then": _describe_state(run, worked.then),
-        "planned": _describe_state(run, worked.planned),
-        "moved_partition_count": len(worked.moves),
-        "moved_bytes": sum(move.moved_bytes for move in worked.moves),
-    }
 
 
 def _describe_state(run: RunContext, state: ZoneState) -> dict[str, Any]:
@@ -139,7 +138,7 @@ def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: 
     ]
     if states[0]["cost_per_month"] is not None:
         rows.append(("money a month", *(f"{one['cost_per_month']:,.2f}" for one in states)))
-    numbered = zip(*(one["brokers"] for one in states), strict=True)
+    numbered = zip(*(state["brokers"] for state in states), strict=True)
     rows += [(f"broker {each[0]['broker_id']}", *map(_format_share, each)) for each in numbered]
     table = format_table(("", *(one for one in head if one)), rows, right=frozenset({1, 2, 3}))
     lines = [_say_change(document, worked, limit, plan), *document["notes"]]
@@ -155,7 +154,6 @@ def _format_share(row: Mapping[str, Any]) -> str:
 
 
 def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
-    """What the change saves, whom it loads, and what the plan makes of that."""
     shown = worked.then if worked.change is ZoneChange.RACK_AWARE else worked.planned
     then = document["then" if worked.change is ZoneChange.RACK_AWARE else "planned"]
     what = {

@@ -37,8 +37,8 @@ def describe(log_shares):
             row_of(REPLAY_RESULTS, candidate=candidate, partition=0, log_share=log_share, **sizes)
         )
     run = SimpleNamespace(
-        rows=lambda table, _: rows.get(table, []), windows=(), span=TimeWindow(0, 60_000), window_ms=60_000,
-        config=SimpleNamespace(candidates=()),
+        rows=lambda table, _: rows.get(table, []), windows=(), span=TimeWindow(0, 60_000),
+        window_at=lambda start_ms: TimeWindow(start_ms, start_ms + 60_000), config=SimpleNamespace(candidates=()),
     )  # fmt: skip  # fields of a value, several a line
     return describe_replay(run)["results"]
 
