@@ -1,12 +1,10 @@
 """Actions of Checkpoints: what happens once a gate has judged. One writes Great Expectations' Data Docs.
 
-These are its pages about every suite and about what its last validation found, for each cluster. Its renderers and templates make
-them, 10 ms each. Its site builder would take 3.5 s for our suites; and pages in its own frame load scripts and styles from six
-other hosts, ours reach nothing and run nothing.
+Its renderers and templates make a page about each suite and one about what its last validation found, 10 ms each. Its site
+builder would take 3.5 s; and pages in its own frame load scripts and styles from six other hosts, ours reach nothing.
 
 References:
-    Great Expectations 1.x: `great_expectations.render`, `render/view/templates`; these escape only what has a style, so that values
-    are escaped where they enter (`expectations.rows`).
+    Great Expectations 1.x, `render/view/templates`: these escape only what has a style, so values are escaped where they enter.
 """
 
 import copy
@@ -63,7 +61,6 @@ class WriteDataDocs(ValidationAction):  # type: ignore[misc] # untyped
 
     @classmethod
     def of(cls, run: RunContext, rows: Mapping[str, pa.Table]) -> "WriteDataDocs":
-        """The action of a run, with the rows that its suites are given."""
         action = cls()
         action._given = (run, rows)
         return action
@@ -170,7 +167,6 @@ def _render_suite(name: str) -> str:
 
 
 def _render_index(run: RunContext, folder: Path) -> str:
-    """Renders the list of all suites with the last result of each."""
     table = []
     for name in _used_suites(run):
         page, question = folder / f"{name}.html", read_suite(name)["meta"]["question"]

@@ -30,15 +30,13 @@ _log = logging.getLogger(__name__)
 Settings = Mapping[str, Any]
 _ROWS = "rows of the windows checked"
 _TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expectations/actions.py"
-_BROKEN_TYPE = "api"
-"""Its requests have a list of dictionaries as their body, which no HTTP library takes."""
+_BROKEN_TYPE = "api"  # its requests have a list of dictionaries as their body, which no HTTP library takes
 
 
 class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] # untyped
     """A ValidationDefinition that takes its rows by its name: a Checkpoint gives the same batch parameters to all it has."""
 
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
-        """Validates the rows of its name."""
         return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
 
 
@@ -51,7 +49,6 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
 
     @classmethod
     def of(cls, configured: ValidationAction) -> "RunConfigured":
-        """Of an action that Great Expectations has read from its settings."""
         action = cls(name=configured.name)
         action._configured = configured
         return action
@@ -68,7 +65,6 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
 
 @cache
 def get_context() -> Any:  # noqa: ANN401 - Great Expectations is untyped here
-    """The Data Context of this process."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     return context
@@ -76,7 +72,6 @@ def get_context() -> Any:  # noqa: ANN401 - Great Expectations is untyped here
 
 @cache
 def make_suite(name: str) -> Any:  # noqa: ANN401
-    """A suite, as Great Expectations loads its file."""
     return get_context().suites.add(gx.ExpectationSuite(**read_suite(name)))
 
 
@@ -92,7 +87,6 @@ def _data_source() -> Any:  # noqa: ANN401
 
 @cache
 def _validation_definition(suite_name: str) -> RowsValidationDefinition:
-    """The ValidationDefinition of a suite's rows, of the suite's name as their Asset is."""
     batches = _data_source().get_asset(suite_name).get_batch_definition(_ROWS)
     made = RowsValidationDefinition(name=suite_name, data=batches, suite=make_suite(suite_name))
     get_context().validation_definitions.add(made)
@@ -147,12 +141,8 @@ def make_frame(rows: pa.Table) -> pd.DataFrame:
         if pa.types.is_floating(field.type):
             rows = rows.set_column(place, field, pc.if_else(pc.is_nan(rows[place]), -math.inf, rows[place]))
     numbered = rows.append_column(ROW, pa.array(range(len(rows)), pa.int64()))
-    return numbered.to_pandas(types_mapper=_keep_type)
-
-
-def _keep_type(kind: pa.DataType) -> Any:  # noqa: ANN401 - pandas' or None
-    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-    return None if is_plain else pd.ArrowDtype(kind)
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp)  # in pandas' own types
+    return numbered.to_pandas(types_mapper=lambda kind: None if any(of(kind) for of in plain) else pd.ArrowDtype(kind))
 
 
 def list_unexpected(result: Any, rows: pa.Table, shown: Sequence[str]) -> list[dict[str, Any]]:  # noqa: ANN401

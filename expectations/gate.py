@@ -47,8 +47,7 @@ class Asked:
     add: Callable[[pa.Table], pa.Table] | None = field(default=None, compare=False)
 
 
-Versions = Mapping[str, int]
-"""Of the tables that a step wrote, by name."""
+Versions = Mapping[str, int]  # of the tables that a step wrote, by name
 NOTHING: Versions = MappingProxyType({})
 Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]
 """By suite, the rows it checks: at hand, or what a task asks for."""
@@ -109,7 +108,6 @@ def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) ->
 
 
 def _answer(run: RunContext, asked: Sequence[tuple[str, Asked]]) -> Iterator[tuple[str, pa.Table]]:
-    """Work of a task: the rows of some suites."""
     for suite, query in asked:
         if not isinstance(query.sql, str):
             yield suite, query.sql(run)
@@ -120,11 +118,8 @@ def _answer(run: RunContext, asked: Sequence[tuple[str, Asked]]) -> Iterator[tup
 
 
 def ask_contents(gate: str, versions: Versions) -> Batches:
-    """The suite of a gate that compares tables with what their commits note; nothing where the step wrote none.
-
-    Of what grows with records other tables repeat the sums; to read it once more would cost as much as the gate. Segments and
-    messages are changed by later runs.
-    """
+    """The suite of a gate that compares tables with what their commits note; nothing where the step wrote none."""
+    # of the first four other tables repeat the sums, and reading them would cost as much as the gate; later runs change the others
     left_out = {RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC, KEY_MATRICES, LOG_SEGMENTS, ALERT_OUTBOX}
     tables = [(table, versions[table.name]) for table in TABLES if table.name in versions and table not in left_out]
     return {f"{gate}_contents_gate": Asked(partial(_compare_contents, tables))} if tables else {}

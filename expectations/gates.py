@@ -46,7 +46,6 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 
 def list_ingested(run: RunContext) -> Batches:
-    """The rows of each suite of the gate."""
     from pipeline.config.source import is_record_source  # brings pydantic
     from pipeline.storage.predicates import format_datafusion_text
     from pipeline.storage.window_status import windows_in_doubt
@@ -86,7 +85,6 @@ def list_ingested(run: RunContext) -> Batches:
 
 
 def name_suite(table: Table) -> str:
-    """Name of the suite about a table's own rows."""
     return f"{table.name.partition('.')[2]}_gate"
 
 
@@ -218,10 +216,7 @@ def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
 
 
 def find_log_ends(run: RunContext, own: str) -> Asked:
-    """The last offset that this run's scan found in each log it read to its newest segment, and the log's end.
-
-    The end is not the scan's: it is that of the last index entry and the batches after it. `own`: condition of the run's rows.
-    """
+    """The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index."""
     sql = f"""
         SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
         FROM (

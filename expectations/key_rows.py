@@ -36,10 +36,7 @@ def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Seque
 
 
 def sum_key_records(windows: Sequence[TimeWindow]) -> Asked:
-    """Data records of each topic-partition and window as its batches have them and as its keys do.
-
-    Only windows that the run read keys of: neither those older than the tables of keys nor runs that read none.
-    """
+    """Data records of each topic-partition, as its batches have them and as its keys do, of windows whose keys were read."""
     sql = f"""
         SELECT {_PARTITION}, sum(stored) AS record_count, sum(keyed) AS key_record_count,
                sum(unreadable) AS unreadable_record_count
@@ -76,10 +73,7 @@ def join_answers(windows: Sequence[TimeWindow]) -> Asked:
 
 
 def join_cells(windows: Sequence[TimeWindow]) -> Asked:
-    """Sums over keys, and a row for each partition of a topic that lacks them, with the partition's keyed records.
-
-    What a topic was asked about in a window is what any of its partitions has sums of.
-    """
+    """Sums over keys, and a row for each partition that lacks what another of its topic has, with its keyed records."""
     asked = f"{_PARTITION}, {_QUESTION}"
     names = ", ".join(f"coalesce(cells.{name}, keyed.{name}) AS {name}" for name in asked.split(", "))
     sql = f"""

@@ -48,7 +48,6 @@ def check_health(
 
 
 def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
-    """The verdict in words, see `pipeline.verdicts.rules`."""
     from pipeline.verdicts.rules import describe_verdicts
 
     return describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)
@@ -68,7 +67,6 @@ def check_measured(
 
 
 def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
-    """The rows of each suite of the gate."""
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
     return {
         "broker_share_gate": measure_rows.join_shares(run, windows),
@@ -117,7 +115,6 @@ def join_advice(windows: Sequence[TimeWindow]) -> Asked:
 
 
 def join_promises(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.promises` with the share ratio of their broker."""
     sql = f"""
         SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
                promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
@@ -129,7 +126,6 @@ def join_promises(windows: Sequence[TimeWindow]) -> Asked:
 
 
 def join_incidents(windows: Sequence[TimeWindow]) -> Asked:
-    """Changes of incidents of the windows, with the verdicts on them."""
     sql = f"""
         SELECT incidents.*, verdict
         FROM gold.incidents AS incidents

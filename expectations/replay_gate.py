@@ -40,7 +40,6 @@ def check_replayed(
 
 
 def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
-    """The rows of each suite of the gate."""
     return {
         "replay_results_gate": load_named(REPLAY_RESULTS, windows),
         "replay_brokers_gate": join_brokers(windows),
@@ -97,7 +96,6 @@ def compare_sums(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
 
 
 def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
-    """Rows of the comparison with what is configured."""
     import pyarrow as pa
 
     topics = rows["topic"].to_pylist()
@@ -192,7 +190,6 @@ def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
 
 
 def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:
-    """Rows of `gold.back_tests` with their history and what was asked beside them."""
     import pyarrow as pa
 
     rows = add_history(run, windows)

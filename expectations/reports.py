@@ -29,7 +29,6 @@ class CheckResult:
     rows: tuple[Mapping[str, Any], ...] = ()
 
     def describe(self) -> str:
-        """The failure in text: description, what was observed, the first rows."""
         head = f"{self.name}: {self.description} Found {self.observed}."
         rows = [", ".join(f"{name} {format_name(str(one), 1_000)}" for name, one in row.items()) for row in self.rows]
         return "\n    ".join([head, *rows[:SHOWN_ROWS]])
@@ -45,17 +44,14 @@ class SuiteReport:
 
     @property
     def success(self) -> bool:
-        """No critical check failed."""
         return not self.failures
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
-        """Critical checks that failed."""
         return tuple(check for check in self.checks if not check.success and check.severity == "critical")
 
     @property
     def warnings(self) -> tuple[CheckResult, ...]:
-        """Checks below critical that failed: worth a line, no reason to stop."""
         return tuple(check for check in self.checks if not check.success and check.severity != "critical")
 
 
@@ -84,10 +80,10 @@ def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tupl
 def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Table) -> CheckResult:  # noqa: ANN401
     from expectations.checkpoints import list_unexpected
 
-    name = entry["meta"]["check"]
-    raised = list(_exceptions(result.exception_info))
-    if raised:
-        raise GateBrokenError(f"{suite}: {name} could not be evaluated: {raised[0]}")
+    name, info = entry["meta"]["check"], result.exception_info or {}
+    for part in (info, *info.values()):  # nested under metric ids when a metric raised, not when a check did
+        if isinstance(part, dict) and part.get("raised_exception"):
+            raise GateBrokenError(f"{suite}: {name} could not be evaluated: {part.get('exception_message')}")
     given, shown = result.result, read_suite(suite)["meta"].get("shown", rows.column_names)
     columns = [column for column in entry["kwargs"].get("shown", shown) if column in rows.column_names]
     return CheckResult(
@@ -98,10 +94,3 @@ def _check_result(suite: str, entry: Mapping[str, Any], result: Any, rows: pa.Ta
         observed=given.get("unexpected_count", given.get("observed_value")),
         rows=tuple(list_unexpected(result, rows, columns)),
     )
-
-
-def _exceptions(info: Mapping[str, Any] | None) -> Iterable[str]:
-    """Messages of what was raised: GX nests them under metric ids when a metric raised, not when a check did."""
-    for part in (info, *(info or {}).values()):
-        if isinstance(part, dict) and part.get("raised_exception"):
-            yield str(part.get("exception_message"))

@@ -25,7 +25,6 @@ ROW = "_row"  # column with the number of a row
 
 
 def query(frame: pd.DataFrame, sql: str) -> list[dict[str, Any]]:
-    """Answers SQL over a frame, which it names `rows`."""
     rows = pl.DataFrame(pa.Table.from_pandas(frame, preserve_index=False))
     return pl.SQLContext(rows=rows).execute(sql, eager=True).to_dicts()
 
@@ -104,7 +103,6 @@ class ExpectRowsToHold(SqlExpectation):
 
     @classmethod
     def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        """Names condition and filter."""
         sql = {"condition": str(given["condition"])}
         if given.get("limit") is not None:
             sql["condition"] = sql["condition"].replace(":limit", str(given["limit"]))
@@ -113,7 +111,6 @@ class ExpectRowsToHold(SqlExpectation):
         return "Expected of rows with $where: $condition.", sql | {"where": str(given["where"])}
 
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
-        """Counts the breaking rows."""
         condition = given["condition"]
         if given["limit"] is not None:
             condition = condition.replace(":limit", str(given["limit"]))
@@ -139,13 +136,11 @@ class ExpectWindowsToBePresent(SqlExpectation):
 
     @classmethod
     def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        """Names the filter."""
         if not given.get("where"):
             return "Expected: a row of every window.", {}
         return "Expected: a row with $where of every window.", {"where": str(given["where"])}
 
     def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
-        """Counts the windows without a row."""
         sql = f"SELECT DISTINCT window_start FROM rows WHERE {given['where'] or 'true'}"
         present = {milliseconds_of(row["window_start"]) for row in query(frame, sql)}
         missing = sorted(set(given["windows_ms"]) - present)

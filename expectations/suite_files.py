@@ -6,7 +6,7 @@ holds a bounded number of rows whatever the size of the table; Great Expectation
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,15 @@ def named_columns(suite: Mapping[str, Any], columns: Collection[str]) -> list[st
 def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
     """SQL for rows that may break a check, a critical one first; `GateBrokenError` for a check that is not of single rows."""
     keys = [one["kwargs"]["column_list"] for one in suite["expectations"] if one["type"] == _UNIQUE]
-    breaks = [(level == "critical", f"coalesce({condition}, false)") for level, condition in _list_conditions(suite)]
+    breaks = []  # for each check that is not about the key, whether it is critical, and SQL that is true of a row that breaks it
+    for entry in suite["expectations"]:
+        if make := _BREAKING.get(entry["type"]):
+            breaks.append((entry["severity"] == "critical", f"coalesce({make(entry['kwargs'])}, false)"))
+        elif entry["type"] != _UNIQUE:
+            possible = ", ".join(sorted(_BREAKING))
+            raise GateBrokenError(
+                f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {possible}"
+            )
     copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
     source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
     is_double = f"{_COPIES} > 1"
@@ -56,18 +64,6 @@ def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
     order = ", ".join([_RANK, f"{_COPIES} DESC", *(keys[0] if keys else ())])  # copies of a row together
     ranked = f"SELECT *, CASE WHEN {worst} THEN 0 ELSE 1 END AS {_RANK} FROM ({source}) AS found WHERE {wanted}"
     return f"SELECT * FROM ({ranked}) AS ranked ORDER BY {order} LIMIT {MOST_SUSPECTS}"
-
-
-def _list_conditions(suite: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """For each check that is not about the key its severity, and SQL that is true of a row which breaks it."""
-    for entry in suite["expectations"]:
-        make = _BREAKING.get(entry["type"])
-        if make is None and entry["type"] != _UNIQUE:
-            raise GateBrokenError(
-                f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {', '.join(sorted(_BREAKING))}"
-            )
-        if make is not None:
-            yield entry["severity"], make(entry["kwargs"])
 
 
 def _leaves_range(given: Mapping[str, Any]) -> str:
