@@ -93,7 +93,6 @@ def each_cluster(config: PipelineConfig, priority: int = 1) -> dict[str, Any]:
 
 
 def link_reports(dag: DAG) -> None:
-    """Puts the button on every task of a DAG."""
     for task in dag.tasks:
         task.operator_extra_links = (ReportLink(),)
 

@@ -31,7 +31,6 @@ class ConnectionSmtp(Smtp):
 
     @property
     def password(self) -> str | None:
-        """The secret of the connection."""
         return None if self.secret is None else self.secret.get_secret_value()
 
 
@@ -67,10 +66,7 @@ def deliver_queued(now_ms: int) -> list[str]:
 
 
 def deliver_text(subject: str, text: str) -> str:
-    """Sends a plain mail to the platform's people, or queues it where no server takes it; where it went.
-
-    Where one takes it, what waits in the outbox leaves too: while ingest fails nothing else sends it.
-    """
+    """Sends a plain mail to the platform's people, and what waits in the outbox; queues it where no server takes it."""
     config = load_config()
     with contextlib.suppress(Exception):  # a deadline's callback sees no connections
         lend_secrets(config)
@@ -87,7 +83,7 @@ def deliver_text(subject: str, text: str) -> str:
     place = deliver_alerts.deliver_or_queue(config, smtp, message, message_id, now_ms=now_ms)
     _log.info("failure mail: %s", place)
     if not place.startswith("queued"):
-        try:
+        try:  # while ingest fails nothing else sends what waits
             deliver_alerts.run(config, smtp, now_ms=now_ms, wait_s=0)
         except Exception:  # noqa: BLE001 - the mail itself has left
             _log.exception("what waits in the outbox stays there")

@@ -22,7 +22,6 @@ class FailureMail(BaseNotifier):
     """Mails `describe_failure` to the recipients of the configuration."""
 
     def notify(self, context: Context) -> None:
-        """Sends the mail; an error while sending is raised, and Airflow logs it."""
         from dags.mail import deliver_text  # keeps DAG files light
 
         deliver_text(*describe_failure(context))
@@ -90,7 +89,6 @@ def _head(task: str, run_id: str, windows: str) -> list[str]:
 
 
 def log_path(ti: Any) -> Path:
-    """Returns the path of a try's log on this machine."""
     from airflow.sdk.configuration import conf  # reads and makes files of its own
 
     template = jinja2.Template(conf.get("logging", "log_filename_template"))

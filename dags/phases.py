@@ -32,10 +32,7 @@ def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -
 
 
 def show_phases(work: Any, step: str) -> None:
-    """Puts a box for each phase of a step behind the task that takes it.
-
-    `work`: the task, mapped to clusters. With several, a phase is red if one failed there, and those after it are not green.
-    """
+    """Puts a box for each phase behind the step's task `work`: red if a cluster failed in it; those after it are not green."""
     before = None
     for phase in PHASES[step]:
         with TaskGroup(phase):

@@ -19,8 +19,7 @@ from dags.report_address import URL_PREFIX
 from dags.reports_page import reports_app
 
 _OF_RUN = f"{URL_PREFIX}/run/{{DAG_ID}}/{{RUN_ID}}"
-WRITERS = "writer"
-"""The pool's name, without the configuration's prefix."""
+WRITERS = "writer"  # the pool's name, without the configuration's prefix
 
 
 @hookimpl
@@ -71,7 +70,6 @@ def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any)
 
 
 def append_to_log(log: Path, error: str, now: datetime) -> None:
-    """Adds an error to the log of a try, in the form of Airflow's own lines."""
     log.parent.mkdir(parents=True, exist_ok=True)
     entry = {"timestamp": now.isoformat(), "level": "error", "event": error, "logger": "scheduler"}
     with log.open("a", encoding="utf-8") as lines:

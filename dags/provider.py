@@ -8,7 +8,6 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Describes the package, as Airflow's provider manager asks for it."""
     return {
         "package-name": "partition-health",
         "name": "Partition health",

@@ -14,8 +14,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
 DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
-DAGS_OF_WINDOWS = ("ingest", "replay", "health")
-"""Without the configuration's prefix, health last."""
+DAGS_OF_WINDOWS = ("ingest", "replay", "health")  # without the configuration's prefix, health last
 MOST_LISTED = 500
 EVER = TimeWindow(0, 2**53)
 _TITLE = re.compile(r"<title>([A-Z]+) ")
@@ -122,7 +121,6 @@ def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str
 
 
 def list_data_docs(folder: Path) -> list[tuple[str, str]]:
-    """Lists the first page of each cluster's Data Docs: file name and cluster."""
     found = [path for path in sorted(folder.glob("data-docs/*/index.html")) if is_inside(path, folder)]
     names = [path.relative_to(folder).as_posix() for path in found]
     return [(name, name.split("/")[1]) for name in names if re.fullmatch(DATA_DOCS_NAME, name)]

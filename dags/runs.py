@@ -177,5 +177,4 @@ def describe_event(report: StepReport) -> dict[str, Any]:
 
 
 def describe_report(report: StepReport) -> list[str]:
-    """A line per table written, per note and per warning."""
     return [*report.written, *report.notes, *report.warnings]

@@ -35,7 +35,6 @@ class SecretHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """Leaves the secret alone in the form."""
         hidden = ["host", "schema", "login", "port", "extra"]
         return {"hidden_fields": hidden, "relabeling": {"password": "Secret"}, "placeholders": {}}
 

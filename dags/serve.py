@@ -33,15 +33,17 @@ _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  (how to reach
 
 
 def main() -> int:
-    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1); 2 where it cannot be configured, or runs already."""
+    """Runs Airflow until it is stopped (0), or one of its processes ends by itself (1); 2 where it cannot start."""
     parser = argparse.ArgumentParser(prog="make serve", description="Airflow with the DAGs scheduled.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
     parser.add_argument("--home", type=Path, default=DAGS_FOLDER.parent / ".airflow", help="Airflow's folder")
     options = parser.parse_args()
     path, home = config_path().resolve(), options.home.resolve()
+    if not path.exists():
+        parser.error(f"no configuration at {path}: go to the folder that holds it, or set {CONFIG_VARIABLE}")
     try:
-        config = load_config(_found(path))
+        config = load_config(path)
         plan_schedule(config.window, config.grace)
         check_port(options.host, options.port)
         with _alone(home):
@@ -74,12 +76,6 @@ def _serve(host: str, port: int, home: Path, path: Path) -> int:
 def format_url(host: str, port: int) -> str:
     """Where a server that listens on an address is reached from here."""
     return f"http://{_ANYWHERE.get(host, f'[{host}]' if ':' in host else host)}:{port}"
-
-
-def _found(path: Path) -> Path:
-    if not path.exists():
-        raise ConfigError(f"no configuration at {path}: go to the folder that holds it, or set {CONFIG_VARIABLE}")
-    return path
 
 
 def check_port(host: str, port: int) -> None:
@@ -138,7 +134,6 @@ def _running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def answers(url: str) -> bool:
-    """Whether the API server at an address is up."""
     try:
         with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=30) as answer:  # noqa: S310  (ours)
             return bool(answer.status == 200)

@@ -13,8 +13,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param
 
-JARS = os.environ.get("DELTA_JARS")
-"""Delta's, with commas, where `spark-submit` cannot fetch them from Maven."""
+JARS = os.environ.get("DELTA_JARS")  # delta's, with commas, where `spark-submit` cannot fetch them from Maven
 
 with DAG(
     dag_id="example_run_by_spark_submit",
