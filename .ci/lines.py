@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 61_272
-LEAST_LOGIC_PERCENT = 42.0
+MOST_LINES = 61_508
+LEAST_LOGIC_PERCENT = 41.9
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
