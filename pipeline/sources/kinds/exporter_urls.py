@@ -106,16 +106,18 @@ class ExporterUrls(PageFolder):
         return len(self.urls) * max(1, window.duration_ms // interval_ms)
 
     def probe(self) -> Iterator[Finding]:
-        """Reads every page once, and says which metrics are not known."""
+        """Reads every page once, and says which are no broker's own, and which metrics are not known."""
         from pipeline.sources.metrics.http_text import HttpReader, shown
-        from pipeline.sources.metrics.metric_pages import names_of_page
+        from pipeline.sources.metrics.metric_pages import look_at_page
 
         names: set[str] = set()
         for url in self.urls.values():
             try:
                 with HttpReader(self.access.quick(), time.sleep) as http:
                     text = http.read(url).text
-                names |= names_of_page(text)
+                found, wrong = look_at_page(shown(url), text)
+                names |= found
+                yield from wrong
                 yield Finding(name="", is_ok=True, found=f"{shown(url)}: a page of {len(text):,} characters")
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")

@@ -7,7 +7,7 @@ Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.codec.metrics.exposition import ExpositionReader
-from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series
+from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series, name_series
 from pipeline.errors import InputError
+from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
+from pipeline.sources.metrics.metric_source import find_unknown_names
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
+from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several
 from pipeline.sources.records.pieces import Kind, Piece
 
+_ONE_EACH = "keep a page of each broker in its own folder"
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
 
 
@@ -143,20 +147,30 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
         yield problem_batch(*at_page, [Problem(path=page.path, reason=reason)])
 
 
-def list_exposed_names(pages: Iterable[MetricPage]) -> set[str]:
-    """Names of all metrics of some exporters' pages; pages that cannot be read have none."""
+def look_at_pages(pages: Iterable[MetricPage]) -> Iterator[Finding]:
+    """For `doctor`: pages that are no broker's own, and a finding about metrics that are not known; unreadable pages are passed over."""
     names: set[str] = set()
     for page in pages:
         with suppress(UnicodeDecodeError, OSError, InputError):
-            names |= names_of_page(read_small(page.path, MOST_TEXT_BYTES).decode())
-    return names
+            found, wrong = look_at_page(page.path, read_small(page.path, MOST_TEXT_BYTES).decode())
+            names |= found
+            yield from wrong
+    yield from find_unknown_names(names)
 
 
-def names_of_page(text: str) -> set[str]:
-    """Names of all metrics of a page, as exposed."""
+def look_at_page(path: str, text: str) -> tuple[set[str], list[Finding]]:
+    """Names of all metrics of a page, as exposed; and whether it is no page of one broker."""
     names: set[str] = set()
-    ExpositionReader(lambda name, _: names.add(name)).read(text)
-    return names
+
+    def choose(name: str, labels: Mapping[str, str]) -> Series | None:
+        names.add(name)
+        return name_series(name, labels)
+
+    reader = ExpositionReader(choose)
+    reader.read(text)
+    several = describe_several(reader.series)
+    found = f"{path}: {several}"
+    return names, [Finding(name="brokers", is_ok=False, found=found, advice=_ONE_EACH)] if several else []
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
@@ -173,8 +187,15 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
         problems.append(Problem(path=page.path, reason=reason, severity="suspect"))
     # A series that half a page lacks would look like one that began at zero with the next page.
     count = 0 if parsed.is_torn else len(parsed.series)
-    instants_ms = np.full(count, page.observed_at_ms, np.int64)
-    return _rows(page, reader.series, parsed.series[:count], instants_ms, parsed.values[:count], problems=problems)
+    places, values = parsed.series[:count], parsed.values[:count]
+    several = describe_several(map(reader.series.__getitem__, places.tolist()))
+    if several:
+        reason = f"{several}; what it tells of brokers is not taken; {_ONE_EACH}"
+        problems.append(Problem(path=page.path, reason=reason))
+        is_kept = np.array([not reader.series[place].name.startswith(OF_BROKERS) for place in places.tolist()], bool)
+        places, values = places[is_kept], values[is_kept]
+    instants_ms = np.full(len(places), page.observed_at_ms, np.int64)
+    return _rows(page, reader.series, places, instants_ms, values, problems=problems)
 
 
 def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.RecordBatch]:

@@ -200,12 +200,12 @@ class PageFolder(MetricSource):
         return MetricReading(listed={name: pages}, pages=pages_within(pages, question.span), problems={name: problems})
 
     def probe(self) -> Iterator[Finding]:
-        """Whether the folder is there, and which metrics of each instance's newest page are not known."""
-        from pipeline.sources.metrics.metric_pages import discover_pages, list_exposed_names
+        """Whether the folder is there; of each instance's newest page, whether it is one broker's, and metrics not known."""
+        from pipeline.sources.metrics.metric_pages import discover_pages, look_at_pages
 
         yield from super().probe()
         newest = {page.instance: page for page in discover_pages(self.path, "", type(self))[0]}
-        yield from find_unknown_names(list_exposed_names(list(newest.values())[:_MOST_PROBED]))
+        yield from look_at_pages(list(newest.values())[:_MOST_PROBED])
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """One page an interval, from each instance's first page to its last."""

@@ -10,6 +10,7 @@ References:
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
+from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
 from pipeline.sources.questions import name_some
 
 
@@ -67,11 +69,22 @@ def iter_queries(source: PrometheusServer) -> Iterator[Query]:
             yield Query(promql, name)
 
 
+def _in_order(source: PrometheusServer) -> list[Query]:
+    """All queries; first the one that says which target is which broker."""
+    return sorted(iter_queries(source), key=lambda query: query.subject != APP_INFO)
+
+
 _T = TypeVar("_T")
-_OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_")
 POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
+_TELLING = (
+    APP_INFO,
+    "kafka_server_brokertopicmetrics",
+    "kafka_network_requestmetrics",
+    "kafka_producer_producer_metrics",
+)
+_PROBED_MS = 600_000
 _GIVE_UP, _MOST_WARNINGS = 2, 20
 
 
@@ -113,7 +126,7 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
     with http:
         server = _Server(source, question.name, http, question.clock)
         failed_in_a_row = 0
-        for query in iter_queries(source):
+        for query in _in_order(source):
             try:
                 for page in coarse if query.is_coarse else fine:
                     batches += server.read_page(query, page)
@@ -125,7 +138,7 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
             else:
                 failed_in_a_row = 0
         problems += server.problems()
-    return MetricReading(batches=tuple(batches), problems={question.name: tuple(problems)})
+    return MetricReading(batches=tuple(server.brokers.name_each(batches)), problems={question.name: tuple(problems)})
 
 
 class _Server:
@@ -139,6 +152,7 @@ class _Server:
         self._warnings: set[str] = set()
         self._intake = SampleIntake()
         self._clocks: tuple[int, int] | None = None
+        self.brokers = ScrapedBrokers(source.instance_label)
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
@@ -182,45 +196,60 @@ class _Server:
         if data["resultType"] != "matrix":
             reason = f"a range query gave a {data['resultType']}: the query has to be an instant vector"
             raise InputError(reason, path=shown(self._url + "query_range"))
-        by_instance: dict[str, list[tuple[Series, list[list[Any]]]]] = {}
+        by_instance: dict[str, list[ToldSeries]] = {}
         for entry in data["result"]:
-            named = self._name(query, dict(entry["metric"]))
+            told = self._name(query, entry["metric"], entry["values"])
             if len(entry["values"]) > len(page) + 1:
                 self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
-            elif named is not None:
-                instance, series = named
-                by_instance.setdefault(instance, []).append((series, entry["values"]))
-        return [batch for of, held in sorted(by_instance.items()) for batch in self._batches(of, held, page)]
+            elif told is not None:
+                by_instance.setdefault(told.instance, []).append(told)
+        batches = [batch for of, held in sorted(by_instance.items()) for batch in self._batches(of, held, page)]
+        self.brokers.take([told for held in by_instance.values() for told in held])
+        return batches
 
-    def _batches(
-        self, instance: str, held: Sequence[tuple[Series, list[list[Any]]]], page: range
-    ) -> Iterator[pa.RecordBatch]:
-        places = np.repeat(np.arange(len(held)), [len(points) for _, points in held])
-        instants = np.array([point[0] for _, points in held for point in points], np.float64)
-        values = np.array([float(point[1]) for _, points in held for point in points], np.float64)
+    def _batches(self, instance: str, held: Sequence[ToldSeries], page: range) -> Iterator[pa.RecordBatch]:
+        places = np.repeat(np.arange(len(held)), [len(told.points) for told in held])
+        instants = np.concatenate([told.instants() for told in held])
+        values = np.concatenate([told.values() for told in held])
         observed_at_ms = take_instants(instants * 1000)
         # Thanos and VictoriaMetrics move points back to multiples of the step.
         is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
         is_asked &= (observed_at_ms > page[0] - page.step) & (observed_at_ms <= page[-1])
         if not is_asked.all():
             self._intake.reasons.add("points of instants that were not asked for are left out")
-        known_as, series = (self._source_name, instance, shown(self._source.url)), [one for one, _ in held]
+        known_as, series = (self._source_name, instance, shown(self._source.url)), [told.series for told in held]
         samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
         return sample_batches(known_as, series, *samples, intake=self._intake)
 
-    def _name(self, query: Query, labels: dict[str, str]) -> tuple[str, Series] | None:
+    def _name(self, query: Query, metric: Mapping[str, str], points: Sequence[Sequence[Any]]) -> ToldSeries | None:
+        """A series as it came, and under its canonical name."""
+        labels = dict(metric)
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
-        instance = labels.pop(self._source.instance_label, "")
-        broker_id = self._source.brokers.get(instance, labels.pop(self._source.broker_label, None))
+        told, brokers = dict(labels), self._source.brokers
+        scraped = labels.pop(self._source.instance_label, "")
+        own = labels.pop(f"exported_{self._source.instance_label}", "")  # what a gateway says that it has it of
+        instance = f"{own} by {scraped}" if own else scraped
+        label_id = labels.pop(self._source.broker_label, None)
+        broker_id = brokers.get(own, brokers.get(scraped, label_id))
         if broker_id is not None:
             labels["broker_id"] = str(broker_id)
             instance = instance or f"broker {broker_id}"  # as by OpenTelemetry: else all brokers were one
         if not query.is_generated:
-            return instance, Series(query.subject, tuple(sorted(labels.items())), exposed_name)
+            return ToldSeries(
+                instance, Series(query.subject, tuple(sorted(labels.items())), exposed_name), told, points
+            )
         series = name_series(exposed_name, labels)
         if series is None or series.name in self._source.queries:
             return None
-        return instance, series
+        return ToldSeries(instance, series, told, points)
+
+    def look_at_brokers(self, newest_ms: int) -> None:
+        """Asks for what brokers have once, and producers, over the last minutes."""
+        last_ms, step_ms = newest_ms - newest_ms % self._source.interval_ms, self._source.interval_ms
+        page = range(max(0, last_ms - max(_PROBED_MS, 4 * step_ms)), last_ms + 1, step_ms)
+        for query in _in_order(self._source):
+            if newest_ms and query.is_generated and query.subject.startswith(_TELLING):
+                self.read_page(query._replace(promql=f'{query.promql[:-1]},topic=""}}'), page)
 
     def problems(self) -> Iterator[Problem]:
         """Warnings of the server, and its clock where it differs from ours when it answered."""
@@ -230,7 +259,8 @@ class _Server:
             clocks = f"its clock says {format_instant(theirs_ms)} where ours says {format_instant(ours_ms)}"
             reasons.append(f"{clocks}: correct the clock that is wrong; samples keep the server's instants")
         path = shown(self._source.url)
-        yield from (Problem(path=path, reason=reason) for reason in sorted(self._intake.reasons))
+        refused = (*map("; ".join, self.brokers.findings()), *sorted(self._intake.reasons))
+        yield from (Problem(path=path, reason=reason) for reason in refused)
         yield from (Problem(path=path, reason=reason, severity="suspect") for reason in reasons)
 
 
@@ -238,23 +268,28 @@ class _Server:
 def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> list[Finding]:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 
-    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not. A second
-    finding names metrics that are not known, and the nearest that are.
+    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not. So is more
+    than one cluster, or a gateway. One more finding names metrics that are not known, and the nearest that are.
     """
     counts: Counter[str] = Counter()
+    newest_ms = 0
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)
         for query in iter_queries(source):
             result = server.ask("query", {"query": f"count({query.promql})"})["result"]
             counts[query.subject] += int(result[0]["value"][1]) if result else 0
+            newest_ms = max(newest_ms, *(round(float(one["value"][0]) * 1000) for one in result), 0)
         targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"})["result"]
         about_kafka = '__name__=~"(?i:.*(kafka|redpanda|producer).*)"'
         names = server.list_names(f"{{{','.join(filter(None, (about_kafka, source.selector)))}}}")
+        with suppress(InputError):  # who has no range queries says so in a run
+            server.look_at_brokers(newest_ms)
     series = [f"{name} {count}" for name, count in counts.items() if count]
     down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
-    is_ok = bool(series) and (not down or any(name.startswith(_OF_BROKERS) for name in series))
+    is_ok = bool(series) and (not down or any(name.startswith(OF_BROKERS) for name in series))
     text = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
     text += "" if is_ok or not series else "; no series of a broker"
     advice = "" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source"
     answered = Finding(name="", is_ok=is_ok, found=f"{text}{'; targets ' if down else ''}{down}", advice=advice)
-    return [answered, *find_unknown_names([name for name in names if name not in source.queries.values()])]
+    mixed = [Finding(name="brokers", is_ok=False, found=of, advice=todo) for of, todo in server.brokers.findings()]
+    return [answered, *mixed, *find_unknown_names([name for name in names if name not in source.queries.values()])]

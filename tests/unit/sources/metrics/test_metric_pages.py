@@ -6,11 +6,14 @@ import pyarrow as pa
 import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.sources.kinds.broker_metrics import BrokerMetrics
+from pipeline.sources.kinds.exporter_urls import ExporterUrls
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import MAX_SERIES_CHARS, SAMPLE_SCHEMA
+from tests.unit.sources.http_servers import Answer, serving
 
 AT_MS = 1_700_000_000_000
 
@@ -198,3 +201,52 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path):
     assert [page.observed_at_ms - AT_MS for page in pages] == [0, 2]
     for found in (problems, more[:1]):
         assert {problem.reason for problem in found} == {f"a link that leads out of {root}"}
+
+
+BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
+
+
+@pytest.mark.parametrize("label", ["broker_id", "instance", "host_name", "exported_instance", "pod", "cluster"])
+def test_a_page_of_several_brokers_is_none_of_one(tmp_path, label):
+    """Such as one of a gateway, or of Prometheus' own federation; what it says of clients is read."""
+    page = "".join(
+        f'{BYTES_IN}{{{label}="{n}"}} {n}\nkafka_log_log_size{{topic="t",{label}="{n}"}} 7\n' for n in (1, 2)
+    )
+    samples, (problem,) = rows(tmp_path / "p", page + 'kafka_producer_producer_metrics_record_send{client_id="c"} 7\n')
+    assert [sample["labels"] for sample in samples] == [[("client_id", "c")]]
+    assert problem["reason"].startswith(
+        f"a page of several brokers: {label} 1, 2; what it tells of brokers is not taken"
+    )
+    assert problem["path"] == str(tmp_path / "p")
+
+
+def test_a_page_with_app_info_of_several_brokers_is_none_of_one(tmp_path):
+    page = "".join(f'kafka_server_app_info_starttimems{{id="{n}"}} 5\n' for n in (2, 10))
+    samples, (problem,) = rows(tmp_path / "p", f"{page}{BYTES_IN} 3\n")
+    assert samples == []
+    assert "broker_id 2, 10" in problem["reason"]
+
+
+def test_what_a_broker_has_of_each_topic_request_or_listener_makes_no_several_brokers(tmp_path):
+    labels = ('topic="t",broker_id="1"', 'broker_id="1"', 'topic="u",pod="a"', 'listener="x",pod="a"', 'listener="y"')
+    page = "".join(f"{BYTES_IN}{{{label}}} 3\n" for label in labels)
+    samples, problems = rows(tmp_path / "p", page)
+    assert (len(samples), problems) == (5, [])
+
+
+def test_doctor_says_that_a_page_is_of_several_brokers(tmp_path):
+    for number in (1, 2):
+        page = tmp_path / f"{number}/{AT_MS}.prom"
+        page.parent.mkdir()
+        page.write_text("".join(f'{BYTES_IN}{{pod="kafka-{n}"}} 3\n' for n in range(number)))
+    findings = [*BrokerMetrics(kind="broker_metrics", path=tmp_path).probe()]
+    assert [(one.found, one.advice) for one in findings if not one.is_ok] == [
+        (f"{page}: a page of several brokers: pod kafka-0, kafka-1", "keep a page of each broker in its own folder")
+    ]
+    answers = {"/a": Answer(page.read_text()), "/b": Answer(f"{BYTES_IN} 3\n")}
+    with serving(answers) as site:
+        urls = {1: f"{site.url}/a", 2: f"{site.url}/b"}
+        findings = [*ExporterUrls(kind="exporter_urls", path=tmp_path / "new", brokers=urls).probe()]
+        assert [one.found for one in findings if not one.is_ok] == [
+            f"{site.url}/a: a page of several brokers: pod kafka-0, kafka-1"
+        ]
