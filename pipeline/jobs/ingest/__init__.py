@@ -21,6 +21,7 @@ from pipeline.engine import count_task_slots
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
+from pipeline.jobs.ingest.other_brokers import leave_out_others
 from pipeline.jobs.ingest.windows import (
     Expired,
     commit_windows,
@@ -186,6 +187,7 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     )
     pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
     metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
+    metrics = leave_out_others(metrics, reading)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"

@@ -98,6 +98,8 @@ class MetricReading:
     pages: tuple[MetricPage, ...] = ()  # files to be parsed: those of the span, and what counters need from before
     batches: tuple[pa.RecordBatch, ...] = ()  # rows of `SAMPLE_SCHEMA` that came over HTTP
     problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    # by source, brokers that took in records by samples that came over HTTP, and when last, UTC milliseconds
+    taking: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -232,6 +234,7 @@ def read_metrics(
         pages=tuple(page for reading in readings for page in reading.pages),
         batches=tuple(batch for reading in readings for batch in reading.batches),
         problems={name: problems for reading in readings for name, problems in reading.problems.items() if problems},
+        taking={name: taking for reading in readings for name, taking in reading.taking.items()},
     )
 
 

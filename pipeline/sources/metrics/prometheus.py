@@ -138,7 +138,11 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
             else:
                 failed_in_a_row = 0
         problems += server.problems()
-    return MetricReading(batches=tuple(server.brokers.name_each(batches)), problems={question.name: tuple(problems)})
+    return MetricReading(
+        batches=tuple(server.brokers.name_each(batches)),
+        problems={question.name: tuple(problems)},
+        taking={question.name: server.brokers.taking_ms},
+    )
 
 
 class _Server:

@@ -35,6 +35,7 @@ COUNTERS = frozenset(
     }
 )
 _ONCE = COUNTERS | {"kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount"}
+_BYTES_IN = f"{BROKER_TOPIC_PREFIX}bytesin_total"
 _OF_CLIENTS = "kafka_producer_"
 # Points of a counter: scrapes of one broker are a step apart at most, so that over two steps their values overlap.
 _LEAST_POINTS = 3
@@ -80,6 +81,7 @@ class ScrapedBrokers:
         self._labelled: dict[str, dict[str, ToldSeries]] = defaultdict(dict)  # by instance and id that a label gives
         self._conflicts: list[tuple[str, dict[str, str], dict[str, str]]] = []  # broker id, labels of two targets
         self._values: dict[str, set[str]] = defaultdict(set)  # by label, of brokers and of what names clusters
+        self.taking_ms: dict[int, int] = {}  # by broker id, when a record last came in
         self._hosts: dict[str, Counter[str]] = {}  # by instance of a gateway, labels that differ
 
     def take(self, told: Sequence[ToldSeries]) -> None:
@@ -96,8 +98,13 @@ class ScrapedBrokers:
                 for label, value in self._labels(one).items():
                     self._values[label].add(value)
         self._take_clusters(told)
-        for (broker_id, instance, *_), alike in groups.items():
+        for (broker_id, instance, name, _), alike in groups.items():
             self._compare(broker_id, instance, alike)
+            for one in alike if name == _BYTES_IN and broker_id.isdecimal() else ():
+                rises = one.instants()[1:][np.diff(one.values()) > 0]
+                if rises.size:
+                    last_ms = round(rises.max() * 1000)
+                    self.taking_ms[int(broker_id)] = max(last_ms, self.taking_ms.get(int(broker_id), 0))
 
     def _key(self, one: ToldSeries) -> tuple[str, str]:
         """The broker's id, or the instance where it is not known."""
