@@ -31,7 +31,7 @@ from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.number_text import escape_hidden
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.numbers import How, Number
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability
@@ -103,6 +103,7 @@ class ClusterReading:
     roots: tuple[Path, ...] = ()  # source roots, for shortening paths
     topics: tuple[str, ...] = ()
     has_records: bool = True  # records can be read, not only batches or offsets
+    as_of_ms: int = LATEST_MS  # the run's now, or the end of a recording
     live: LiveReading | None = None
     collected: Landing | None = None  # what collectors on the brokers' hosts read
     # the window whose state is what was observed; None where all of the run's are of before

@@ -5,7 +5,7 @@ References:
     `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -52,6 +52,7 @@ def fold_cluster_history(
     """
     fold = _Fold()
     now_ms = first_ms = None
+    beats_ms: deque[int] = deque(maxlen=2)
     pending: list[MetadataEntry] | None = None
     for entry in entries:
         now_ms = entry.timestamp_ms if now_ms is None else max(now_ms, entry.timestamp_ms)
@@ -63,12 +64,15 @@ def fold_cluster_history(
             for held in pending or () if key == RecordType.END_TRANSACTION else ():
                 fold.apply(held, now_ms)
             pending = None
+        elif key == RecordType.NO_OP:
+            beats_ms.append(now_ms)
         elif pending is not None:
             pending.append(entry)
         else:
             fold.apply(entry, now_ms)
     history = fold.history(first_ms if known_since_ms is None else known_since_ms)
-    return replace(history, newest_ms=now_ms), tuple(fold.orphans)
+    quiet_ms = now_ms - beats_ms[0] if now_ms is not None and len(beats_ms) > 1 else None
+    return replace(history, newest_ms=now_ms, quiet_ms=quiet_ms), tuple(fold.orphans)
 
 
 class _Timelines(Generic[K, T]):

@@ -130,10 +130,12 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
     """Brokers in the cluster at a window's end whose disks were copied before it, and until when they reach.
 
     Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
-    another broker's goes on is of an older copy.
+    another broker's goes on is of an older copy. So are all where controllers write without a pause of that length.
     """
     history, newest_ms = reading.history, max(reading.metadata_ends_ms.values(), default=0)
-    until_ms = min(window.end_ms, newest_ms) - _COPIED_MS
+    end_ms = min(window.end_ms, reading.as_of_ms)
+    quiet_ms = end_ms if history.quiet_ms is None else history.quiet_ms
+    until_ms = max(min(end_ms, newest_ms), end_ms - quiet_ms) - _COPIED_MS
     stale = {}
     for broker_id, at_ms in sorted(reading.metadata_ends_ms.items()):
         timeline = history.brokers.get(broker_id, Timeline())

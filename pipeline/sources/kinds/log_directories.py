@@ -66,6 +66,7 @@ class LogDirectories(RecordSource):
             live_partitions=live,
             unfound=list_unfound(paths, tree),
             metadata_ends_ms=read_metadata_ends(tree),
+            as_of_ms=as_of_ms,
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )
 

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
+from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
 from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
@@ -237,6 +239,46 @@ def test_disks_that_were_copied_before_the_windows_end_are_told(ends_ms, states,
     found = source.availability(reading, hour, None)
     said = "copied before the window's end: the disks of broker 1 (until 1970-01-01T00:10:00Z)" if stale else ""
     assert (found.expected_count, found.arrived_count, found.missing) == (2, 2 - len(stale), said)
+
+
+@pytest.mark.parametrize(
+    ("quiet_ms", "until", "as_of", "is_told"),
+    [
+        (500, 10, 90, True),  # as Kafka does by default
+        (500, 59, 90, False),
+        (500, 10, 10, False),  # the end of a recording
+        (55 * MINUTE_MS, 10, 90, False),  # so seldom that the cluster may be idle
+        (None, 10, 90, False),  # never by themselves: it may be idle, too
+    ],
+)
+def test_disks_that_were_all_copied_before_the_windows_end_are_told(quiet_ms, until, as_of, is_told):
+    """None was older than another, and what all lacked was trusted."""
+    brokers = {1: registered((0, False)), 2: registered((0, False))}
+    history = ClusterHistory(state_source="s", known_since_ms=0, brokers=brokers, quiet_ms=quiet_ms)
+    reading = ClusterReading(
+        record_source="disks",
+        history=history,
+        metadata_ends_ms={one: until * MINUTE_MS for one in (1, 2, 100)},  # 100 is a controller
+        directory_counts={1: 1, 2: 1},
+        as_of_ms=as_of * MINUTE_MS,
+    )
+    found = LogDirectories(kind="log_directories", paths=("/d",)).availability(
+        reading, TimeWindow(0, 60 * MINUTE_MS), None
+    )
+    told = [f"{one} (until 1970-01-01T00:10:00Z)" for one in (1, 2)]
+    said = f"copied before the window's end: the disks of broker {', '.join(told)}" if is_told else ""
+    assert (found.expected_count, found.arrived_count, found.missing) == (2, 0 if is_told else 2, said)
+
+
+def test_how_long_a_metadata_log_is_quiet_at_most():
+    """Of late: a controller may have been away before."""
+
+    def entry(at_ms, record_type):
+        return MetadataEntry(at_ms, at_ms, MetadataRecord(record_type, 0, {"topic_id": "x", "name": "t"}))
+
+    beats = [entry(at_ms, RecordType.NO_OP) for at_ms in (100, 9_000, 9_500)]
+    for entries, quiet_ms in ((beats, 500), ([*beats, entry(9_700, RecordType.TOPIC)], 700), (beats[:1], None)):
+        assert fold_cluster_history(entries)[0].quiet_ms == quiet_ms
 
 
 def test_each_brokers_metadata_log_says_how_far_its_disks_reach(tmp_path):
