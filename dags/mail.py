@@ -80,9 +80,9 @@ def deliver_text(subject: str, text: str) -> str:
     message.set_content(text)
     now_ms = time.time_ns() // 1_000_000  # of a task that failed before it began there is no other clock
     smtp = configured_smtp(config)
-    place = deliver_alerts.deliver_or_queue(config, smtp, message, message_id, now_ms=now_ms)
+    place, is_sent = deliver_alerts.deliver_or_queue(config, smtp, message, message_id, now_ms=now_ms)
     _log.info("failure mail: %s", place)
-    if not place.startswith("queued"):
+    if is_sent:
         try:  # while ingest fails nothing else sends what waits
             deliver_alerts.run(config, smtp, now_ms=now_ms, wait_s=0)
         except Exception:  # noqa: BLE001 - the mail itself has left

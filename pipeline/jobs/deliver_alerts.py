@@ -92,15 +92,18 @@ def run(
 
 def deliver_or_queue(
     config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
-) -> str:
-    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it. Where it went."""
+) -> tuple[str, bool]:
+    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it.
+
+    Where it went, and whether all of them have it.
+    """
     payload, left = mail.as_bytes(), config.mail.to
     try:
         if _lacks_server(config, smtp, now_ms):
             raise UnusableServerError(_NO_SERVER)
         delivery = deliver(payload, left, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
         if not delivery.put_off:
-            return delivery.delivered_to
+            return delivery.delivered_to, True
         left, reason = tuple(delivery.put_off), delivery.describe_rest()
     except (DeliveryError, ConfigError) as error:
         reason = str(error)
@@ -118,7 +121,7 @@ def deliver_or_queue(
         queued_at_ms=now_ms,
     )
     queue(config.warehouse, message, run_id="failure")
-    return f"queued, as {reason}"
+    return f"queued, as {reason}", False
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:

@@ -238,20 +238,28 @@ def end_gone(
     newest = (one for one in verdicts if one.window_start_ms == judged_ms[-1] and one.value is not None)
     there = {(verdict.rule, verdict.subject) for verdict in newest}
     last = {one.last.incident_id: one.last for one in opened} | {one.incident_id: one for one in changes}
-    ends = []
-    for change in (one for one in last.values() if one.is_open and (one.rule, one.subject) not in there):
-        gone_ms = find_gone(run, change)
+    silent, ends = [one for one in last.values() if one.is_open and (one.rule, one.subject) not in there], []
+    skipped = list_skipped(run, min(one.window_start_ms for one in silent)) if silent else ()
+    for change in silent:
+        gone_ms = find_gone(run, change, skipped)
         since = [at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms]
         if since:
             ends.append(replace(change, state="withdrawn", value=None, window_start_ms=since[0], moved_from_ms=None))
     return tuple(sorted((*changes, *ends), key=lambda one: (one.window_start_ms, one.rule, one.subject)))
 
 
-def find_gone(run: RunContext, change: IncidentChange) -> int | None:
+def list_skipped(run: RunContext, from_ms: int) -> Collection[int]:
+    """Starts of the windows from a moment on in which records are missing."""
+    ensure_tables(run.warehouse, (WINDOW_STATUS,))
+    statuses = run.values(SourceStatus, WINDOW_STATUS, (TimeWindow(from_ms, END_OF_TIME_MS),))
+    return find_skipped(statuses, max_age_ms=milliseconds_of(run.cluster.freshness))
+
+
+def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int]) -> int | None:
     """The first window in which an incident's subject has been gone for a day; None if it is there, or nobody can tell.
 
     A broker that is away for less may be back, and its disk no less full. Windows in which records are missing, or nothing
-    of the kind was seen, tell nothing: it may be what is missing.
+    of the kind was seen, tell nothing: it may be what is missing. `skipped`: those of the former, see `list_skipped`.
     """
     kind, _, name = change.subject.partition(" ")
     rule, table, seen = run.cluster.rules.get(change.rule), BROKER_SHARE, "true"
@@ -271,18 +279,15 @@ def find_gone(run: RunContext, change: IncidentChange) -> int | None:
         seen, is_there = f"bool_or({of_rule})", f"{of_rule} AND subject = {format_datafusion_text(change.subject)}"
     else:
         return None
-    ensure_tables(run.warehouse, (table, WINDOW_STATUS))
+    ensure_tables(run.warehouse, (table,))
     sql = (
         f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608 - names of ours, texts quoted
         f"GROUP BY window_start HAVING {seen} ORDER BY window_start"
     )
     span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
     rows = run.query(sql, span, held=table)
-    missing: Collection[int] = ()
-    if table not in (WINDOW_STATUS, RULE_MEASURES) and is_there != "false":
-        missing = find_skipped(
-            run.values(SourceStatus, WINDOW_STATUS, span), max_age_ms=milliseconds_of(run.cluster.freshness)
-        )
+    rests_on_records = table not in (WINDOW_STATUS, RULE_MEASURES) and is_there != "false"
+    missing = skipped if rests_on_records else ()
     seen_ms = change.window_start_ms
     gone_ms: int | None = None
     for start_ms, is_there_then in tuples_of(rows, "window_start_ms", "is_there"):

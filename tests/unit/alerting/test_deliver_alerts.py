@@ -113,8 +113,8 @@ def test_mails_that_went_to_a_server_become_no_files_while_none_is_known(config)
         mail = EmailMessage(policy=SMTP)
         mail["From"] = mail["To"] = "platform@x.org"
         mail["Subject"] = "task failed"
-        said = deliver_alerts.deliver_or_queue(config, None, mail, "failure@x", now_ms=NOW_MS + 1)
-        assert said.startswith("queued, as no mail server is known")
+        said, is_sent = deliver_alerts.deliver_or_queue(config, None, mail, "failure@x", now_ms=NOW_MS + 1)
+        assert (said.startswith("queued, as no mail server is known"), is_sent) == (True, False)
         assert not list(config.outbox.glob("*.eml"))
         waiting = {(one.message_id, one.attempt_count) for one in pending(config.warehouse)}
         assert waiting == {("later@x", 0), ("failure@x", 0)}
@@ -277,8 +277,8 @@ def test_a_mail_about_a_failure_that_is_put_off_brings_no_further_one(config, ot
     failure["From"], failure["To"], failure["Subject"] = "health@x.org", ", ".join(mail.to), "task failed"
     failure.set_content("why")
     with serving(mailbox := Picky(answers={"slow@x.org": "450 later"})) as smtp:
-        place = deliver_alerts.deliver_or_queue(config, smtp, failure, "failure.1@x", now_ms=NOW_MS)
-        assert place.startswith("queued, as smtp://127.0.0.1:")
+        place, is_sent = deliver_alerts.deliver_or_queue(config, smtp, failure, "failure.1@x", now_ms=NOW_MS)
+        assert (place.startswith("queued, as smtp://127.0.0.1:"), is_sent) == (True, False)
         assert [one.recipients for one in pending(config.warehouse)] == ["slow@x.org"]
         notes = send_until_given_up(config, smtp)
     assert mailbox.recipients == ([others] if others else [])

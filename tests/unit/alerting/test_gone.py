@@ -8,7 +8,7 @@ from pipeline.alerting.incidents import load_open
 from pipeline.config.mail import Mail
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import raise_incidents
-from pipeline.jobs.raise_incidents import find_gone
+from pipeline.jobs.raise_incidents import find_gone, list_skipped
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow
@@ -121,6 +121,25 @@ def test_a_broker_that_died_and_stays_registered_is_gone_after_a_day(tmp_path):
     assert not load_open(run, T0_MS + MINUTE_MS)
 
 
+def test_windows_that_lack_records_are_looked_for_once_for_all_incidents(tmp_path, monkeypatch):
+    """Of five hundred topics that were deleted it was once for each."""
+    run = a_run(tmp_path, {})
+    changes = [replace(opened("leaderless", f"topic {name}"), incident_id=f"K-{name}") for name in "abc"]
+    run.replace(INCIDENTS, changes, [run.window_at(OPENED_MS)])
+    failed = Verdict(
+        window_start_ms=OPENED_MS, rule="leaderless", subject="", is_above=True, above_count=1, verdict="fail", reason="",
+        value=1.5, limit_value=1.2,
+    )  # fmt: skip  # fields of a value, several a line
+    run.replace(VERDICTS, [replace(failed, subject=one.subject) for one in changes], [run.window_at(OPENED_MS)])
+    asked, values = [], type(run).values
+    monkeypatch.setattr(type(run), "values", lambda *args, **more: asked.append(args[2]) or values(*args, **more))
+    well = Verdict(
+        window_start_ms=T0_MS, rule="broker_share", subject="broker 1", value=1.0, limit_value=1.2, verdict="ok", reason="",
+    )  # fmt: skip  # fields of a value, several a line
+    raise_incidents.run(run, [well])
+    assert [table.name for table in asked].count(WINDOW_STATUS.name) == 1
+
+
 @pytest.mark.parametrize(
     ("rule", "subject", "table", "column", "held", "is_gone"),
     [
@@ -151,8 +170,8 @@ def test_so_does_that_of_a_topic_or_a_group_which_is_deleted(tmp_path, *, rule, 
     run = a_run(tmp_path, {})
     change = opened(rule, subject)
     store(run, table, column, *held, rule="other")
-    assert find_gone(run, change) is None  # nobody observed its like
+    assert find_gone(run, change, list_skipped(run, OPENED_MS)) is None  # nobody observed its like
     store(run, table, column, *held, rule=rule, partition_count=1)
-    assert (find_gone(run, change) == T0_MS) is is_gone
+    assert (find_gone(run, change, list_skipped(run, OPENED_MS)) == T0_MS) is is_gone
     store(run, WINDOW_STATUS, "source", (0, ("log_directories",)), expected_count=3, arrived_count=2)
-    assert (find_gone(run, change) == T0_MS) is (is_gone and table is not TOPIC_HEALTH)
+    assert (find_gone(run, change, list_skipped(run, OPENED_MS)) == T0_MS) is (is_gone and table is not TOPIC_HEALTH)
