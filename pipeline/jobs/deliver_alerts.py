@@ -27,6 +27,8 @@ from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
+from pipeline.jobs import keep_alerts
+from pipeline.jobs.keep_alerts import MOST_ALERTS, find_keep_ms, join_alerts
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.storage.outbox import (
@@ -44,7 +46,6 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_MOST_ALERTS = 200  # in one list, some 300 kB: proxies refuse 1 MB
 _CHANNEL_S = 600
 """Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
 _SERVER_DAYS = 30
@@ -168,6 +169,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
+    notes += keep_alerts.run(config, now_ms=now_ms)
     left_count = len(waiting) - len(due)
     if left_count:
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
@@ -267,7 +269,7 @@ def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deq
         else:
             lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
     return deque(
-        lots[key][at : at + _MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), _MOST_ALERTS)
+        lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS)
     )
 
 
@@ -283,7 +285,7 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessage], now_ms: int) -> Delivery:
-    """Hands over one message, or the list of several alerts: each of theirs is a list of one."""
+    """Hands over one message, or the list of several alerts."""
     payload, message_id, channel = lot[0].payload, lot[0].message_id, lot[0].channel
     if channel == MAIL_CHANNEL:
         to, mail = _list_recipients(lot[0]), _add_report(config, lot[0])
@@ -292,9 +294,7 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessa
         if webhook.name == channel:
             return Delivery(delivered_to=post(payload, webhook, message_id=message_id))
     alertmanager = next(one for one in config.mail.alertmanagers if one.name == channel)
-    payload = payload if len(lot) == 1 else b"[%s]" % b",".join(one.payload[1:-1] for one in lot)
-    news = max(cluster.gate.repeat for cluster in config.clusters.values()) + config.window
-    keep_ms = milliseconds_of(max(alertmanager.keep, news))
+    payload, keep_ms = join_alerts([one.payload for one in lot]), find_keep_ms(config, alertmanager)
     return Delivery(delivered_to=post_alert(payload, alertmanager, now_ms=now_ms, keep_ms=keep_ms))
 
 

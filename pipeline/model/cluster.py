@@ -177,7 +177,9 @@ class ClusterHistory:
     default_configs: Timeline[Mapping[str, str]] = Timeline()
     unread: tuple[UnreadState, ...] = ()  # what the source holds and could not be read
     newest_ms: int | None = None  # time of a metadata log's newest record: controllers write some while nothing changes
-    quiet_ms: int | None = None  # for how long at most none came of late; None where controllers write none by themselves
+    quiet_ms: int | None = (
+        None  # for how long at most none came of late; None where controllers write none by themselves
+    )
 
     @classmethod
     def always(

@@ -15,14 +15,14 @@ from deltalake import DeltaTable
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.config.storage import Folder
-from pipeline.model.incident import SILENCED, AlertMessage
+from pipeline.model.incident import ENDED, SILENCED, AlertMessage
 from pipeline.storage.durability import has_table
 from pipeline.storage.frames import rows_of
 from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.rows import commit, load_rows, merge_rows
+from pipeline.storage.rows import commit, load_rows, merge_rows, query_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, tuples_of, values_of
 
 UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
@@ -67,6 +67,36 @@ def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
     for channel, tells, incident_id, state in tuples_of(rows, *columns):
         reported[channel or MAIL_CHANNEL].update(tells.split(",") if tells else [f"{incident_id}-{state}"])
     return reported
+
+
+def list_fading(warehouse: Folder, channel: str, before_ms: int) -> list[tuple[str, bytes]]:
+    """Ids and payloads of the newest messages about open incidents that a channel got before a moment, and since then not again."""
+    tables = {"outbox": ALERT_OUTBOX, "incidents": INCIDENTS}
+    if not all(has_table(table_path(warehouse, table)) for table in tables.values()):
+        return []
+    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
+    sql = f"""
+        SELECT message_id, payload FROM (
+            SELECT *, row_number() OVER (PARTITION BY cluster, incident_id ORDER BY window_start DESC, queued_at DESC) AS place
+            FROM outbox WHERE channel = {format_datafusion_text(channel)}
+        ) AS newest
+        WHERE place = 1 AND payload <> X'' AND delivered_at < {format_datafusion_instant(before_ms)}
+          AND coalesce(next_attempt_at, delivered_at) < {format_datafusion_instant(before_ms)}
+          AND EXISTS (
+            SELECT 1 FROM incidents AS own WHERE own.cluster = newest.cluster AND own.incident_id = newest.incident_id)
+          AND NOT EXISTS (
+            SELECT 1 FROM incidents AS own WHERE own.cluster = newest.cluster AND own.incident_id = newest.incident_id
+            AND own.state IN ({states}))
+        ORDER BY message_id
+        """  # noqa: S608 - names of ours, texts quoted
+    return list(tuples_of(query_rows(warehouse, sql, tables), "message_id", "payload"))
+
+
+def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: int) -> None:
+    """Notes in `next_attempt_at` when messages that were delivered went out once more."""
+    named = ", ".join(map(format_datafusion_text, message_ids))
+    again = {"next_attempt_at": format_datafusion_instant(now_ms)}
+    commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates=again, predicate=f"message_id IN ({named})"))
 
 
 def empty_delivered(warehouse: Folder, before_ms: int) -> int:

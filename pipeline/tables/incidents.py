@@ -45,7 +45,7 @@ ALERT_OUTBOX = Table(
         timestamp("queued_at", "When it was queued.", volatile=True),
         bigint("attempt_count", "Delivery attempts.", "attempts", volatile=True),
         string("last_error", "Why the last attempt failed, or which silence held it back.", nullable=True, volatile=True),
-        timestamp("next_attempt_at", "Not tried again before; NULL for at once.", nullable=True, volatile=True),
+        timestamp("next_attempt_at", "Not tried again before; NULL for at once. Of an alert that Alertmanager got once more, when.", nullable=True, volatile=True),
         timestamp("given_up_at", "When it was given up; `partition-health outbox --retry` tries again.", nullable=True, volatile=True),
         timestamp("delivered_at", "When it was delivered; NULL while pending.", nullable=True, volatile=True),
         string("delivered_to", "`smtp://host:port`, `webhook NAME`, `Alertmanager NAME` or a file's path.", nullable=True, volatile=True),

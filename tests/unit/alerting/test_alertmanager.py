@@ -27,13 +27,14 @@ from pipeline.alerting.delivery import Delivery
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
-from pipeline.jobs import deliver_alerts
+from pipeline.jobs import deliver_alerts, keep_alerts
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
+from pipeline.model.window import HOUR_MS
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
-from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
@@ -178,6 +179,24 @@ def test_an_incident_that_ends_does_not_resolve_the_next_one_of_its_subject(tmp_
         queue(run, second)
         deliver_alerts.run(run.config, None, now_ms=run.now_ms)
     assert site.lists == [["K-00000001"], ["K-00000001"], ["K-second"]]
+
+
+def test_an_alert_goes_on_while_no_window_of_its_incident_is_judged(tmp_path):
+    """It ended after two days, though the incident was open."""
+    site = AlertSite(refused="nothing")
+    with running(site) as url:
+        run = a_run(tmp_path, alertmanagers=(Alertmanager(url=url),))
+        ensure_tables(run.warehouse, (INCIDENTS,))
+        for told in ([change(1), change(2)], [change(2, "resolved", minute=3)]):
+            queue(run, *told)
+            run.replace(INCIDENTS, told, [run.window_at(told[0].window_start_ms)])
+        for hours in (0, 23, 25, 26, 50):
+            deliver_alerts.run(run.config, None, now_ms=run.now_ms + hours * HOUR_MS)
+    first = [["K-00000001", "K-00000002"], ["K-00000002"]]
+    assert site.lists == [*first, ["K-00000001"], ["K-00000001"]]  # after 25 hours, and after 50
+    away = run.config.model_copy(update={"mail": Mail(alertmanagers=(AWAY,))})
+    (note,) = keep_alerts.run(away, now_ms=run.now_ms + 80 * HOUR_MS)
+    assert note.startswith("alerts of open incidents were not posted again, 1 in all: Alertmanager alertmanager: ")
 
 
 class AlertSite:
