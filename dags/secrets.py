@@ -43,7 +43,7 @@ def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
     """Puts into this task's environment the password of each connection named like a variable of the configuration.
 
     A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the source
-    that needs it. Returns the variables that were filled, never what they hold.
+    that needs it, and is tried again: Airflow says that there is no connection where it cannot ask for one. Returns the variables that were filled, never what they hold.
     """
     found: dict[str, str] = {}
     for name in named_variables(config):

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.errors import ConfigError
+from pipeline.errors import SecretMissingError
 
 _ARENA_MAX = -8
 """`M_ARENA_MAX` of glibc's malloc.h."""
@@ -27,14 +27,14 @@ def environment_secret(name: str | None) -> str | None:
     """The value of an environment variable that the configuration names; None where it names none.
 
     Raises:
-        ConfigError: if the variable is not set.
+        SecretMissingError: if the variable is not set.
     """
     if name is None:
         return None
     secret = os.environ.get(name)
     if secret is None:
         shown = name if name.isidentifier() else "with a name that none has"  # it may be the secret itself
-        raise ConfigError(f"environment variable {shown}, which the configuration names, is not set")
+        raise SecretMissingError(f"environment variable {shown}, which the configuration names, is not set")
     return secret
 
 
