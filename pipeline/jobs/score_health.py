@@ -111,7 +111,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     broker_ids = brokers["broker_id"].to_list()
     away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
     # what the metadata log says of a broker is not overridden
-    told = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms)
+    told = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms, as_of_ms=run.as_of_ms)
     outages = [outage for outage in told if away_ms.get(outage.broker_id) is None]
     away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
     # all of the window where nobody knows how long a broker was away

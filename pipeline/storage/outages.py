@@ -14,6 +14,7 @@ from pipeline.tables.silver import RECORD_BATCHES
 from pipeline.tables.values import tuples_of
 
 WITHIN = 24  # windows around others whose batches and metrics count
+_LATE_WITHIN_MS = 31 * DAY_MS
 _OBSERVED = ("window_start", "broker_id", "is_fenced", "observed_at")
 _SPANS = """
     SELECT topic, topic_id, partition, leader_epoch, leader_id,
@@ -24,16 +25,24 @@ _SAMPLED = """
     SELECT DISTINCT instance, observed_at FROM samples WHERE {where} AND name LIKE 'kafka_server_%'"""
 
 
-def load_outages(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], window_ms: int) -> list[Outage]:
+def asked_within_ms(window_ms: int) -> int:
+    """How far around windows a live cluster's answers count: nobody asks while Airflow is down, and a day is taken up after it."""
+    return max(WITHIN * window_ms, DAY_MS + HOUR_MS)
+
+
+def load_outages(
+    warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], window_ms: int, *, as_of_ms: int = 0
+) -> list[Outage]:
     """Loads the outages around some windows; batches are read only where a broker was away when asked, or its metrics were.
 
-    Answers count from a day around: nobody asks while Airflow is down, and windows of a day are taken up after it.
+    `as_of_ms`: the run's now; around windows that are judged later than answers count, those of a month do.
     """
     span = spanning(windows)
-    reach_ms = WITHIN * window_ms
+    within_ms = asked_within_ms(window_ms)
+    within_ms = within_ms if as_of_ms - span.end_ms <= within_ms else max(within_ms, _LATE_WITHIN_MS)
     reach, asked = (
         TimeWindow(max(0, span.start_ms - around_ms), span.end_ms + around_ms)
-        for around_ms in (reach_ms, max(reach_ms, DAY_MS + HOUR_MS))
+        for around_ms in (WITHIN * window_ms, within_ms)
     )
     stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(asked,), columns=_OBSERVED)
     states = list(tuples_of(stored, "broker_id", "window_start_ms", "observed_ms", "is_fenced"))

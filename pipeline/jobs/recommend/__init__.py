@@ -19,9 +19,10 @@ from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
+from pipeline.storage.outages import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
@@ -29,13 +30,12 @@ from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
-from pipeline.tables.values import row_of
+from pipeline.tables.values import row_of, tuples_of
 
 ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]
 """Replays a window with new leaders; errors of topics widen their ranges."""
 
 _FOLLOWING = 0.5
-_OBSERVED_WITHIN = 24  # windows after one in which a live cluster was asked again
 
 
 def run(
@@ -168,16 +168,17 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
 
 def _observed_next(run: RunContext, table: Table, window: TimeWindow, key: Sequence[str], name: str) -> list[Row]:
     """A window's rows; what is of a moment (who is in sync, who is away) is that of the next observation after it, if any."""
-    own: dict[tuple[Any, ...], Row] = {}
-    observed: dict[tuple[Any, ...], Any] = {}
-    reach = TimeWindow(window.start_ms, window.end_ms + _OBSERVED_WITHIN * run.window_ms)
-    for row in sorted(run.rows(table, (reach,)), key=lambda row: row["window_start"]):
-        place = tuple(row[part] for part in key)
-        if milliseconds_of(row["window_start"]) == window.start_ms:
-            own[place] = row
-        elif row[name] is not None:
-            observed.setdefault(place, row[name])
-    return [{**row, name: observed.get(place, row[name])} for place, row in own.items()]
+    places = ", ".join(key)
+    sql = (
+        f"SELECT {places}, first_value({name} ORDER BY window_start) AS observed FROM later "  # noqa: S608 - declared names
+        f"WHERE {name} IS NOT NULL GROUP BY {places}"
+    )
+    reach = TimeWindow(window.end_ms, window.end_ms + asked_within_ms(run.window_ms))
+    rows = run.query(sql, (reach,), later=table)
+    observed = {tuple(place): value for *place, value in tuples_of(rows, *key, "observed")}
+    return [
+        {**row, name: observed.get(tuple(row[part] for part in key), row[name])} for row in run.rows(table, (window,))
+    ]
 
 
 def _is_gone(broker: Row) -> bool:

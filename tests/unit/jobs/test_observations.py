@@ -264,7 +264,33 @@ def test_a_broker_that_is_away_before_a_pause_and_after_it_is_away_within_it(tmp
         run.replace(BROKERS, rows, (window(minute),))
     (outage,) = load_outages(run.warehouse, "lab", (window(0),), MINUTE_MS)
     assert (outage.broker_id, outage.known_ms(window(0).start_ms, window(0).end_ms)) == (2, MINUTE_MS)
-    assert load_outages(run.warehouse, "lab", (window(2_000),), MINUTE_MS) == []
+    late = window(-2_000), window(2_000)  # answers are 33 hours away
+    assert [load_outages(run.warehouse, "lab", (one,), MINUTE_MS) for one in late] == [[], []]
+
+
+def test_a_broker_that_is_away_before_and_after_a_window_of_days_ago_is_away_in_it(tmp_path):
+    """It is taken up by hand, later than answers count, and the dead broker had its fair share."""
+    run = plan(tmp_path, 0, 0, START_MS)
+    ensure_tables(run.warehouse)
+    for minute in (-2_000, 2_000):
+        asked = {"observed_at": instant_of(window(minute).start_ms + 1), "configs": {}}
+        row = zero_row(BROKERS, window(minute).start_ms, broker_id=2, is_fenced=True, **asked)
+        run.replace(BROKERS, [row], (window(minute),))
+    now_ms = window(2_001).start_ms
+    (outage,) = load_outages(run.warehouse, "lab", (window(0),), MINUTE_MS, as_of_ms=now_ms)
+    assert outage.known_ms(window(0).start_ms, window(0).end_ms) == MINUTE_MS
+
+
+def test_plans_know_who_was_away_when_the_cluster_was_asked_within_a_day(tmp_path):
+    """Of windows of a minute it was within 24 minutes."""
+    run = plan(tmp_path, 0, 0, START_MS)
+    ensure_tables(run.warehouse)
+    for minute, is_fenced in ((0, None), (1, None), (90, True), (91, False)):
+        rows = [zero_row(BROKERS, window(minute).start_ms, broker_id=2, is_fenced=is_fenced, configs={})]
+        run.replace(BROKERS, rows, (window(minute),))
+    run.replace(BROKER_SHARE, [zero_row(BROKER_SHARE, START_MS, broker_id=2)], (window(0),))
+    _, (broker,) = load_placement(run, window(0))
+    assert broker.is_fenced
 
 
 @pytest.mark.parametrize("other", [1, 9])
