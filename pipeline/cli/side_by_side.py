@@ -1,10 +1,11 @@
 """Clusters side by side in a few processes: one that fails, crashes, hangs or runs out of memory stops no other.
 
 A process takes one cluster after another: its first costs 10 CPU-s (imports, kernels), a further one 3. One that ends before its
-time is replaced.
+time is replaced, and so is one that hangs.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -18,10 +19,13 @@ from pyspark.sql import SparkSession
 
 from pipeline.environment import count_steps_at_once
 from pipeline.errors import PipelineError
+from pipeline.model.number_text import format_span
+from pipeline.model.window import milliseconds_of
 from pipeline.progress import Progress
 from pipeline.runs import RunContext
 from pipeline.steps import Step, StepReport, take_steps
 
+_END_S = 10  # one that the system does not end, as where a disk of a network is away, is left
 Ended = tuple[RunContext, list[StepReport] | None, list[tuple[Step, PipelineError]]]
 """A run, its reports where it came to the last step, and its errors with the step of each."""
 
@@ -29,8 +33,12 @@ Ended = tuple[RunContext, list[StepReport] | None, list[tuple[Step, PipelineErro
 def take_steps_apart(
     runs: Sequence[RunContext], steps: tuple[Step, ...], *, at_once: int | None = None
 ) -> Iterator[Ended]:
-    """Takes steps for several clusters, begun in the order given, `at_once` at a time; yields each run as it ends."""
-    with _Workers(steps, count_at_once(runs, at_once)) as workers:
+    """Takes steps for several clusters, begun in the order given, `at_once` at a time; yields each run as it ends.
+
+    One that takes longer than `late_after` for each step and window is ended: others may wait for its turn.
+    """
+    limit_ms = milliseconds_of(runs[0].config.late_after) * len(steps) * max(len(run.windows) for run in runs)
+    with _Workers(steps, count_at_once(runs, at_once), limit_ms) as workers:
         waiting, ended = deque(runs), 0
         with Progress().step("clusters", lambda: (ended, len(runs)), unit="clusters"):
             while ended < len(runs):
@@ -49,12 +57,13 @@ def count_at_once(runs: Sequence[RunContext], most: int | None = None) -> int:
 class _Workers(AbstractContextManager["_Workers"]):
     """Processes that take steps, each for one cluster at a time; they end with the block."""
 
-    def __init__(self, steps: tuple[Step, ...], most: int) -> None:
-        self._steps, self._most = steps, most
+    def __init__(self, steps: tuple[Step, ...], most: int, limit_ms: int) -> None:
+        self._steps, self._most, self._limit_ms = steps, most, limit_ms
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload(["pipeline.steps"])
         self._idle: list[tuple[Connection, ForkServerProcess]] = []
         self._busy: dict[Connection, tuple[RunContext, ForkServerProcess]] = {}
+        self._until_s: dict[Connection, float] = {}
 
     def __exit__(self, *_error: object) -> None:
         """Lets idle ones end by themselves, so that they stop their Spark; stops the others."""
@@ -82,10 +91,12 @@ class _Workers(AbstractContextManager["_Workers"]):
             theirs.close()  # so that its end is seen
         with suppress(BrokenPipeError):  # it died idle: `wait` finds out
             ours.send(run)
-        self._busy[ours] = (run, process)
+        self._busy[ours], self._until_s[ours] = (run, process), time.monotonic() + self._limit_ms / 1000
 
     def wait(self) -> Iterator[Ended]:
-        for ours in cast("list[Connection]", wait(list(self._busy))):
+        """Waits until one is done at least, or has taken too long."""
+        first_s = min(self._until_s[ours] for ours in self._busy)
+        for ours in cast("list[Connection]", wait(list(self._busy), max(0.0, first_s - time.monotonic()))):
             run, process = self._busy.pop(ours)
             try:
                 reports, errors = ours.recv()
@@ -99,6 +110,13 @@ class _Workers(AbstractContextManager["_Workers"]):
                 continue
             self._idle.append((ours, process))
             yield run, reports, [(self._steps[at], _error_of(*error)) for at, *error in errors]
+        for ours in [one for one in self._busy if self._until_s[one] <= time.monotonic()]:
+            run, process = self._busy.pop(ours)
+            process.kill()
+            process.join(_END_S)
+            hint = "was ended, as others may wait for it: `late_after` for each step and window; a run of it alone has no limit"
+            late = PipelineError(f"it took longer than {format_span(self._limit_ms)} and {hint}")
+            yield run, None, [(self._steps[-1], late)]
 
 
 def _error_of(text: str, exit_code: int) -> PipelineError:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from datetime import timedelta
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -69,6 +70,20 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
         "killed": (one_step, "its process was killed by signal 9, perhaps as memory was short; run again", 1),
     }
     assert "an error of no kind of ours" in capfd.readouterr().err
+
+
+def test_one_that_hangs_is_ended_and_holds_up_no_other(config):
+    """Spark elsewhere takes one cluster at a time: all others waited, and the run never ended."""
+    config = config.model_copy(update={"late_after": timedelta(seconds=5)})
+    runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
+    ended = [*take_steps_apart([runs["long"], runs["short"]], (one_step,), at_once=1)]
+    assert [(run.cluster_name, bool(reports)) for run, reports, _ in ended] == [("long", False), ("short", True)]
+    ((step, error),) = ended[0][2]
+    assert step is one_step
+    assert str(error) == (
+        "it took longer than 5 s and was ended, as others may wait for it: `late_after` for each step and window; "
+        "a run of it alone has no limit"
+    )
 
 
 @pytest.mark.parametrize(("at_once", "count"), [(None, count_steps_at_once(2)), (1, 1)])
