@@ -85,6 +85,8 @@ class ClusterReading:
     directory_counts: Mapping[int, int] = field(default_factory=dict)
     # of logs that lost records before they were read, when these were sent
     gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
+    # of logs with files that cannot be read whole, when the records were sent that these do not give
+    damaged: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     live_partitions: Set[TopicPartition] = frozenset()  # that have a log on some disk
     metadata_ends_ms: Mapping[int, int] = field(default_factory=dict)  # newest time in each broker's metadata log
     unfound: tuple[str, ...] = ()  # log directories of the configuration that hold no log, or cannot be read

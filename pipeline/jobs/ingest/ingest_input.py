@@ -1,13 +1,14 @@
 """Reads a run's sources, before anything is written."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.model.log import Problem
+from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
@@ -111,11 +112,27 @@ def _sum_up(
     if reading.collected is not None:
         disputed = find_disputed(summaries, run.span).toArrow().to_pylist()
         reading = replace(reading, collected=reading.collected.doubting(found, disputed))
-    if reading.live is not None:
+    if reading.live is None:
+        reading = replace(reading, damaged=find_damaged(found))
+    else:
         live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(found)))
         live = forget_deleted(live)
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     return reading, found
+
+
+def find_damaged(found: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, TimeWindow]:
+    """Of logs with files that were not read whole, when the records were sent that are missing, from rows of `SUMMARY_SCHEMA`."""
+    damaged: dict[TopicPartition, TimeWindow] = {}
+    for row in found:
+        if row["row_kind"] == "shortfall":
+            key, sent = (
+                TopicPartition(row["topic"], row["partition"]),
+                (row["min_timestamp_ms"], row["max_timestamp_ms"]),
+            )
+            known = damaged.get(key, TimeWindow(*sent))
+            damaged[key] = TimeWindow(min(known.start_ms, sent[0]), max(known.end_ms, sent[1]))
+    return damaged
 
 
 def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[SegmentRead, ...]) -> ScanSettings:

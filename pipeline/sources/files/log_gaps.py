@@ -161,11 +161,14 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection
         if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}
             absent += [str(key)] if led_by - (active - found) else []
-    gaps = sorted(reading.gaps.items())
-    short = [str(key) for key, gap in gaps if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms]
+    short, torn = (
+        [str(key) for key, gap in sorted(of.items()) if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms]
+        for of in (reading.gaps, reading.damaged)
+    )
     gone = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of"
     disks = name_some("no disk with directory.id", list_unmounted(reading, window))
     kinds = disks, name_some("no log in", reading.unfound), name_some("no log of", absent), name_some(gone, short)
-    missing = [one for one in kinds if one]
+    unread = name_some("files are damaged or cannot be read (`bronze.quarantine`): of", torn)
+    missing = [one for one in (*kinds, unread) if one]
     away = [name_some("no disk of broker", [str(one) for one in sorted(active - found)])] if active - found else []
     return SourceAvailability(len(active | {*arrived}) + len(missing), len(arrived), "; ".join([*away, *missing]))

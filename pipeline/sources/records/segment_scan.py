@@ -1,5 +1,6 @@
 """One segment file, scanned: its batches, the instant that decides each one's window, gaps, and what was wrong."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -11,10 +12,11 @@ from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.files.dumped_logs import scan_dump
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.live.fetch_read import FetchRead
-from pipeline.sources.records.event_time import NO_TIMESTAMP, EventTimes, assign_event_times
+from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, EventTimes, assign_event_times
 
 
 class LogName(NamedTuple):
@@ -28,6 +30,7 @@ class LogName(NamedTuple):
 RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 
+_FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header makes no sense: they are no load
 
 
@@ -59,7 +62,39 @@ def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
         return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
-    return with_file_facts(read, place_batches(headers, as_of_ms, read.base_offset, read.next_base_offset))
+    next_base_offset = (
+        -1 if is_cut_short(read, headers) else read.next_base_offset
+    )  # what is unread is no hole in the log
+    return with_file_facts(read, place_batches(headers, as_of_ms, read.base_offset, next_base_offset))
+
+
+def is_cut_short(read: SegmentRead, headers: HeaderScan) -> bool:
+    """Whether a scan ended before its file, and batches were behind that: a copy's last one may be half written."""
+    if read.dumped_in is not None or headers.valid_bytes >= min(read.size_bytes, headers.file_bytes):
+        return False
+    sound = headers.rows["last_offset"][headers.rows["flaw"] == Flaw.NONE]
+    next_offset = int(sound[-1]) + 1 if sound.size else read.base_offset
+    return next_offset < max(read.next_base_offset, read.high_watermark)
+
+
+def find_unread(read: SegmentRead, scanned: ScannedSegment | Problem, as_of_ms: int) -> TimeWindow | None:
+    """When records were sent that a file holds and does not give: between its last sound batches and the next file's first."""
+    before_ms = np.zeros(0, np.int64)
+    if not isinstance(scanned, Problem):
+        if not is_cut_short(read, scanned.headers):
+            return None
+        before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
+    elif read.dumped_in is not None:
+        return None
+    after_ms = np.zeros(0, np.int64)
+    if read.next_base_offset >= 0:
+        with contextlib.suppress(OSError, InputError, ValueError):  # it is read as well, and told then
+            after = Path(read.path).with_name(f"{read.next_base_offset:020d}.log")
+            headers = scan_headers(after, end=min(_FIRST_BYTES, after.stat().st_size), check_crc=False)
+            after_ms = headers.max_timestamp_ms[headers.usable][:NEIGHBOURS]
+    start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
+    until_ms = int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
+    return TimeWindow(start_ms, max(start_ms, until_ms) + 1)
 
 
 def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:

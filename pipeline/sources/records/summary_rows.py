@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.scans import sum_headers
 from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window
 
 LATE_PART = 10
@@ -113,9 +114,10 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> lis
     return out
 
 
-def shortfall_row(log: RecordLog, reason: str) -> dict[str, Any]:
-    """The row of a range that could not be read whole."""
-    return {**_head(log, "shortfall"), "reason": reason}
+def shortfall_row(log: RecordLog, reason: str, sent: TimeWindow | None = None) -> dict[str, Any]:
+    """The row of a range or file that could not be read whole; with when the records were sent that it lacks."""
+    times = {} if sent is None else {"min_timestamp_ms": sent.start_ms, "max_timestamp_ms": sent.end_ms}
+    return {**_head(log, "shortfall"), "reason": reason, **times}
 
 
 def _least(values: NDArray[Any]) -> int | None:
