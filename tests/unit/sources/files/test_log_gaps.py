@@ -258,7 +258,7 @@ def test_disks_that_were_all_copied_before_the_windows_end_are_told(quiet_ms, un
     reading = ClusterReading(
         record_source="disks",
         history=history,
-        metadata_ends_ms={one: until * MINUTE_MS for one in (1, 2, 100)},  # 100 is a controller
+        metadata_ends_ms=dict.fromkeys((1, 2, 100), until * MINUTE_MS),  # 100 is a controller
         directory_counts={1: 1, 2: 1},
         as_of_ms=as_of * MINUTE_MS,
     )
