@@ -84,8 +84,8 @@ def find_unread(read: SegmentRead, scanned: ScannedSegment | Problem, as_of_ms: 
         if not is_cut_short(read, scanned.headers):
             return None
         before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
-    elif read.dumped_in is not None:
-        return None
+    elif read.dumped_in is not None or (Path(read.log_directory).exists() and not Path(read.path).parent.exists()):
+        return None  # the latter: its topic was deleted meanwhile
     after_ms = np.zeros(0, np.int64)
     if read.next_base_offset >= 0:
         with contextlib.suppress(OSError, InputError, ValueError):  # it is read as well, and told then

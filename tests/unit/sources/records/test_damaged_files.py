@@ -69,6 +69,9 @@ def test_of_a_file_that_cannot_be_read_all_may_be_missing_until_the_next_one_beg
     problem = Problem(path=reads[1].path, reason="cannot be read: Input/output error")
     assert find_unread(reads[1], problem, AS_OF_MS) == TimeWindow(0, START_MS + 2_050)
     assert find_unread(reads[2], problem, AS_OF_MS) == TimeWindow(0, AS_OF_MS + 1)
+    log = Path(reads[1].path).parent
+    log.rename(log.with_name("a-0.0-delete"))
+    assert find_unread(reads[1], problem, AS_OF_MS) is None  # the topic was deleted meanwhile
 
 
 def test_a_last_file_that_was_copied_while_it_was_written_lacks_nothing(reads):
