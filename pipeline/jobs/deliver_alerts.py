@@ -22,13 +22,12 @@ from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering,
 from pipeline.alerting.content import DIGEST
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.digest import ALL_CLUSTERS
+from pipeline.alerting.keep_alerts import MOST_ALERTS, find_keep_ms, join_alerts, keep_firing
 from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
-from pipeline.jobs import keep_alerts
-from pipeline.jobs.keep_alerts import MOST_ALERTS, find_keep_ms, join_alerts
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.storage.outbox import (
@@ -169,7 +168,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
-    notes += keep_alerts.run(config, now_ms=now_ms)
+    notes += keep_firing(config, now_ms=now_ms)
     left_count = len(waiting) - len(due)
     if left_count:
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")

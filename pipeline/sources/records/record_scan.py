@@ -27,7 +27,7 @@ from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, m
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment, find_unread, scan_segment
+from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment, find_unread_time, scan_segment
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, shortfall_row, summarise_scan
 
 
@@ -156,7 +156,7 @@ def scan_file(
     What is about the whole file comes with the part that begins at 0.
     """
     scanned = scan_segment(read, settings.as_of_ms)
-    if not start and (sent := find_unread(read, scanned, settings.as_of_ms)) is not None:
+    if not start and (sent := find_unread_time(read, scanned, settings.as_of_ms)) is not None:
         row = shortfall_row(read, "damaged", sent)
         yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
     if isinstance(scanned, Problem):

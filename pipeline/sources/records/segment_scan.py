@@ -77,7 +77,7 @@ def is_cut_short(read: SegmentRead, headers: HeaderScan) -> bool:
     return next_offset < max(read.next_base_offset, read.high_watermark)
 
 
-def find_unread(read: SegmentRead, scanned: ScannedSegment | Problem, as_of_ms: int) -> TimeWindow | None:
+def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of_ms: int) -> TimeWindow | None:
     """When records were sent that a file holds and does not give: between its last sound batches and the next file's first."""
     before_ms = np.zeros(0, np.int64)
     if not isinstance(scanned, Problem):

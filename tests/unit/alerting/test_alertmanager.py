@@ -24,10 +24,11 @@ from pipeline.alerting.alertmanager import (
 )
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import Delivery
+from pipeline.alerting.keep_alerts import keep_firing
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
-from pipeline.jobs import deliver_alerts, keep_alerts
+from pipeline.jobs import deliver_alerts
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
 from pipeline.model.window import HOUR_MS
@@ -195,7 +196,7 @@ def test_an_alert_goes_on_while_no_window_of_its_incident_is_judged(tmp_path):
     first = [["K-00000001", "K-00000002"], ["K-00000002"]]
     assert site.lists == [*first, ["K-00000001"], ["K-00000001"]]  # after 25 hours, and after 50
     away = run.config.model_copy(update={"mail": Mail(alertmanagers=(AWAY,))})
-    (note,) = keep_alerts.run(away, now_ms=run.now_ms + 80 * HOUR_MS)
+    (note,) = keep_firing(away, now_ms=run.now_ms + 80 * HOUR_MS)
     assert note.startswith("alerts of open incidents were not posted again, 1 in all: Alertmanager alertmanager: ")
 
 

@@ -11,7 +11,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_gaps import weigh_disks
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
-from pipeline.sources.records.segment_scan import find_unread, scan_segment
+from pipeline.sources.records.segment_scan import find_unread_time, scan_segment
 from pipeline.sources.records.summary_rows import shortfall_row
 from pipeline.sources.source import ClusterReading
 from tests.batches import START_MS, make_batch, make_records
@@ -52,9 +52,9 @@ def test_what_a_damaged_file_does_not_give_is_missing_and_no_hole_in_the_log(rea
     scanned = scan_segment(reads[1], AS_OF_MS)
     assert scanned.headers.last_offset[-1] == 100 + HALF - 1
     assert scanned.missing_offset_count.sum() == 0
-    sent = find_unread(reads[1], scanned, AS_OF_MS)
+    sent = find_unread_time(reads[1], scanned, AS_OF_MS)
     assert sent == TimeWindow(START_MS + 1_009, START_MS + 2_050)  # from five batches before to five of the next file
-    assert find_unread(reads[0], scan_segment(reads[0], AS_OF_MS), AS_OF_MS) is None
+    assert find_unread_time(reads[0], scan_segment(reads[0], AS_OF_MS), AS_OF_MS) is None
     damaged = find_damaged([shortfall_row(reads[1], "damaged", sent)])
     history = ClusterHistory(state_source="s")
     reading = ClusterReading(record_source="s", history=history, directory_counts={1: 1}, damaged=damaged)
@@ -67,16 +67,16 @@ def test_what_a_damaged_file_does_not_give_is_missing_and_no_hole_in_the_log(rea
 def test_of_a_file_that_cannot_be_read_all_may_be_missing_until_the_next_one_begins(reads):
     """It was a line of the quarantine, and its load was missing from the shares, silently."""
     problem = Problem(path=reads[1].path, reason="cannot be read: Input/output error")
-    assert find_unread(reads[1], problem, AS_OF_MS) == TimeWindow(0, START_MS + 2_050)
-    assert find_unread(reads[2], problem, AS_OF_MS) == TimeWindow(0, AS_OF_MS + 1)
+    assert find_unread_time(reads[1], problem, AS_OF_MS) == TimeWindow(0, START_MS + 2_050)
+    assert find_unread_time(reads[2], problem, AS_OF_MS) == TimeWindow(0, AS_OF_MS + 1)
     log = Path(reads[1].path).parent
     log.rename(log.with_name("a-0.0-delete"))
-    assert find_unread(reads[1], problem, AS_OF_MS) is None  # the topic was deleted meanwhile
+    assert find_unread_time(reads[1], problem, AS_OF_MS) is None  # the topic was deleted meanwhile
 
 
 def test_a_last_file_that_was_copied_while_it_was_written_lacks_nothing(reads):
     damage(reads[2], "torn")
-    assert find_unread(reads[2], scan_segment(reads[2], AS_OF_MS), AS_OF_MS) is None
+    assert find_unread_time(reads[2], scan_segment(reads[2], AS_OF_MS), AS_OF_MS) is None
 
 
 def test_times_of_several_damaged_files_of_a_log_are_put_together():

@@ -21,7 +21,7 @@ def join_alerts(payloads: list[bytes]) -> bytes:
     return payloads[0] if len(payloads) == 1 else b"[%s]" % b",".join(one[1:-1] for one in payloads)
 
 
-def run(config: PipelineConfig, *, now_ms: int) -> list[str]:
+def keep_firing(config: PipelineConfig, *, now_ms: int) -> list[str]:
     """Posts again what was posted half of its time ago; says which Alertmanager did not take it: a later run posts it."""
     notes = []
     for alertmanager in config.mail.alertmanagers:
