@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 61_888
+MOST_LINES = 62_072
 LEAST_LOGIC_PERCENT = 41.9
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
