@@ -1,8 +1,4 @@
-"""The sizes and limits of Kafka's batch formats (magic 0, 1 and 2), and why a walk over batches ends.
-
-References:
-    Kafka `Records`, `DefaultRecordBatch`, `LegacyRecord`.
-"""
+"""Sizes and limits of Kafka's `DefaultRecordBatch` (magic 2) and `LegacyRecord` (0, 1); why a walk over them ends."""
 
 from enum import IntEnum
 

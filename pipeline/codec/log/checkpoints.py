@@ -1,12 +1,11 @@
 """The small files of a log directory: checkpoints, `meta.properties`, `partition.metadata`, producer snapshots.
 
-Parsers of text take the file's bytes, accept CRLF line ends (files that went through a Windows checkout have them), and raise
-`InputError` with the line number as its position; what is wrong with a line does not repeat it: a file of this name may hold
-anything. Kafka treats an empty file as no entries.
+Parsers of text take the file's bytes, accept CRLF line ends (files that went through a Windows checkout have them), and
+raise `InputError` with the line number as its position; what is wrong with a line does not repeat it: a file of this
+name may hold anything. Kafka treats an empty file as no entries.
 
-References:
-    `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`,
-    `ProducerStateManager.readSnapshot` (Kafka 4.1).
+References: `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`,
+`ProducerStateManager.readSnapshot` (Kafka 4.1).
 """
 
 import re
@@ -20,9 +19,7 @@ from pipeline.errors import InputError, parser
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LeaderEpoch
 
-CHECKPOINT_VERSION = "0"
-SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = struct.Struct(">hIi")
+_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version 1, CRC-32C of all behind it, count of entries
 _PRODUCER_BYTES = struct.calcsize(">qhiqiqiq")
 _SNAPSHOT_CRC_FROM = 6
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
@@ -40,23 +37,20 @@ class MetaProperties(NamedTuple):
 @parser
 def parse_offset_checkpoint(data: bytes) -> dict[TopicPartition, int]:
     """Offset by topic-partition in a `*-offset-checkpoint` file: `topic partition offset` a line."""
-    rows = _read_rows(data, "topic partition offset")
-    return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+    return {TopicPartition(name, number): offset for name, number, offset in _read_rows(data, "topic partition offset")}
 
 
 @parser
 def parse_leader_epochs(data: bytes) -> tuple[LeaderEpoch, ...]:
     """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first."""
-    rows = _read_rows(data, "epoch start-offset")
-    return tuple(LeaderEpoch(epoch=epoch, start_offset=start_offset) for epoch, start_offset in rows)
+    return tuple(
+        LeaderEpoch(epoch=epoch, start_offset=start) for epoch, start in _read_rows(data, "epoch start-offset")
+    )
 
 
 @parser
 def parse_meta_properties(data: bytes) -> MetaProperties:
-    """Parses the owner of a log directory; ids the file lacks are None (early ZooKeeper brokers wrote no `cluster.id`).
-
-    `InputError` if it holds no properties, an id that is not a number, or a version other than 0 and 1.
-    """
+    """The owner of a log directory; ids it lacks are None. `InputError`: no properties, unknown version, wrong ids."""
     properties: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(_split_lines(data), start=1):
         text = line.strip()
@@ -95,14 +89,11 @@ def parse_partition_metadata(data: bytes) -> str:
 
 @parser
 def check_producer_snapshot(data: bytes) -> None:
-    """Checks `<offset>.snapshot`, what a partition knew of its producers; `InputError` says what does not fit.
-
-    Version i16 = 1, CRC-32C of everything after it, count i32, 46 bytes an entry.
-    """
+    """Checks `<offset>.snapshot`, what a partition knew of its producers; `InputError` says what does not fit."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise InputError(f"a snapshot of {len(data)} bytes, expected at least 10", position=0)
     version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
-    if version != SNAPSHOT_VERSION:
+    if version != 1:
         raise InputError(f"snapshot version {version}, expected 1", position=0, first_bytes=data)
     computed = google_crc32c.value(data[_SNAPSHOT_CRC_FROM:])
     if computed != crc:
@@ -119,7 +110,7 @@ def _read_rows(data: bytes, form: str) -> Iterator[list[Any]]:
         lines.pop()
     if not lines:
         return
-    if lines[0] != CHECKPOINT_VERSION:
+    if lines[0] != "0":
         raise InputError("expected checkpoint version 0", position=1)
     if len(lines) < 2:
         raise InputError("expected a count on line 2", position=2)

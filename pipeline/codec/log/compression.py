@@ -1,11 +1,10 @@
 """Decompresses the record sets of batches, within bounds, into memory that the caller owns.
 
 Nothing is written beyond the buffer given, so a decompression bomb ends at its bound and not when memory does:
-`bound_output_bytes` says how large that buffer may be. The quickest for small batches: zstd through `zstandard`, LZ4 frames
-cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
+`bound_output_bytes` says how large that buffer may be. The quickest for small batches: zstd through `zstandard`, LZ4
+frames cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
 
-References:
-    Kafka `org.apache.kafka.common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.
+References: Kafka `common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.
 """
 
 from collections.abc import Callable
@@ -20,40 +19,29 @@ from pipeline.model.log import Codec
 MAX_OUTPUT_BYTES = 256 << 20
 MAX_OUTPUT_RATIO = 1100  # gzip reaches 1032, LZ4 255; zstd of constant values may go beyond, see the floor
 UNBOUNDED_RATIO_BYTES = 16 << 20  # below this size no ratio is suspicious: a batch of constant values
-MAX_ZSTD_WINDOW_BYTES = 128 << 20  # zstd's own default for streams, and Kafka's
+
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
-
 Buffer = bytes | memoryview
 
 
-def bound_output_bytes(
-    input_bytes: int, *, max_bytes: int = MAX_OUTPUT_BYTES, max_ratio: float = MAX_OUTPUT_RATIO
-) -> int:
+def bound_output_bytes(input_bytes: int, *, max_bytes: int = MAX_OUTPUT_BYTES) -> int:
     """Says how many bytes an input may become: the ratio, but at least 16 MiB, and never more than `max_bytes`."""
-    return min(max_bytes, max(UNBOUNDED_RATIO_BYTES, int(input_bytes * max_ratio)))
+    return min(max_bytes, max(UNBOUNDED_RATIO_BYTES, input_bytes * MAX_OUTPUT_RATIO))
 
 
-def decompress(
-    codec: int, data: Buffer, *, max_bytes: int = MAX_OUTPUT_BYTES, max_ratio: float = MAX_OUTPUT_RATIO
-) -> bytes:
-    """Decompresses one record set by a `Codec`, bits 0-2 of the attributes; `InputError` as `decompress_into`.
-
-    At most to `max_bytes`, and above 16 MiB to `max_ratio` bytes for each that is compressed.
-    """
-    bound = bound_output_bytes(len(data), max_bytes=max_bytes, max_ratio=max_ratio)
+def decompress(codec: int, data: Buffer, *, max_bytes: int = MAX_OUTPUT_BYTES) -> bytes:
+    """Decompresses one record set by a `Codec`, bits 0-2 of the attributes; `InputError` as `decompress_into`."""
+    bound = bound_output_bytes(len(data), max_bytes=max_bytes)
     output = np.empty(bound, np.uint8).data  # pages that are not written to take no memory
     return bytes(output[: decompress_into(codec, data, output)])
 
 
 def decompress_into(codec: int, data: Buffer, output: memoryview) -> int:
-    """Decompresses one record set into `output`; returns the bytes written.
-
-    `InputError` for an unknown codec, broken data, or more output than there is room.
-    """
+    """Decompresses a record set; gives the bytes written. `InputError`: broken data, unknown codec, too much output."""
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
         raise InputError(f"unknown compression codec {codec}", first_bytes=bytes(data[:64]))
@@ -78,8 +66,8 @@ def _copy(data: Buffer, output: memoryview) -> int:
 
 
 def _unzstd_into(data: Buffer, output: memoryview) -> int:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
+    opened = zstandard.ZstdDecompressor(max_window_size=128 << 20)  # its own default for streams, and Kafka's
+    with opened.stream_reader(data, read_across_frames=True) as reader:
         written = reader.readinto(output)
         if written == len(output) and reader.read(1):
             raise InputError(_too_large(Codec.ZSTD, len(output)))
@@ -108,11 +96,7 @@ def _unsnappy_block_into(block: Buffer, output: memoryview) -> int:
 
 
 def _unlz4_into(data: Buffer, output: memoryview) -> int:
-    """Reads one LZ4 frame.
-
-    The header checksum is not looked at: the clients of magic 0 computed it over the wrong bytes
-    (`useBrokenFlagDescriptorChecksum`), and the batch's own checksum covers these bytes anyway.
-    """
+    # the header's checksum is not looked at: clients of magic 0 computed it over wrong bytes, and the batch has its own
     if bytes(data[:4]) != LZ4_MAGIC or len(data) < 7:
         raise InputError("lz4 data do not begin with a frame header", first_bytes=bytes(data[:64]))
     flags, block_size_code = data[4], (data[5] >> 4) & 7

@@ -1,7 +1,6 @@
 """Names of partition directories: `topic-N`, and the endings Kafka gives to those on their way in or out.
 
-References:
-    `LocalLog.parseTopicPartitionName`, `LocalLog.logDirNameWithSuffixCappedLength`, `Topic.validate` (Kafka 4.1).
+References: `LocalLog.parseTopicPartitionName` and `logDirNameWithSuffixCappedLength`, `Topic.validate` (Kafka 4.1).
 """
 
 import re
@@ -19,16 +18,10 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class DirectoryName(NamedTuple):
-    """A parsed directory name.
-
-    `is_topic_truncated`: Kafka cuts the topic so that the whole name fits 255 characters; a moving directory whose name
-    is exactly that long may stand for a longer topic.
-    """
-
     topic: str
     partition: int
     kind: DirectoryKind
-    is_topic_truncated: bool
+    is_topic_truncated: bool  # perhaps: Kafka cuts the topic of a moving directory so that the name fits 255 characters
 
 
 def check_topic_name(topic: str) -> str | None:

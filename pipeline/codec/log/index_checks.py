@@ -8,8 +8,7 @@ What Kafka writes, and so what is checked:
 * `.timeindex`: the largest timestamp so far and the offset of a record (or the last of a batch) that has it.
 * `.txnindex`: a transaction's first offset and that of its ABORT marker, a control batch.
 
-References:
-    `LogSegment.append`, `TimeIndex.maybeAppend`, `DumpLogSegments.dumpIndex`, `dumpTimeIndex` (Kafka 0.10 to 4.1).
+References: Kafka 0.10 to 4.1: `LogSegment.append`, `TimeIndex.maybeAppend`, `DumpLogSegments.dumpIndex`.
 """
 
 from collections.abc import Callable
@@ -63,10 +62,7 @@ def check_time_index(path: str, index: TimeIndex, scan: HeaderScan) -> tuple[Pro
 
 
 def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan) -> tuple[Problem, ...]:
-    """Compares a `.txnindex` with all batches of its segment, as `check_offset_index` does.
-
-    A missing ABORT marker is no problem: compaction removes it.
-    """
+    """Compares a `.txnindex` with its segment's batches; compaction removes ABORT markers, so none may be there."""
     findings = _Findings(path, index)
     first, last = index.first_offset, index.last_offset
     findings.add(first > last, lambda i: f"first offset {first[i]} after the last, {last[i]}")
@@ -79,8 +75,6 @@ def check_transaction_index(path: str, index: TransactionIndex, scan: HeaderScan
 
 
 class _Findings:
-    """Problems of the entries of an index file."""
-
     def __init__(self, path: str, index: IndexFile) -> None:
         self._path, self._entry_bytes = path, index.entry_bytes
         self._problems: list[Problem] = []
@@ -89,7 +83,6 @@ class _Findings:
             self._add(index.file_bytes - index.remainder_bytes, reason)
 
     def add(self, wrong: NDArray[np.bool_], describe: Callable[[int], str]) -> None:
-        """Adds a problem for each entry that is wrong, as far as they are listed."""
         for entry in np.flatnonzero(wrong)[: MAX_PROBLEMS + 1].tolist():
             self._add(entry * self._entry_bytes, describe(entry))
 
@@ -107,7 +100,4 @@ class _Findings:
 
 def _take(column: NDArray[np.generic], rows: NDArray[np.int64], missing: int) -> NDArray[np.int64]:
     """Values of a column by row; `missing` for rows beyond it."""
-    if not len(column):
-        return np.full(len(rows), missing, np.int64)
-    values = column[np.minimum(rows, len(column) - 1)].astype(np.int64)
-    return np.where(rows < len(column), values, missing)
+    return np.append(column.astype(np.int64), missing)[np.minimum(rows, len(column))]

@@ -4,13 +4,12 @@ The indexes of an active segment are preallocated (10 MiB each by default) and z
 stops at the first zero entry after entry 0, as `DumpLogSegments` does; files are read in blocks, so a zero tail costs
 nothing.
 
-References:
-    `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `AbortedTxn`, `DumpLogSegments` (Kafka 4.1).
+References: `OffsetIndex`, `TimeIndex`, `TransactionIndex`, `AbortedTxn`, `DumpLogSegments` (Kafka 4.1).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,24 +54,17 @@ class TimeIndex(IndexFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransactionIndex(IndexFile):
-    """`.txnindex`: the aborted transactions whose marker is in the segment; never preallocated.
-
-    From the first offset of a transaction to that of its ABORT marker; the last stable offset is that after the abort.
-    """
+    """`.txnindex`: the aborted transactions whose marker is in the segment; never preallocated."""
 
     producer_id: NDArray[np.int64]
     first_offset: NDArray[np.int64]
-    last_offset: NDArray[np.int64]
-    last_stable_offset: NDArray[np.int64]
+    last_offset: NDArray[np.int64]  # of the ABORT marker
+    last_stable_offset: NDArray[np.int64]  # after the abort
     entry_bytes: int = TXN_ENTRY.itemsize
 
 
 def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
-    """Entries of an `.index` file, whose offsets are relative to the segment's base offset.
-
-    The entries before the first zero one after entry 0; a first entry of zeros is no entry (Kafka writes the first one
-    beyond position 0).
-    """
+    """Entries of an `.index` file; a first one of zeros is none: Kafka writes the first one beyond position 0."""
     entries, sizes = _read_entries(path, OFFSET_ENTRY)
     if len(entries) and not entries["position"][0] and not entries["offset"][0]:
         entries = entries[:0]
@@ -80,11 +72,7 @@ def read_offset_index(path: Path | str, base_offset: int) -> OffsetIndex:
 
 
 def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
-    """Entries of a `.timeindex` file.
-
-    The entries before the first one with relative offset 0 after entry 0. A first entry of zeros counts only where it
-    is the whole file: else it is the start of an unused, preallocated one.
-    """
+    """Entries of a `.timeindex` file; a first entry of zeros counts only if it is alone, and so is not preallocated."""
     entries, sizes = _read_entries(path, TIME_ENTRY)
     if len(entries) == 1 and sizes["file_bytes"] > TIME_ENTRY.itemsize and not entries["timestamp_ms"][0]:
         entries = entries[int(not entries["offset"][0]) :]
@@ -113,27 +101,20 @@ def _columns(entries: NDArray[np.void], base_offset: int) -> dict[str, Any]:
 
 def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], dict[str, Any]]:
     """Entries up to the first with relative offset 0 after entry 0; file size and bytes beyond whole entries."""
+    blocks, rest = [np.empty(0, dtype)], b""
     with open_regular(path) as file:
-        blocks = _read_blocks(file, dtype)
+        while data := file.read(_BLOCK_ENTRIES * dtype.itemsize):
+            data = rest + data
+            count = len(data) // dtype.itemsize
+            rest = data[count * dtype.itemsize :]
+            block = np.frombuffer(data, dtype=dtype, count=count)
+            searched_from = 1 if len(blocks) == 1 else 0
+            zeros = np.flatnonzero(block["offset"][searched_from:] == 0)
+            if len(zeros):
+                blocks.append(block[: searched_from + int(zeros[0])])
+                break
+            blocks.append(block)
+            if (len(blocks) - 1) * _BLOCK_ENTRIES > _MOST_ENTRIES:
+                raise InputError(f"more than {_MOST_ENTRIES:,} entries, more than a segment has use for")
         file_bytes = file.seek(0, 2)
-    entries = np.concatenate(blocks) if blocks else np.empty(0, dtype=dtype)
-    return entries, {"file_bytes": file_bytes, "remainder_bytes": file_bytes % dtype.itemsize}
-
-
-def _read_blocks(file: BinaryIO, dtype: np.dtype[np.void]) -> list[NDArray[np.void]]:
-    blocks: list[NDArray[np.void]] = []
-    rest = b""
-    while data := file.read(_BLOCK_ENTRIES * dtype.itemsize):
-        data = rest + data
-        count = len(data) // dtype.itemsize
-        rest = data[count * dtype.itemsize :]
-        block = np.frombuffer(data, dtype=dtype, count=count)
-        searched_from = 0 if blocks else 1
-        zeros = np.flatnonzero(block["offset"][searched_from:] == 0)
-        if len(zeros):
-            blocks.append(block[: searched_from + int(zeros[0])])
-            break
-        blocks.append(block)
-        if len(blocks) * _BLOCK_ENTRIES > _MOST_ENTRIES:
-            raise InputError(f"more than {_MOST_ENTRIES:,} entries, more than a segment has use for")
-    return blocks
+    return np.concatenate(blocks), {"file_bytes": file_bytes, "remainder_bytes": file_bytes % dtype.itemsize}

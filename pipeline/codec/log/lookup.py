@@ -1,8 +1,7 @@
 """Finds an offset or an instant in a segment: through the sparse index, then batch by batch, as Kafka does.
 
-References:
-    Kafka `LogSegment.translateOffset` and `findOffsetByTimestamp`, `AbstractIndex.indexSlotRangeFor`,
-    `FileRecords.searchForOffsetFromPosition` and `searchForTimestamp`.
+References: `LogSegment.translateOffset` and `findOffsetByTimestamp`, `AbstractIndex.indexSlotRangeFor`,
+`FileRecords.searchForOffsetFromPosition` and `searchForTimestamp`.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.codec.log.index_files import OffsetIndex, TimeIndex
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.segment import iter_batches
 from pipeline.model.log import BatchHeader
@@ -31,15 +31,12 @@ class OffsetLookup:
     index: IndexLookup
     start_position: int  # byte position the index gave; 0 without one
     batches_passed: int = 0  # batches read from there whose last offset was below the target
-    # The first batch whose last offset is at or above the target, as Kafka answers a fetch; the target itself may be
-    # missing from it (compacted away). None: beyond the end of the file.
+    # the first whose last offset is at or above the target, which may be compacted away; None: beyond the file's end
     batch: BatchHeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampLookup:
-    """The way to an instant."""
-
     time_index: IndexLookup
     offset_index: IndexLookup  # search of the offset index for the offset that the time index gave
     start_position: int  # byte position the indexes gave
@@ -82,16 +79,11 @@ def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) ->
     return IndexLookup(probes=tuple(dict.fromkeys(probes)), slot=low)
 
 
-def find_offset(
-    path: Path | str, offset: int, *, index_offsets: NDArray[np.int64], index_positions: NDArray[np.int64]
-) -> OffsetLookup:
-    """Finds the batch of a `.log` file that holds an absolute offset, or would hold it.
-
-    `index_offsets` are the absolute offsets of its `.index`, ascending, empty where there is none; positions in bytes.
-    """
-    index = search_index(index_offsets, offset, entry_bytes=8)
-    start = 0 if index.slot is None else int(index_positions[index.slot])
-    way = OffsetLookup(index=index, start_position=start)
+def find_offset(path: Path | str, offset: int, index: OffsetIndex) -> OffsetLookup:
+    """Finds the batch that holds an absolute offset, or would; the index may be empty."""
+    slot = search_index(index.offset, offset, entry_bytes=index.entry_bytes)
+    start = 0 if slot.slot is None else int(index.position[slot.slot])
+    way = OffsetLookup(index=slot, start_position=start)
     for batch, _ in iter_batches(path, start):
         if batch.last_offset >= offset:
             return replace(way, batch=batch)
@@ -100,24 +92,16 @@ def find_offset(
 
 
 def find_timestamp(
-    path: Path | str,
-    timestamp_ms: int,
-    *,
-    time_index_timestamps_ms: NDArray[np.int64],
-    time_index_offsets: NDArray[np.int64],
-    index_offsets: NDArray[np.int64],
-    index_positions: NDArray[np.int64],
-    start_offset: int = 0,
+    path: Path | str, timestamp_ms: int, times: TimeIndex, index: OffsetIndex, start_offset: int = 0
 ) -> TimestampLookup:
-    """Finds the first record, in file order, whose timestamp is at or after an instant.
+    """Finds the first record, in file order, whose timestamp is at or after an instant; the indexes may be empty.
 
-    By the entries of its `.timeindex`, ascending, with absolute offsets, and of its `.index`; both empty where there is
-    none. Records below `start_offset` (the log start offset) do not count. `InputError` where one cannot be read.
+    Records below `start_offset` (the log start offset) do not count. `InputError` where one cannot be read.
     """
-    time_index = search_index(time_index_timestamps_ms, timestamp_ms, entry_bytes=12)
-    known_offset = start_offset if time_index.slot is None else int(time_index_offsets[time_index.slot])
-    offset_index = search_index(index_offsets, max(known_offset, start_offset), entry_bytes=8)
-    start = 0 if offset_index.slot is None else int(index_positions[offset_index.slot])
+    time_index = search_index(times.timestamp_ms, timestamp_ms, entry_bytes=times.entry_bytes)
+    known_offset = start_offset if time_index.slot is None else int(times.offset[time_index.slot])
+    offset_index = search_index(index.offset, max(known_offset, start_offset), entry_bytes=index.entry_bytes)
+    start = 0 if offset_index.slot is None else int(index.position[offset_index.slot])
     way = TimestampLookup(time_index=time_index, offset_index=offset_index, start_position=start)
     for batch, entry in iter_batches(path, start):
         for record in read_entry_records(entry) if batch.max_timestamp_ms >= timestamp_ms else ():

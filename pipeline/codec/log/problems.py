@@ -24,26 +24,19 @@ _TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 
 
 def limit_problems(path: str, problems: list[Problem], *, others: int = 0) -> tuple[Problem, ...]:
-    """Puts problems in file order, at most `MAX_PROBLEMS`; the last one then says how many others there are.
-
-    `others` more were counted and not put in words.
-    """
+    """Puts problems in file order, at most `MAX_PROBLEMS`; the last one then counts the rest and the `others`."""
     ordered = sorted(problems, key=lambda problem: -1 if problem.position is None else problem.position)
     if not others and len(ordered) <= MAX_PROBLEMS:
         return tuple(ordered)
     kept = ordered[: MAX_PROBLEMS - 1]
     others += len(ordered) - len(kept)
-    note = Problem(path=path, position=kept[-1].position, reason=f"{others} more problems in this file")
-    return (*kept, note)
+    return (*kept, Problem(path=path, position=kept[-1].position, reason=f"{others} more problems in this file"))
 
 
 def describe_flaw(path: str, row: np.void, entry: bytes, *, is_placed: bool = True) -> Problem:
-    """Explains the flaw of one batch, whose row is kept while its records are not used; `entry` are the batch's bytes.
-
-    Where no batch may begin there (`is_placed` is false), its header may be part of a record: nothing of it is repeated.
-    """
-    position = int(row["position"])
-    if not is_placed and Flaw(int(row["flaw"])) in {Flaw.CRC, Flaw.OFFSETS}:
+    """Explains the flaw of a batch with the bytes `entry`; quotes none where no batch may begin (not `is_placed`)."""
+    position, flaw = int(row["position"]), Flaw(int(row["flaw"]))
+    if not is_placed and flaw in {Flaw.CRC, Flaw.OFFSETS}:
         return Problem(path=path, position=position, reason=f"no sound batch here, {_BEHIND}")
     reasons = {
         Flaw.CRC: f"checksum mismatch: the batch's bytes do not give the stored {int(row['crc'])}",
@@ -54,8 +47,12 @@ def describe_flaw(path: str, row: np.void, entry: bytes, *, is_placed: bool = Tr
         "decompresses to more, than one reading may take",
         Flaw.CODEC: f"unknown compression codec {int(row['attributes']) & 7} for magic {int(row['magic'])}",
     }
-    is_short = int(row["record_count"]) <= _MOST_EXPLAINED
-    reason = reasons.get(Flaw(int(row["flaw"]))) or (_explain_payload(entry) if is_short else "records do not parse")
+    reason = reasons.get(flaw, "records do not parse")
+    if flaw not in reasons and int(row["record_count"]) <= _MOST_EXPLAINED:
+        try:
+            read_entry_records(entry)
+        except InputError as error:
+            reason = f"records do not parse: {error.reason}"
     return Problem(path=path, position=position, reason=reason, first_bytes=_keep_header(entry))
 
 
@@ -64,21 +61,10 @@ def _keep_header(entry: bytes) -> bytes:
     return entry[: _HEADER_BYTES.get(entry[MAGIC_AT], 0)] if len(entry) > MAGIC_AT else b""
 
 
-def _explain_payload(entry: bytes) -> str:
-    try:
-        read_entry_records(entry)
-    except InputError as error:
-        return f"records do not parse: {error.reason}"
-    return "records do not parse"
-
-
 def describe_stop(
     path: str, position: int, stop: Stop, first_bytes: bytes, left: int, *, is_placed: bool = True
 ) -> Problem:
-    """Explains why nothing from `position` on was read; `left` bytes are there to the end of the file.
-
-    Bytes are kept of a torn batch only: others may be of a record. `is_placed` is false where those of a batch may be, too.
-    """
+    """Explains why nothing from `position` on was read, `left` bytes before the end; only a torn batch is quoted."""
     if position == 0 and is_text(first_bytes):
         kind = "a Git LFS pointer" if first_bytes.startswith(b"version https://git-lfs") else "text"
         return Problem(path=path, position=position, reason=f"{kind}, not a log segment")
@@ -103,10 +89,7 @@ def is_text(first_bytes: bytes) -> bool:
 
 
 def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:
-    """Returns the rows whose base offset is not above the last offset before: damage that no checksum covers.
-
-    `HEADER_ROW`s with a flaw are left out; `last_offset` is that of the batch before the first row.
-    """
+    """Rows (without a flaw) whose base offset is not above the `last_offset` before: damage that no checksum covers."""
     flawed = rows["flaw"] != Flaw.NONE
     sound = np.flatnonzero(~flawed) if flawed.any() else slice(None)
     base_offset, last = rows["base_offset"][sound], rows["last_offset"][sound]
@@ -117,6 +100,5 @@ def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> N
 
 
 def describe_step_back(path: str, row: np.void) -> Problem:
-    """Explains offsets that do not increase."""
     reason = f"base offset {int(row['base_offset'])} is not above the last offset of the batch before"
     return Problem(path=path, position=int(row["position"]), reason=reason, severity="suspect")

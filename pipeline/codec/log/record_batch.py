@@ -4,10 +4,8 @@ A wrapper is a message whose value is a compressed message set. In magic 0 the i
 in magic 1 relative ones, counted so that the last one's absolute offset is the wrapper's. With log append time the
 wrapper's timestamp holds for all inner messages.
 
-References:
-    Kafka `DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker`; KIP-98. Varints: `ByteUtils.readVarint`,
-    `readVarlong`; Protocol Buffers' sint32 and sint64. `LegacyRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`;
-    KIP-31, KIP-32.
+References: Kafka `DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker`, KIP-98; `ByteUtils.readVarint`,
+`readVarlong` (Protocol Buffers' sint32, sint64); `AbstractLegacyRecordBatch.DeepRecordsIterator`, KIP-31, KIP-32.
 """
 
 import struct
@@ -69,10 +67,7 @@ def read_entry_records(entry: bytes) -> list[Record]:
 
 
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
-    """Reads the 61 bytes in front of a batch's records; `data` begins at `file_position` of the file.
-
-    `InputError` for fewer than 61 bytes, or another magic than 2.
-    """
+    """Reads the header of a batch of magic 2 (else `InputError`); `data` begins at `file_position` of the file."""
     where, left = file_position + position, len(data) - position
     if left < BATCH_HEADER_BYTES:
         raise InputError(f"{left} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where)
@@ -85,10 +80,7 @@ def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_posit
 
 
 def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
-    """Yields the records of a batch from the bytes after its header, decompressed.
-
-    `InputError` for one that runs beyond its length or the payload, or bytes left after the last; positions are the payload's.
-    """
+    """Yields records from a batch's bytes behind its header, decompressed; `InputError` with the payload's position."""
     position = 0
     for _ in range(header.record_count):
         record, position = _read_record(header, payload, position)
@@ -195,10 +187,7 @@ def read_message_set(data: bytes) -> Iterator[Message]:
 
 
 def unwrap(wrapper: Message) -> list[Record]:
-    """Decompresses a wrapper and returns its inner messages with absolute offsets and final timestamps.
-
-    `InputError` for broken or too much data, no inner message, another magic inside, or a wrapper in a wrapper.
-    """
+    """Inner messages of a wrapper, with absolute offsets and final timestamps; `InputError`: broken or nested ones."""
     if wrapper.record.value is None:
         raise InputError("compressed message without a value")
     inner = list(read_message_set(decompress(wrapper.codec, wrapper.record.value)))

@@ -1,7 +1,4 @@
-"""Result of a scan of batch headers: one row per batch, and the problems met.
-
-Rows are NumPy records, 80 bytes each: a reader takes columns by name, and each field is declared once, below.
-"""
+"""Result of a scan of batch headers: one row per batch, and the problems met."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,13 +55,9 @@ class Field:
 class HeaderScan:
     """Every batch header of a file, or of the part of it that was asked for."""
 
-    # One `HEADER_ROW` per batch in file order; a magic 0 or 1 message (or compressed wrapper) is one row. Fields that
-    # are used much are also attributes, one value per batch.
-    rows: NDArray[np.void]
-    # what was wrong, in file order; at most `MAX_PROBLEMS`, the last one then counts the others
-    problems: tuple[Problem, ...]
-    # position where the usable part ends: the file's size (or the end asked for), the first byte of a preallocated tail
-    # of zeros, or the position of the entry where the scan had to stop
+    rows: NDArray[np.void]  # a `HEADER_ROW` per batch in file order; a message or wrapper of magic 0 or 1 is one row
+    problems: tuple[Problem, ...]  # in file order; at most `MAX_PROBLEMS`, the last one then counts the others
+    # where the usable part ends: the end asked for, a preallocated tail of zeros, or where the scan had to stop
     valid_bytes: int
     file_bytes: int  # size of the file when the scan began
 
@@ -106,10 +99,9 @@ class HeaderScan:
 
     @property
     def min_timestamp_ms(self) -> NDArray[np.int64]:
-        """Smallest timestamp that a header shows: the first record's; -1 where it shows none.
+        """Smallest timestamp a header shows: the first record's (log append time: the largest); -1 where it shows none.
 
-        Log append time: all records have the batch's max timestamp. A delete horizon hides the first timestamp, and a
-        batch without records has none. Records of a batch may be out of order: only the deep scan knows the minimum.
+        A delete horizon hides it, and only the deep scan knows the minimum where a batch's records are out of order.
         """
         base, largest = self.rows["base_timestamp_ms"], self.rows["max_timestamp_ms"]
         first = np.where(self.timestamp_type == 1, largest, np.minimum(base, largest))
@@ -128,7 +120,6 @@ class HeaderScan:
 
 
 def sum_headers(scan: HeaderScan) -> HeaderSums:
-    """Adds up the headers of a scan."""
     usable = scan.usable
     stamps, largest = scan.min_timestamp_ms[usable], scan.max_timestamp_ms[usable]
     gaps = scan.base_offset[usable][1:] - scan.last_offset[usable][:-1] - 1

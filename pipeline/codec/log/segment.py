@@ -1,11 +1,10 @@
 """Scans of record batches, in a segment file or in a Fetch reply: every header, or every record, and what is wrong.
 
-A file is read chunk by chunk, so memory does not grow with it. A bad batch is kept as a row with a flaw and a problem; a
-length that cannot be followed ends the scan there, as it ends Kafka's own reading. A broker cuts a Fetch reply at the byte
-limit, in the middle of a batch: that is no problem, `valid_bytes` is where the cut batch begins.
+A file is read chunk by chunk, so memory does not grow with it. A bad batch is kept as a row with a flaw and a problem;
+a length that cannot be followed ends the scan there, as it ends Kafka's own reading. A broker cuts a Fetch reply at the
+byte limit, in the middle of a batch: that is no problem, `valid_bytes` is where the cut batch begins.
 
-References:
-    Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
+References: Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
 """
 
 import os
@@ -48,19 +47,13 @@ class _Chunk:
         first = int(row["position"]) - self.start
         return self.data[first : first + int(row["size_bytes"])]
 
-    def last_offset(self, before: int | None) -> int | None:
-        """Last offset of the last batch without a flaw; `before` where there is none."""
-        sound = self.rows["last_offset"][self.rows["flaw"] == Flaw.NONE]
-        return int(sound[-1]) if len(sound) else before
-
 
 def scan_headers(
     path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, chunk_bytes: int = CHUNK_BYTES
 ) -> HeaderScan:
-    """Reads the header of every batch of a `.log` file, or of any that holds record sets one after another.
+    """Reads the header of every batch of a `.log` file from position `start` on, of those that start before `end`.
 
-    From the batch at position `start` to before those that start at or after `end`; `ValueError` where these are outside
-    the file. Checksums are CRC-32C or, in magic 0 and 1, CRC-32. `chunk_bytes` are taken at once; a batch is never cut.
+    `ValueError` for a range outside the file. Checksums are CRC-32C or, in magic 0 and 1, CRC-32; no batch is cut.
     """
     rows, problems, others, last_offset, is_placed = [], [], 0, None, True
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
@@ -68,18 +61,18 @@ def scan_headers(
         rows.append(chunk.rows)
         problems += chunk_problems
         others += more
-        last_offset = chunk.last_offset(last_offset)
+        sound = chunk.rows["last_offset"][chunk.rows["flaw"] == Flaw.NONE]
+        last_offset = int(sound[-1]) if len(sound) else last_offset
         is_placed = bool(_list_placed(chunk.rows, first=is_placed)[-1])
     limited = wording.limit_problems(str(path), problems, others=others)
     return HeaderScan(rows=np.concatenate(rows), problems=limited, valid_bytes=chunk.end, file_bytes=chunk.file_bytes)
 
 
 def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Yields batches of a file one by one, checksums not looked at; ends where one is torn or has no valid length.
+    """Yields headers and bytes of batches one by one, from that at `start` on; ends where one is torn or has no length.
 
-    From the batch at `start`: a damaged index may point elsewhere, and there is nothing beyond the end. A batch is its
-    header (of a compressed legacy message with the offsets and times of its inner set) and all of its bytes. `InputError`
-    for a `start` below 0.
+    Checksums are not looked at; a compressed legacy message has its inner set's offsets and times.
+    `InputError` for a negative `start`.
     """
     if start < 0:
         raise InputError(f"an index points at position {start}", path=path)
@@ -164,10 +157,7 @@ def _open_wrappers(chunk: _Chunk) -> None:
 
 
 def _list_placed(rows: NDArray[np.void], *, first: bool) -> NDArray[np.bool_]:
-    """Whether a batch really begins where each row, and what comes after the last one, was read.
-
-    Behind a batch whose length no checksum vouches for there may be records. `first`: of the first row.
-    """
+    """Whether batches begin where the rows, and what comes next, were read: behind an unsure length may be records."""
     return np.concatenate([[first], ~np.isin(rows["flaw"], (Flaw.CRC, Flaw.OFFSETS))])
 
 

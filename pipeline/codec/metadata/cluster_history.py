@@ -1,8 +1,7 @@
 """From the records of a KRaft metadata log to the cluster's history.
 
-References:
-    `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
-    `BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
+References: `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
+`BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
 """
 
 from collections import defaultdict, deque
@@ -30,8 +29,6 @@ _MOST_COPIED = 20_000_000  # configs in all states together: each change keeps t
 
 
 class MetadataEntry(NamedTuple):
-    """A record of the metadata log with its place in time and in the log."""
-
     timestamp_ms: int
     offset: int
     record: MetadataRecord
@@ -154,10 +151,10 @@ class _Fold:
         return True
 
     def _unregister_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
-        if fields["broker_id"] not in self._brokers.now:
-            return False
-        self._brokers.set(fields["broker_id"], None, at_ms)
-        return True
+        is_known = fields["broker_id"] in self._brokers.now
+        if is_known:
+            self._brokers.set(fields["broker_id"], None, at_ms)
+        return is_known
 
     def _change_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
         broker = self._brokers.now.get(fields["broker_id"])

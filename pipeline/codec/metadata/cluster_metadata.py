@@ -3,20 +3,107 @@
 A value is three unsigned varints (frame version, api key, message version), then the message in flexible encoding.
 Types that say nothing about brokers, topics and partitions (ACLs, quotas, tokens...) are named, not decoded.
 
-References:
-    `AbstractApiMessageSerde`, `metadata/src/main/resources/common/metadata/*.json` (Kafka 4.4, message versions up to
-    `metadata.version` 4.5-IV0; cordoned log directories are KIP-1066).
+References: Kafka 4.4: `AbstractApiMessageSerde`, `metadata/src/main/resources/common/metadata/*.json` (message versions
+up to `metadata.version` 4.5-IV0; KIP-1066: cordoned directories), KIP-482; `ByteBufferAccessor`, `Uuid.toString`.
 """
 
+from __future__ import annotations
+
+import base64
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pipeline.codec.metadata.flexible_fields import FieldReader
 from pipeline.errors import InputError, parser
 from pipeline.model.cluster import StateSubject
 
-FRAME_VERSION = 1
+T = TypeVar("T")
+_MAX_UNSIGNED_VARINT_BYTES = 5
+
+
+def _integer(size: int, *, signed: bool = True) -> Callable[[FieldReader], int]:
+    """A reader of so many bytes, the highest first."""
+    return lambda reader: int.from_bytes(reader.read_bytes(size), "big", signed=signed)
+
+
+class FieldReader:
+    """Reads a message's fields one by one; `InputError` with the position where bytes or a length are not possible."""
+
+    def __init__(self, data: bytes) -> None:
+        self.position = 0  # of the next byte to be read
+        self._data = data
+
+    @property
+    def remaining_bytes(self) -> int:
+        return len(self._data) - self.position
+
+    def read_bytes(self, size: int) -> bytes:
+        if size > self.remaining_bytes:
+            raise InputError(f"expected {size} bytes, {self.remaining_bytes} are left", position=self.position)
+        start = self.position
+        self.position += size
+        return self._data[start : self.position]
+
+    read_int8 = _integer(1)
+    read_int16 = _integer(2)
+    read_uint16 = _integer(2, signed=False)
+    read_int32 = _integer(4)
+    read_int64 = _integer(8)
+
+    def read_boolean(self) -> bool:
+        return self.read_bytes(1) != b"\0"  # anything but 0 is true, as in Kafka
+
+    def read_uuid(self) -> str:
+        """Sixteen bytes as Kafka prints a uuid: base64, URL alphabet, no padding."""
+        return base64.urlsafe_b64encode(self.read_bytes(16)).decode("ascii").rstrip("=")
+
+    def read_unsigned_varint(self) -> int:
+        """Seven bits a byte, lowest first, at most five bytes."""
+        value = 0
+        start = self.position
+        for shift in range(0, 7 * _MAX_UNSIGNED_VARINT_BYTES, 7):
+            byte = self.read_bytes(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise InputError("a varint of more than 5 bytes", position=start)
+
+    def read_compact_nullable_string(self) -> str | None:
+        """Length plus one as a varint (0: null), then UTF-8."""
+        length = self.read_unsigned_varint() - 1
+        if length < 0:
+            return None
+        start = self.position
+        try:
+            return self.read_bytes(length).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError("a string that is not UTF-8", position=start) from error
+
+    def read_compact_string(self) -> str:
+        start = self.position
+        value = self.read_compact_nullable_string()
+        if value is None:
+            raise InputError("a null string where one is needed", position=start)
+        return value
+
+    def read_compact_array(self, read_item: Callable[[], T]) -> list[T] | None:
+        """Count plus one as a varint (0: null), then the items."""
+        start = self.position
+        count = self.read_unsigned_varint() - 1
+        if count < 0:
+            return None
+        if count > self.remaining_bytes:
+            raise InputError(f"an array of {count} items in {self.remaining_bytes} bytes", position=start)
+        return [read_item() for _ in range(count)]
+
+    def read_tagged_fields(self) -> dict[int, int]:
+        """Skips a section of tagged fields; returns where each begins, by tag."""
+        starts = {}
+        for _ in range(self.read_unsigned_varint()):
+            tag, size = self.read_unsigned_varint(), self.read_unsigned_varint()
+            starts[tag] = self.position
+            self.read_bytes(size)
+        return starts
 
 
 class RecordType(IntEnum):
@@ -35,14 +122,9 @@ _TYPES = frozenset(RecordType)
 
 
 class MetadataRecord(NamedTuple):
-    """One record of the metadata log.
-
-    `fields` by snake-case name; a tagged one is there only where the record has it; empty for types not decoded.
-    """
-
     api_key: int
     version: int
-    fields: Mapping[str, Any]
+    fields: Mapping[str, Any]  # by snake-case name; tagged ones only where the record has them; none if not decoded
 
     @property
     def type_name(self) -> str:
@@ -51,8 +133,6 @@ class MetadataRecord(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """A field of a message: since which version, and under which tag where it is a tagged one."""
-
     name: str
     read: Callable[[FieldReader], Any]
     since_version: int = 0
@@ -136,13 +216,12 @@ _MESSAGES: dict[int, tuple[_Field, ...]] = {key: _list_fields(declared) for key,
 def parse_metadata_record(value: bytes) -> MetadataRecord:
     """Decodes one record value of the metadata log; without fields for types that are not decoded.
 
-    `InputError` for another frame version, a type or a message version newer than known (its layout cannot be guessed), or
-    bytes that do not fit; `position` is relative to the value.
+    `InputError`, with a position in the value, for another frame version, a newer type or message, and wrong bytes.
     """
     reader = FieldReader(value)
     frame = reader.read_unsigned_varint()
-    if frame != FRAME_VERSION:
-        raise InputError(f"frame version {frame}, expected {FRAME_VERSION}", position=0, first_bytes=value)
+    if frame != 1:
+        raise InputError(f"frame version {frame}, expected 1", position=0, first_bytes=value)
     api_key = reader.read_unsigned_varint()
     version = reader.read_unsigned_varint()
     message = _MESSAGES.get(api_key)
@@ -170,10 +249,7 @@ _ABOUT_BROKERS = frozenset(
 
 
 def find_subjects(value: bytes) -> frozenset[StateSubject]:
-    """What a record that cannot be read is about, by its type; all there is where its type is not known either.
-
-    A transaction's beginning or end that is not read decides over records of every kind.
-    """
+    """What a record that cannot be read is about, by its type; everything for transactions and unknown types."""
     try:
         reader = FieldReader(value)
         _, api_key = reader.read_unsigned_varint(), reader.read_unsigned_varint()
@@ -195,7 +271,7 @@ def _read_fields(reader: FieldReader, fields: tuple[_Field, ...], version: int) 
     tagged = reader.read_tagged_fields()
     end = reader.position
     by_tag = {field.tag: field for field in known if field.tag is not None}
-    for tag, (start, _) in tagged.items():
+    for tag, start in tagged.items():
         if tag in by_tag:  # a tag that is not known is skipped, as KIP-482 wants it
             reader.position = start
             values[by_tag[tag].name] = by_tag[tag].read(reader)

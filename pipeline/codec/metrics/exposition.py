@@ -1,12 +1,11 @@
 """Prometheus text exposition and OpenMetrics: the samples of a scrape page.
 
 An exporter writes the same series in every page, in the same bytes, and a broker's page has thousands of which a table
-needs hundreds. So the text of a series is parsed once, given its canonical name, and remembered; from then on a line costs
-a lookup and a float. `prometheus_client.parser` reads a page into families of objects, afresh each time, takes ten times as
-long, gives a torn page up whole and renames counters by their `# TYPE`; here names are kept as scraped.
+needs hundreds. So the text of a series is parsed once, given its canonical name, and remembered; from then on a line
+costs a lookup and a float. `prometheus_client.parser` reads a page into families of objects, afresh each time, takes
+ten times as long, gives a torn page up whole and renames counters by their `# TYPE`; here names are kept as scraped.
 
-References:
-    Prometheus exposition formats, text format 0.0.4, UTF-8 names quoted inside the braces; OpenMetrics 1.0.
+References: Prometheus text format 0.0.4, UTF-8 names quoted inside the braces; OpenMetrics 1.0.
 """
 
 from __future__ import annotations
@@ -45,24 +44,20 @@ _ESCAPED = re.compile(r"\\(.)")
 class Exposition:
     """The samples of a page in the order of its lines, column by column, and the lines that are not samples."""
 
-    series: NDArray[np.int64]  # position of each sample's series in `ExpositionReader.series`, int64
-    values: NDArray[np.float64]  # float64; may be NaN or infinite
-    # instants that lines carry themselves, by index of the sample; exporters rarely write them
-    timestamps_ms: dict[int, int]
+    series: NDArray[np.int64]  # position of each sample's series in `ExpositionReader.series`
+    values: NDArray[np.float64]  # may be NaN or infinite
+    timestamps_ms: dict[int, int]  # instants that lines carry themselves (few exporters' do), by index of the sample
     bad_lines: tuple[BadLine, ...]  # a torn page keeps the rest
     sample_count: int  # samples of any name, wanted or not: a page without one is not a page
     is_torn: bool  # whether the page ends within a line: then series may be missing that the exporter has
 
 
 class ExpositionReader:
-    """Reads pages, and remembers the series of the pages before: `series` are all met so far that were wanted.
-
-    `choose` names a series from its exposed name and its labels; None where it is not wanted.
-    """
+    """Reads pages, and remembers the series of the pages before: `series` are all met so far that were wanted."""
 
     def __init__(self, choose: Callable[[str, Mapping[str, str]], Series | None] = name_series) -> None:
         self.series: list[Series] = []
-        self._choose = choose
+        self._choose = choose  # names a series from exposed name and labels; None where it is not wanted
         self._wanted_names = FORMS_BY_NAME if choose is name_series else None
         self._known: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}

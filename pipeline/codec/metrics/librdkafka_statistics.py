@@ -1,12 +1,10 @@
 """Statistics of librdkafka (`statistics.interval.ms`): one JSON object a line, or one object in a file.
 
-Latencies come in microseconds (`throttle` in milliseconds) and cover the time since the statistics before; they get
-`_ms` here. Node -1 is a bootstrap connection, partition -1 the client's queue of records not yet assigned.
-
-References:
-    librdkafka `STATISTICS.md`.
+By librdkafka's `STATISTICS.md`, latencies come in microseconds (`throttle` in milliseconds) and cover the time since
+the statistics before; they get `_ms` here. Node -1 is a bootstrap connection, partition -1 records not yet assigned.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -17,20 +15,18 @@ from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, BadL
 from pipeline.errors import parser
 
 _CLIENT = {
-    **{
-        name: f"{name}_bytes" if "size" in name else name for name in ("msg_cnt", "msg_size", "msg_max", "msg_size_max")
-    },
-    **{name: f"{name}_total" for name in ("tx", "tx_bytes", "txmsgs", "txmsg_bytes")},
+    "msg_cnt": "msg_cnt",
+    "msg_size": "msg_size_bytes",
+    "msg_max": "msg_max",
+    "msg_size_max": "msg_size_max_bytes",
 }
-_BROKER = {
-    **{name: f"{name}_total" for name in ("tx", "txbytes", "txerrs", "txretries", "req_timeouts")},
-    **{name: name for name in ("outbuf_cnt", "waitresp_cnt")},
-}
+_CLIENT |= {name: f"{name}_total" for name in ("tx", "tx_bytes", "txmsgs", "txmsg_bytes")}
+_BROKER = {name: f"{name}_total" for name in ("tx", "txbytes", "txerrs", "txretries", "req_timeouts")}
+_BROKER |= {name: name for name in ("outbuf_cnt", "waitresp_cnt")}
 _BROKER_WINDOWS = {"rtt": 1000, "int_latency": 1000, "outbuf_latency": 1000, "throttle": 1}
 """Windows by what one millisecond is in them."""
 _TOPIC_WINDOWS = {"batchsize": "bytes", "batchcnt": "records"}
 _PARTITION = {"txmsgs": "txmsgs_total", "txbytes": "txbytes_total", "msgq_cnt": "msgq_cnt", "msgq_bytes": "msgq_bytes"}
-
 _LINE = re.compile(r"[^\n]*\n?")
 
 
@@ -38,8 +34,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None) -> MetricText:
     """Reads all objects of a text: one a line, or one over many lines.
 
-    `observed_at_ms` is the instant of a text that holds a single object, where its file name shows it; else the
-    object's own `time` counts, to the second, carried on by its monotonic clock.
+    `observed_at_ms`, from the file's name, is the instant of a text with a single object; else its `time` counts.
     """
     samples: list[TimedSample] = []
     bad_lines = BadLines()
@@ -62,20 +57,15 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
 
 def _iter_documents(text: str, bad_lines: BadLines) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects and the line each begins on."""
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    else:
-        if isinstance(whole, dict):
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(whole := json.loads(text), dict):
             yield 1, whole
             return
-    for number, found in enumerate(_LINE.finditer(text), start=1):  # a list of them could take thirty times the text
-        line = found[0]
-        if not line.strip():
+    for number, line in enumerate(_LINE.finditer(text), start=1):  # a list of them could take thirty times the text
+        if not line[0].strip():
             continue
         try:
-            document = json.loads(line)
+            document = json.loads(line[0])
         except (ValueError, RecursionError):
             bad_lines.append(BadLine(number, "no JSON"))
             continue
@@ -119,8 +109,8 @@ def _fields(
 
 def _window(held: Mapping[str, Any], window: str, name: str) -> float:
     """A value of a window; NaN where nothing was recorded since the statistics before."""
-    found = held.get(window) or {}
-    return float(found[name]) if found.get("cnt") else math.nan
+    values = held.get(window) or {}
+    return float(values[name]) if values.get("cnt") else math.nan
 
 
 def _sample(at_ms: int, name: str, labels: Mapping[str, str], value: float) -> TimedSample:

@@ -27,8 +27,7 @@ class Metric(NamedTuple):
 
     family: str
     attribute: str
-    # Kafka's name of it, or the exporter's where Kafka has none; metrics that stand for each other share it
-    meaning: str
+    meaning: str  # Kafka's or else the exporter's name of it; metrics that stand for each other share it
     kind: str  # counter, gauge, or text (a label holds it)
     unit: str
     is_coarse: bool = False  # one value a window suffices
@@ -45,14 +44,12 @@ class Form(NamedTuple):
     metric: Metric
     prefix: str
     suffix: str
-    # labels and the values they may have, "" for none; None: any value
-    where: Mapping[str, tuple[str, ...] | None] = {}
+    where: Mapping[str, tuple[str, ...] | None] = {}  # labels and the values they may have, "" for none; None: any
     adds: tuple[tuple[str, str], ...] = ()  # labels that the name stands for
     factor: float = 1.0  # from the exporter's unit to the metric's
 
     @property
     def name(self) -> str:
-        """The name as exposed."""
         return f"{self.prefix}_{self.suffix}" if self.suffix else self.prefix
 
     def fits(self, labels: Mapping[str, str]) -> bool:
@@ -164,26 +161,21 @@ def _meter_forms() -> Iterator[Form]:
 
 
 _IO = ("io_total", "io_bytes_total", "io_by_total")
+_OF_KAFKA: dict[str, tuple[str, ...]] = {"redpanda_namespace": ("kafka",)}
 _METERS_ELSEWHERE: dict[str, tuple[tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]], ...]] = {
     "BytesIn": (
         (OTEL_JMX, "kafka_network", _IO, {"state": ("in",)}),
         (OTEL_JMX, "kafka_network", _IO, {"direction": ("in",)}),
-        (
-            *(REDPANDA, "redpanda_kafka", ("request_bytes_total",)),
-            {"redpanda_request": ("produce",), "redpanda_namespace": ("kafka",)},
-        ),
+        (REDPANDA, "redpanda_kafka", ("request_bytes_total",), {"redpanda_request": ("produce",), **_OF_KAFKA}),
     ),
     "BytesOut": (
         (OTEL_JMX, "kafka_network", _IO, {"state": ("out",)}),
         (OTEL_JMX, "kafka_network", _IO, {"direction": ("out",)}),
-        (
-            *(REDPANDA, "redpanda_kafka", ("request_bytes_total",)),
-            {"redpanda_request": ("consume", "fetch"), "redpanda_namespace": ("kafka",)},
-        ),
+        (REDPANDA, "redpanda_kafka", ("request_bytes_total",), {"redpanda_request": ("consume", "fetch"), **_OF_KAFKA}),
     ),
     "MessagesIn": (
         (OTEL_JMX, "kafka_message", ("count_total",), {}),
-        (REDPANDA, "redpanda_kafka", ("records_produced_total",), {"redpanda_namespace": ("kafka",)}),
+        (REDPANDA, "redpanda_kafka", ("records_produced_total",), _OF_KAFKA),
     ),
     "FailedProduceRequests": ((OTEL_JMX, "kafka_request", ("failed_total",), {"type": ("produce",)}),),
     "TotalProduceRequests": ((OTEL_JMX, "kafka_request", ("count_total",), {"type": ("produce",)}),),
@@ -236,14 +228,9 @@ def _gauge_forms() -> Iterator[Form]:
     ):
         metric = Metric(_REPLICAS, gauge.lower(), f"ReplicaManager {gauge}", "gauge", unit)
         yield from _bean_forms(metric, gauge.lower(), "value", gauge.lower())
-        for suffix in _PARTITIONS_ELSEWHERE.get(gauge, ()):
+        elsewhere = {"PartitionCount": ["count"], "UnderReplicatedPartitions": ["underreplicated", "under_replicated"]}
+        for suffix in elsewhere.get(gauge, ()):
             yield Form(OTEL_JMX, metric, "kafka_partition", suffix)
-
-
-_PARTITIONS_ELSEWHERE = {
-    "PartitionCount": ("count",),
-    "UnderReplicatedPartitions": ("underreplicated", "under_replicated"),
-}
 
 
 def _coarse_forms() -> Iterator[Form]:
@@ -256,13 +243,12 @@ def _coarse_forms() -> Iterator[Form]:
     yield from _bean_forms(size, "size", "value", "size")
     yield Form(REDPANDA, size, "vectorized_storage_log", "partition_size", {"namespace": ("kafka",)})
     behind = coarse("kafka_cluster_partition", "underreplicated", "Partition UnderReplicated", unit="")
-    where = {"redpanda_namespace": ("kafka",)}
-    yield Form(REDPANDA, behind, "redpanda_kafka", "under_replicated_replicas", where)
+    yield Form(REDPANDA, behind, "redpanda_kafka", "under_replicated_replicas", _OF_KAFKA)
     end = coarse("kafka_topic_partition", "current_offset", "end of a partition's log", unit="records")
     yield Form(KAFKA_EXPORTER, end, "kafka_topic_partition", "current_offset")
     yield Form(OTEL_RECEIVER, end, "kafka_partition", "current_offset")
     yield Form(KMINION, end, "kminion_kafka", "topic_partition_high_water_mark")
-    yield Form(REDPANDA, end, "redpanda_kafka", "max_offset", where)
+    yield Form(REDPANDA, end, "redpanda_kafka", "max_offset", _OF_KAFKA)
     brokers = coarse("kafka_brokers", "", "brokers of the cluster", unit="brokers")
     yield Form(KAFKA_EXPORTER, brokers, "kafka_brokers", "")
     yield Form(OTEL_RECEIVER, brokers, "kafka_brokers", "")
@@ -273,11 +259,9 @@ def _coarse_forms() -> Iterator[Form]:
 
 
 def _cloud_forms() -> Iterator[Form]:
-    for name, unit in (
-        *(("received_bytes", "bytes"), ("sent_bytes", "bytes")),
-        *(("received_records", "records"), ("retained_bytes", "bytes")),
-    ):
+    for name in ("received_bytes", "sent_bytes", "received_records", "retained_bytes"):
         meaning = "size of a topic" if name.startswith("retained") else f"{name} of a topic in a minute"
+        unit = name.partition("_")[2]
         metric = Metric("confluent_kafka_server", name, meaning.replace("_", " "), "gauge", unit)
         yield Form(CONFLUENT_CLOUD, metric, metric.family, name)
 

@@ -1,8 +1,8 @@
 """Arrivals in a chunk of a log: when each record was created, how large it was and which key it had, by session and minute.
 
 What a scan of records holds is packed: records of one producer session, minute and window stand side by side, in the
-order of the log, in ten to fourteen bytes each. Chunks of one partition are packed one by one, so that no more than a chunk
-is in memory; `calibration.arrival_rows` puts the chunks of all partitions in one order.
+order of the log, in ten to fourteen bytes each. Chunks of one partition are packed one by one, so that no more than a
+chunk is in memory; `calibration.arrival_rows` puts the chunks of all partitions in one order.
 
 NumPy works on runs of records of one batch and minute, about as many as batches: 0.1 us a record.
 """
@@ -34,7 +34,6 @@ class BatchTimes:
     is_aborted: NDArray[np.bool_]
 
     def part(self, start: int, end: int) -> BatchTimes:
-        """Some of the batches, one after another."""
         return BatchTimes(**{field.name: getattr(self, field.name)[start:end] for field in fields(self)})
 
     def where(self, counts: NDArray[np.bool_]) -> BatchTimes:
@@ -47,18 +46,16 @@ class PackedArrivals:
     """Records by group; those of a group stand side by side."""
 
     groups: NDArray[np.void]  # `GROUP_ROW`s
-    at_ms: NDArray[np.uint16]  # uint16, milliseconds within the minute
-    body_bytes: NDArray[np.int32]  # int32, see `simulator.record_size.measure_body_bytes`
-    # int64: the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None where all
-    # keys are null
+    at_ms: NDArray[np.uint16]  # milliseconds within the minute
+    body_bytes: NDArray[np.int32]  # see `simulator.record_size.measure_body_bytes`
+    # the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None where all are null
     key_number: NDArray[np.int64] | None
 
 
 class ArrivalPacker:
-    """Packs the chunks of a partition.
+    """Packs the chunks of a partition; an id is made once for each key as long as `most_keys` of them suffice.
 
-    Without a `secret` null keys, empty ones and others are distinguished, and nothing else; ids of keys that are stored in
-    clear (`is_clear`) are others. An id is made once for each key as long as `most_keys` of them suffice.
+    Without a `secret` only null, empty and other keys differ; keys stored in clear (`is_clear`) have other ids.
     """
 
     def __init__(self, secret: KeySecret | None, *, is_clear: bool = False, most_keys: int = MOST_KEYS) -> None:
@@ -68,7 +65,6 @@ class ArrivalPacker:
         self._numbers = np.empty(0, np.int64)
 
     def pack(self, scan: RecordScan, times: BatchTimes) -> PackedArrivals:
-        """Packs a chunk; `times` are those of its batches."""
         is_mine = times.window_start_ms[scan.batch_index] != NO_WINDOW
         records, key_number = scan.rows[is_mine], self._number_keys(scan)[is_mine]
         batch = records["batch_index"]
@@ -164,10 +160,7 @@ def join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDAr
 
 
 def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[np.int32]:
-    """Bytes of each record's body with deltas of one byte, whatever format it is stored in.
-
-    With log append time the raw timestamp delta is not known; of records with headers it is taken as one byte.
-    """
+    """Bytes of bodies with deltas of one byte; with headers, in log append time, their deltas are taken as such."""
     body_bytes = 1 + layout.FIXED_BODY_BYTES + layout.measure_field_bytes(records["key_length"])
     body_bytes += layout.measure_field_bytes(records["value_length"])
     rest = np.flatnonzero(records["header_count"] > 0)

@@ -1,18 +1,17 @@
 """Records and bytes per key of a log: exact while the keys fit a limit, with a stated bound beyond it.
 
-Beyond the limit it is Space-Saving in bulk. Whenever a key comes for which there is no room, the half of the keys with the
-least `record_count + count_error` is dropped, and the largest such sum among them becomes the error of every key met from
-then on: so often may it have come before. A key that is kept has been counted exactly since it was met, and what was
-dropped is summed up, so that all sums stay exact:
+Beyond the limit it is Space-Saving in bulk. Whenever a key comes for which there is no room, the half of the keys with
+the least `record_count + count_error` is dropped, and the largest such sum among them becomes the error of every key
+met from then on: so often may it have come before. A key that is kept has been counted exactly since it was met, and
+what was dropped is summed up, so that all sums stay exact:
 
 * the true count is between `record_count` and `record_count + count_error`;
 * a key that is not among them came at most `max_count_error` times, which is at most records / (limit / 2).
 
 The result depends on the records and their order, not on the chunks they come in.
 
-References:
-    Metwally, Agrawal, El Abbadi, Efficient Computation of Frequent and Top-k Elements in Data Streams, 2005
-    (Space-Saving); dropping half at once follows Agarwal et al., Mergeable Summaries, 2012.
+References: Metwally, Agrawal, El Abbadi, Efficient Computation of Frequent and Top-k Elements in Data Streams, 2005
+(Space-Saving); dropping half at once follows Agarwal et al., Mergeable Summaries, 2012.
 """
 
 from typing import NamedTuple
@@ -23,8 +22,6 @@ from numpy.typing import NDArray
 
 from pipeline.codec.records.key_table import KeyTable, take_keys
 from pipeline.codec.records.record_scan import RecordScan
-
-MIN_LIMIT = 2
 
 
 class KeyCounts(NamedTuple):
@@ -47,8 +44,8 @@ class KeyCounter:
     """Counts the keys of chunks of records, at most `limit` at once; keeps about 60 bytes per key besides the key."""
 
     def __init__(self, limit: int) -> None:
-        if limit < MIN_LIMIT:
-            raise ValueError(f"a limit of {limit} keys; expected at least {MIN_LIMIT}")
+        if limit < 2:
+            raise ValueError(f"a limit of {limit} keys; expected at least 2")
         self._table = KeyTable(limit)
         self._keys = [pa.nulls(0, pa.large_binary())]
         self._sums = np.zeros((4, 0), np.int64)  # by key: records and bytes counted, and the errors of both

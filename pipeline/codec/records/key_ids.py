@@ -1,8 +1,8 @@
 """Key ids: BLAKE2b-128 of a key's bytes, keyed with the deployment secret, as 32 hex digits.
 
-The same key has the same id in every topic and cluster of a deployment, so that traffic can be compared across them. Keys
-of topics whose keys are stored in clear have ids of their own (another personalisation): a clear key says nothing about the
-same key elsewhere.
+The same key has the same id in every topic and cluster of a deployment, so that traffic can be compared across them.
+Keys of topics whose keys are stored in clear have ids of their own (another personalisation): a clear key says nothing
+about the same key elsewhere.
 """
 
 import hashlib
@@ -10,10 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 SECRET_BYTES = 32
-DIGEST_BYTES = 16
-_CLEAR = b"clear"
-_DIGITS_OF_NUMBER = 16
-
 NULL_KEY, SOME_KEY, EMPTY_KEY = 0, 1, 2
 """Numbers of keys without an id; a null key has the first everywhere (the number of an id is 0 once in 2**64)."""
 
@@ -35,7 +31,7 @@ def make_key_ids(secret: KeySecret, keys: Iterable[bytes], *, is_clear: bool = F
     >>> make_key_ids(KeySecret(bytes(32)), [b"kafka"])
     ['a99694912f493eb5aa0255297fd8d299']
     """
-    keyed = hashlib.blake2b(digest_size=DIGEST_BYTES, key=secret.value, person=_CLEAR if is_clear else b"")
+    keyed = hashlib.blake2b(digest_size=16, key=secret.value, person=b"clear" if is_clear else b"")
     ids = []
     for key in keys:
         hashed = keyed.copy()
@@ -50,4 +46,4 @@ def number_of_id(key_id: str) -> int:
     >>> number_of_id("a99694912f493eb5aa0255297fd8d299")
     -6226626083508633931
     """
-    return int.from_bytes(bytes.fromhex(key_id[:_DIGITS_OF_NUMBER]), "big", signed=True)
+    return int.from_bytes(bytes.fromhex(key_id[:16]), "big", signed=True)

@@ -1,12 +1,11 @@
 """The hash table behind `key_table`, as Numba kernels: 25 ns a key, where a dictionary of Python takes 10 times as long.
 
 Keys are distinguished by a 64-bit hash: among ten million keys two are taken for one with a chance of 3 in a million.
-Whoever writes to a topic chooses its keys, so the hash has a secret (folded products, as in wyhash, but with secret words
-in place of its constants): without it nobody can make keys whose hashes, or the low bits that choose a slot, are equal.
-Slots are found by open addressing; their number is a power of two.
+Whoever writes to a topic chooses its keys, so the hash has a secret (folded products, as in wyhash, but with secret
+words in place of its constants): without it nobody can make keys whose hashes, or the low bits that choose a slot, are
+equal. Slots are found by open addressing; their number is a power of two.
 
-References:
-    Wang, wyhash (final version 4): `_wymum`; Carter, Wegman, Universal classes of hash functions, 1979.
+References: Wang, wyhash (final version 4): `_wymum`; Carter, Wegman, Universal classes of hash functions, 1979.
 """
 
 from typing import Any
@@ -20,7 +19,6 @@ from pipeline.codec.records.record_kernels import Array, load_byte
 from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
 
 Word = Any  # inside a kernel, uint64
-
 _LENGTHS, _OFFSETS = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int32, types.int64))
 _SECRET = types.Array(types.uint64, 1, "C", readonly=True)
 _INT64, _INT32, _HASHES = (types.Array(kind, 1, "C") for kind in (types.int64, types.int32, types.uint64))
@@ -101,11 +99,11 @@ def number_keys(
 ) -> tuple[int, int]:
     """Numbers the keys of records by the order they are met in, until one is met for which there is no room.
 
-    `key_lengths` (int32, shape (records,)) are below 0 where there is no key; `key_offsets` (int64, one more) say where each
-    key begins in `keys` (uint8). `slots` (int32) hold the index of a key plus one, or 0, and are more than `limit`; `hashes`
-    (uint64, by key) have room for `limit`. `count` keys are known. `first_rows` (int64) takes the record where each new key
-    was met, `numbers` (int32, shape (records,)) the number of each record's key, or -1. Returns the first record that was not
-    looked at (the number of records if all were), and the keys known now.
+    `key_lengths` (int32, shape (records,)) are below 0 where there is no key; `key_offsets` (int64, one more) say where
+    each key begins in `keys` (uint8). `slots` (int32) hold the index of a key plus one, or 0, and are more than
+    `limit`; `hashes` (uint64, by key) have room for `limit`. `count` keys are known. `first_rows` (int64) takes the
+    record where each new key was met, `numbers` (int32, shape (records,)) the number of each record's key, or -1.
+    Returns the first record that was not looked at (the number of records if all were), and the keys known now.
     """
     known = count
     for row in range(start, len(key_lengths)):

@@ -33,8 +33,7 @@ class KeyTable:
     ) -> tuple[NDArray[np.int32], pa.LargeBinaryArray]:
         """Numbers the keys of a chunk's records, from `start` on, until one is met for which there is no room.
 
-        `key_lengths` are below 0 where a record has no key, or is not to be looked at. Returns the numbers, shape
-        (records looked at,), -1 for none; and the keys that are new.
+        A length below 0 is no key. Gives the numbers, int32 of shape (records looked at,), -1 for no key; the new keys.
         """
         self._make_room(min(self.limit, self.count + len(scan) - start))
         numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)

@@ -12,14 +12,12 @@ from pipeline.compilation import READ_ONLY_BYTES, inlined, kernel, part
 Row = Any  # a NumPy record: its fields are attributes, inside a kernel only
 Rows = Any
 Array = Any
-
 _ROWS = types.Array(nb.from_dtype(HEADER_ROW), 1, "C")
 _RECORDS = types.Array(nb.from_dtype(RECORD_ROW), 1, "C")
 _SPANS = types.Array(types.int64, 2, "C")
 _BYTES = types.Array(types.uint8, 1, "C")
 _OFFSETS = types.Array(types.int64, 1, "C")
 _COUNTS = nb.types.UniTuple(types.int64, 2)
-
 _SOUND, _PAYLOAD = int(Flaw.NONE), int(Flaw.PAYLOAD)
 _BROKEN = -1  # in place of an index
 
@@ -146,10 +144,10 @@ def decode_batches(
 ) -> tuple[int, int]:
     """Decodes the records of v2 batches, whose payloads are `spans` (int64, shape (n, 2): start and end) of `data` (uint8).
 
-    `batches` are `HEADER_ROW`s, shape (n,); where a payload does not parse the flaw is set, and its records are left out.
-    `first` is the `batch_index` of the first of them. `records` (`RECORD_ROW`s), `key_offsets` (int64, ends of the keys by
-    record, shifted by one) and `keys` (uint8) have room for all after the `count` rows and `key_end` bytes that are filled.
-    Returns how many are filled then.
+    `batches` are `HEADER_ROW`s, shape (n,); where a payload does not parse the flaw is set, and its records are left
+    out. `first` is the `batch_index` of the first of them. `records` (`RECORD_ROW`s), `key_offsets` (int64, ends of the
+    keys by record, shifted by one) and `keys` (uint8) have room for all after the `count` rows and `key_end` bytes that
+    are filled. Returns how many are filled then.
     """
     for index in range(len(batches)):
         batch = batches[index]

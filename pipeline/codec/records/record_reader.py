@@ -21,8 +21,7 @@ from pipeline.errors import InputError
 from pipeline.regular_files import open_regular
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
-# of a chunk that is decoded at once, too: 200 MB; a producer's buffer holds as many at most
-MOST_BATCH_RECORDS = 4 << 20
+MOST_BATCH_RECORDS = 4 << 20  # of a chunk decoded at once, too: 200 MB; a producer's buffer holds as many at most
 MOST_RECORDS = 64 << 20  # of `CHUNK_BYTES` in the file, a fifth of a byte each: 5 s
 MOST_OUTPUT_BYTES = 4 << 30  # likewise, decompressed
 MOST_KEY_BYTES = 512 << 20  # of a chunk: they stay in memory
@@ -34,10 +33,9 @@ _PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
 def iter_record_scans(
     path: Path | str, headers: HeaderScan, *, first: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[RecordScan]:
-    """Reads the records of batches that were scanned before, a chunk of the file at a time; a batch is never cut.
+    """Reads the records of batches `first` to before `end` of an earlier scan, a chunk of whole batches at a time.
 
-    From batch `first` to before `end`. Batches with a flaw are left out; one whose records do not parse gets a flaw. Each
-    chunk has the headers of its batches and the problems that are new. `OSError` for a file shorter than it was, too.
+    Batches with a flaw are left out, those that do not parse get one. `OSError`, too, for a file shorter than it was.
     """
     rows = headers.rows[first:end]
     with open_regular(path) as file:
@@ -47,13 +45,13 @@ def iter_record_scans(
             data = os.pread(file.fileno(), size_bytes, start)
             if len(data) < size_bytes:
                 raise OSError(f"{path}: {len(data)} bytes at {start}, {size_bytes} were there")
-            yield _decode(str(path), data, start, replace(headers, rows=batches))
+            yield _decode(data, start, replace(headers, rows=batches), str(path))
 
 
 def decode_reply(data: bytes, headers: HeaderScan) -> Iterator[RecordScan]:
     """Reads the records of batches of a Fetch reply that were scanned before; sets the flaw of one that does not parse."""
     for batches in _cut_into_chunks(headers.rows, CHUNK_BYTES):
-        yield _decode("", data, 0, replace(headers, rows=batches))
+        yield _decode(data, 0, replace(headers, rows=batches))
 
 
 def _cut_into_chunks(rows: NDArray[np.void], chunk_bytes: int) -> Iterator[NDArray[np.void]]:
@@ -83,7 +81,7 @@ def _claim_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
     return np.where(batches["flaw"] == Flaw.NONE, np.maximum(batches["record_count"], 0), 0).astype(np.int64)
 
 
-def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordScan:
+def _decode(data: bytes, start: int, headers: HeaderScan, name: str = "") -> RecordScan:
     rows, was_flawed = headers.rows, ~np.isin(headers.rows["flaw"], (Flaw.NONE, Flaw.BUDGET))
     records, key_offsets, key_data = _Decoder(data, start, rows).run()
     broken = np.flatnonzero((rows["flaw"] != Flaw.NONE) & ~was_flawed)[:MAX_PROBLEMS]
@@ -94,10 +92,7 @@ def _decode(name: str, data: bytes, start: int, headers: HeaderScan) -> RecordSc
 
 
 class _Decoder:
-    """Decodes batches, in runs of the same kind (plain, compressed, legacy), into arrays that grow.
-
-    `data` begins at `start` of the file; batches with a flaw are left out, and one that does not parse gets a flaw.
-    """
+    """Decodes batches without a flaw, in runs of one kind, into arrays that grow; what does not parse gets a flaw."""
 
     def __init__(self, data: bytes, start: int, batches: NDArray[np.void]) -> None:
         self._data = data

@@ -26,15 +26,11 @@ RECORD_ROW = np.dtype(
 class RecordScan:
     """The records of a chunk of a file, values left out."""
 
-    # The batches of this chunk; `rows["batch_index"]` points into its rows. Problems of both scans are here.
-    headers: HeaderScan
-    # One `RECORD_ROW` per record, in file order. Records of batches with a flaw are left out. The fields are also
-    # attributes, one value per record.
-    rows: NDArray[np.void]
-    # int64, one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`, as Arrow's large binary
-    # has it; a null key (`key_length` -1) is empty
+    headers: HeaderScan  # the batches of this chunk, to whose rows `batch_index` points; problems of both scans
+    rows: NDArray[np.void]  # a `RECORD_ROW` per record, in file order; none of batches with a flaw
+    # one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`; a null key is empty
     key_offsets: NDArray[np.int64]
-    key_data: NDArray[np.uint8]  # uint8, all keys one after another
+    key_data: NDArray[np.uint8]  # all keys one after another
 
     offset = Field()
     timestamp_ms = Field()
@@ -49,7 +45,6 @@ class RecordScan:
 
     @property
     def is_control(self) -> NDArray[np.bool_]:
-        """Whether the record is a marker of a control batch, not data."""
         is_control: NDArray[np.bool_] = self.headers.is_control[self.batch_index]
         return is_control
 

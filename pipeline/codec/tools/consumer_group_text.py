@@ -4,11 +4,10 @@ The tool prints a table per group, with a blank line before it and columns padde
 are taken by the names in the header line, so tables with more columns (`--verbose`) parse too. A client id may hold blanks, and
 a member's id begins with it: cells are cut where the header's words begin; where nothing is padded (copied by hand), by words.
 
-A client id, or the name of a group, may hold line ends too, and what follows them looks like any row. So a line that is no row
-of its table's group is refused with all the text, and so is a partition that a group has twice.
+A client id, or the name of a group, may hold line ends too, and what follows them looks like any row. So a line that is
+no row of its table's group is refused with all the text, and so is a partition that a group has twice.
 
-References:
-    `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
+References: `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
 """
 
 import re
@@ -25,10 +24,7 @@ _FORGED = "a line that is no row of its table, or a partition's second one: a cl
 
 @parser
 def parse_consumer_groups(text: str) -> tuple[ConsumerGroupMember, ...]:
-    """Rows of `kafka-consumer-groups --describe` (one or all groups).
-
-    `InputError` for no table, another one, an invalid number, or what may be forged; `position` is the line number.
-    """
+    """Rows of `kafka-consumer-groups --describe`; `InputError`, with the line, for no table, or what may be forged."""
     rows, seen = list[ConsumerGroupMember](), set[tuple[object, ...]]()
     for number, columns, is_row in _iter_lines(text):
         try:

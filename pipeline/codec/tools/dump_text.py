@@ -4,8 +4,7 @@ Keys, payloads and names of record headers are printed as they are: with line en
 the tool. So no text of records is read. From the first line that is not one the tool prints about a segment or a batch,
 nothing is believed; that line is not repeated anywhere, as it may be a record's.
 
-References:
-    `DumpLogSegments` (Kafka 2.8 to 4.1).
+References: `DumpLogSegments` (Kafka 2.8 to 4.1).
 """
 
 import re
@@ -57,10 +56,7 @@ def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
 
 @parser
 def parse_dumped_segment(text: str) -> DumpedSegment:
-    """Reads what `kafka-dump-log` prints of one segment; words before the `Dumping` line, and after a fence, are passed over.
-
-    `InputError` for no `Dumping` line, a line about a record, or one that does not parse; `position` is the line number.
-    """
+    """A segment in the text of `kafka-dump-log`, behind `Dumping` and before a fence; `InputError` with the line."""
     segment, complaint, complaint_count = DumpedSegment([], []), "", 0
     lines = _iter_lines(text)
     if not any(_DUMPING.fullmatch(line.strip()) for _, line in lines):

@@ -1,8 +1,7 @@
 """What `kafka-reassign-partitions --verify` prints, and the JSON that it and `kafka-leader-election` read.
 
-References:
-    `ReassignPartitionsCommand` (`parsePartitionReassignmentData`), `LeaderElectionCommand` (`parseReplicaElectionData`),
-    Kafka 2.8 to 4.1.
+References: `ReassignPartitionsCommand.parsePartitionReassignmentData`, `LeaderElectionCommand.parseReplicaElectionData`
+(Kafka 2.8 to 4.1).
 """
 
 import json
@@ -21,37 +20,28 @@ _STATUSES = (
     r"There is (?P<status>no active reassignment) of partition (?P<name>\S+)-(?P<number>[0-9]+), (?P<but>but .+)",
     r"Partition (?P<name>\S+)-(?P<number>[0-9]+) (?:on broker (?P<broker>[0-9]+) )?(?:is )?(?P<status>.+)",
 )
-_IN_PROGRESS = "still in progress"
 _REASSIGNMENT_WORDS = ("Status of partition reassignment", "Clearing ", "No active")
 
 
 class ReassignmentStatus(NamedTuple):
-    """A line of `kafka-reassign-partitions --verify`.
-
-    `status`: `completed`, `still in progress`, or what is wrong, as printed. `broker_id`: whose replica moves between
-    disks, where the line is about one.
-    """
+    """A line of `kafka-reassign-partitions --verify`."""
 
     topic_partition: TopicPartition
-    status: str
-    broker_id: int | None = None
+    status: str  # `completed`, `still in progress`, or what is wrong, as printed
+    broker_id: int | None = None  # whose replica moves between disks, where the line is about one
 
     @property
     def is_running(self) -> bool:
-        return self.status == _IN_PROGRESS
+        return self.status == "still in progress"
 
     @property
     def is_over(self) -> bool:
-        """It came to its end as it was meant to."""
         return self.status.startswith("completed")
 
 
 @parser
 def parse_reassignment_status(text: str) -> tuple[ReassignmentStatus, ...]:
-    """Statuses from the text of `kafka-reassign-partitions --verify`, of replicas between brokers and between disks.
-
-    `InputError` for a text without a status, or a line that is not one; `position` is the line number.
-    """
+    """What `kafka-reassign-partitions --verify` says of moves between brokers and disks; `InputError` with the line."""
     statuses = []
     for number, line in enumerate(text.splitlines(), start=1):
         status = _parse_status(line.strip())

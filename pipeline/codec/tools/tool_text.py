@@ -1,12 +1,9 @@
 """Parses what Kafka's tools print about topics, log directories and offsets.
 
-`kafka-dump-log`, `kafka-consumer-groups` and `kafka-reassign-partitions` have files of their own.
-
 Lines that are not data (log output, warnings) are passed over; a line that looks like data and does not parse is refused
 with its number.
 
-References:
-    `TopicCommand`, `LogDirsCommand`, `GetOffsetShell` (Kafka 2.8 to 4.1).
+References: `TopicCommand`, `LogDirsCommand`, `GetOffsetShell` (Kafka 2.8 to 4.1).
 """
 
 import json
@@ -32,17 +29,13 @@ class TopicsDescription(NamedTuple):
 
 
 class DescribedReplica(NamedTuple):
-    """One replica in `kafka-log-dirs --describe`.
-
-    `offset_lag`: how far a follower is behind; of a future replica, behind the current one. `size_bytes`: its `.log`
-    files.
-    """
+    """One replica in `kafka-log-dirs --describe`."""
 
     broker_id: int
     log_directory: str
     topic_partition: TopicPartition
-    size_bytes: int
-    offset_lag: int
+    size_bytes: int  # of its `.log` files
+    offset_lag: int  # how far a follower is behind; of a future replica, behind the current one
     is_future: bool
 
 
@@ -53,11 +46,7 @@ def is_log_size(size_bytes: int) -> bool:
 
 @parser
 def parse_topics_describe(text: str) -> TopicsDescription:
-    """Partitions and configs from the text of `kafka-topics --describe`.
-
-    Topic lines may be absent (`--unavailable-partitions` prints partitions only); ids are then None. `InputError` for a text
-    without a partition, or with a partition line that does not parse; `position` is the line number.
-    """
+    """Partitions and configs of `kafka-topics --describe`; ids are None without topic lines. `InputError`: the line."""
     topic_ids: dict[str, str] = {}
     configs: dict[str, dict[str, str]] = {}
     partitions: list[PartitionState] = []
@@ -85,10 +74,7 @@ def parse_topics_describe(text: str) -> TopicsDescription:
 
 @parser
 def parse_log_dirs_describe(text: str) -> tuple[DescribedReplica, ...]:
-    """Replicas from the text of `kafka-log-dirs --describe`: two lines of words, then one of JSON.
-
-    By broker, directory and name; Kafka leaves out those of directories with an error. `InputError` for another shape.
-    """
+    """Replicas by broker, directory and name, from the line of JSON of `kafka-log-dirs`; `InputError` without one."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("{"):
             try:
@@ -101,11 +87,7 @@ def parse_log_dirs_describe(text: str) -> tuple[DescribedReplica, ...]:
 
 @parser
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Offsets from the text of `kafka-get-offsets`: `topic:partition:offset` a line.
-
-    Partitions without one (no such timestamp) are left out: the tool prints nothing, or nothing after the colon.
-    `InputError` for a text without such a line.
-    """
+    """Offsets of `kafka-get-offsets`: lines `topic:partition:offset`, or without an offset; `InputError` for others."""
     matches = [match for line in text.splitlines() if (match := _OFFSET_LINE.fullmatch(line.strip()))]
     if not matches and text.strip():
         raise InputError("no `topic:partition:offset` line")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pipeline.codec.log.index_files import OffsetIndex, TimeIndex
 from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, search_index
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.errors import InputError
@@ -32,6 +33,10 @@ def segment(tmp_path_factory):
     return path
 
 
+def make_index(offsets, positions):
+    return OffsetIndex(offset=offsets, position=positions, file_bytes=0, remainder_bytes=0)
+
+
 @pytest.fixture(scope="module")
 def positions(segment):
     """Positions of the second and the fourth batch, where the index entries point."""
@@ -43,7 +48,7 @@ def test_offset(segment, positions, offset):
     scan = scan_headers(segment)
     want = np.flatnonzero(scan.last_offset >= offset)
     for offsets, places in ((INDEX_OFFSETS, positions), (INDEX_OFFSETS[:0], positions[:0])):
-        found = find_offset(segment, offset, index_offsets=offsets, index_positions=places)
+        found = find_offset(segment, offset, make_index(offsets, places))
         assert (found.batch.position if found.batch else None) == (int(scan.position[want[0]]) if len(want) else None)
         assert found.start_position in {0, *places.tolist()}
 
@@ -53,7 +58,7 @@ def test_offset(segment, positions, offset):
 )
 def test_index_shortens_the_way(segment, positions, offset, start, passed):
     starts = {0: 0, 1: int(positions[0]), 3: int(positions[1])}
-    found = find_offset(segment, offset, index_offsets=INDEX_OFFSETS, index_positions=positions)
+    found = find_offset(segment, offset, make_index(INDEX_OFFSETS, positions))
     assert (found.start_position, found.batches_passed) == (starts[start], passed)
 
 
@@ -63,15 +68,9 @@ def test_timestamp(segment, positions, late_ms, start_offset):
     """The first record in file order at or after the instant; timestamps need not rise."""
     scan = scan_records(segment)
     want = np.flatnonzero((scan.timestamp_ms >= START_MS + late_ms) & (scan.offset >= start_offset))
-    found = find_timestamp(
-        segment,
-        START_MS + late_ms,
-        time_index_timestamps_ms=TIMES_MS,
-        time_index_offsets=TIME_OFFSETS,
-        index_offsets=INDEX_OFFSETS,
-        index_positions=positions,
-        start_offset=start_offset,
-    )
+    times = TimeIndex(timestamp_ms=TIMES_MS, offset=TIME_OFFSETS, file_bytes=0, remainder_bytes=0)
+    index = make_index(INDEX_OFFSETS, positions)
+    found = find_timestamp(segment, START_MS + late_ms, times, index, start_offset)
     assert found.offset == (int(scan.offset[want[0]]) if len(want) else None)
     assert found.timestamp_ms == (int(scan.timestamp_ms[want[0]]) if len(want) else None)
     assert found.batch is None or found.batch.base_offset <= found.offset <= found.batch.last_offset

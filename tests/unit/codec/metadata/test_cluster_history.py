@@ -6,8 +6,13 @@ import time
 import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
-from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType, find_subjects, parse_metadata_record
-from pipeline.codec.metadata.flexible_fields import FieldReader
+from pipeline.codec.metadata.cluster_metadata import (
+    FieldReader,
+    MetadataRecord,
+    RecordType,
+    find_subjects,
+    parse_metadata_record,
+)
 from pipeline.errors import InputError
 from pipeline.model.cluster import NO_LEADER, LeaderTerm, StateSubject
 from pipeline.model.log import TopicPartition
