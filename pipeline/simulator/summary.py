@@ -22,14 +22,9 @@ _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
 LOW_PERCENT, HIGH_PERCENT = 5, 95
 LATENCY_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-RUN_FIGURES = (
-    "throughput_records_per_s",
-    "latency_avg_ms",
-    *(f"latency_{name}_ms" for name in LATENCY_QUANTILES),
-    "latency_max_ms",
-)
+_LATENCIES = ("avg", *LATENCY_QUANTILES, "max")
+RUN_FIGURES = ("throughput_records_per_s", *(f"latency_{name}_ms" for name in _LATENCIES))
 """Of a whole run, in the order of the perf test's last line."""
-
 Figures = dict[str, float | None]  # by name; None where there is none, such as the latency of no record
 
 
@@ -45,8 +40,7 @@ class Range(NamedTuple):
 class RunFigures:
     """One seed's figures."""
 
-    # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes
-    run: Figures
+    run: Figures  # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes
     brokers: tuple[Figures, ...]
     partitions: tuple[Figures, ...]  # by partition, counted over all topics
     producers: tuple[Figures, ...]
@@ -71,10 +65,9 @@ def summarise_variants(
     on_done: Callable[[], None] = lambda: None,
     worker_count: int | None = None,
 ) -> list[VariantSummary]:
-    """Simulates every variant with every seed, side by side over the cores there are; a summary for each variant.
+    """Simulates every variant with every seed, in as many threads as cores by default; a summary for each variant.
 
-    The result does not depend on the count of workers: threads, as many as cores by default. `on_done` is called after
-    every run, in any thread.
+    Their count changes no result. `on_done` is called after every run, in any thread.
     """
 
     def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
@@ -85,21 +78,17 @@ def summarise_variants(
 
     tasks = [(variant, seed) for variant in variants for seed in seeds]
     with ThreadPoolExecutor(worker_count or count_cores()) as pool:
-        figures = list(pool.map(run, tasks))
-    return [
-        _summarise(variant, seeds, figures[index * len(seeds) : (index + 1) * len(seeds)])
-        for index, variant in enumerate(variants)
-    ]
+        figures = pool.map(run, tasks)
+        return [_summarise(variant, seeds, [next(figures) for _ in seeds]) for variant in variants]
 
 
 def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigures:
-    scenario = variant.scenario
-    brokers = range(len(scenario.brokers))
-    queues_by_broker = [result.queues_of_broker(broker) for broker in brokers]
+    broker_count = len(variant.scenario.brokers)
+    queues_by_broker = [result.queues_of_broker(broker) for broker in range(broker_count)]
     queues_by_partition = [result.queues_of_partition(partition) for partition in range(len(result.leaders))]
     total_bytes = result.count(range(len(result.queues)), QueueCounter.DONE_BYTES)
     broker_figures = tuple(
-        _measure_load(result, queues, total_bytes) | _measure_requests(result, broker, len(scenario.brokers))
+        _measure_load(result, queues, total_bytes) | _measure_requests(result, broker, broker_count)
         for broker, queues in enumerate(queues_by_broker)
     )
     return RunFigures(

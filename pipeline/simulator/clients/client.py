@@ -19,8 +19,6 @@ class ClientFamily(IntEnum):
 
 @dataclass(frozen=True)
 class Compression:
-    """Compression ratio of a codec for this traffic."""
-
     ratio_ppm: int  # compressed bytes of a batch's records per million uncompressed ones
     overhead_bytes: int = 0  # the codec's own frame in every batch, as far as it makes none larger than it was
 
@@ -30,21 +28,18 @@ class ThreadCosts:
     """CPU time of the client's two kinds of thread; for measured values see `measured.py`."""
 
     append_ns: int = 1_000  # `send()` that joins a batch, from one record to the next
-    # what `send()` takes longer where it wakes the sender: a system call
-    wake_call_ns: Distribution = field(default_factory=Distribution)
+    wake_call_ns: Distribution = field(default_factory=Distribution)  # added to it where it wakes the sender
     # from that call's return until the sender, asleep in its poll, looks at its queues; 0 where it did before the
     # call returned, because the two threads share a core
     wake_ns: Distribution = field(default_factory=Distribution)
-    # from a response's arrival until the sender looks
-    response_wake_ns: Distribution = field(default_factory=Distribution)
+    response_wake_ns: Distribution = field(default_factory=Distribution)  # from a response's arrival until it looks
     loop_ns: int = 1  # one `runOnce` of the sender; at least 1
     request_ns: int = 0  # added to it for each request it sends
     transit_ns: int = 0  # from a `runOnce` until its requests are at the broker
     timer_ns: int = 0  # how much longer than asked a poll sleeps
     metadata_ns: int = 0  # how long the first `send()` waits for metadata
     connect_ns: int = 0  # from the first wish to send to a broker until the connection is ready
-    # from a commit's answer until its markers are written and the coordinator takes the next transaction
-    markers_ns: int = 0
+    markers_ns: int = 0  # from a commit's answer until its markers are written: the next transaction waits for them
     run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
 
 
@@ -90,6 +85,5 @@ PLACEMENTS: dict[str, tuple[str, bool, bool]] = {
     if strategy.keyless is not None and strategy.keyless.placement and strategy.client in _REPLAYED
 }
 """By name of a strategy that replays follow: its placement, whether it is adaptive, whether it ignores keys."""
-
 HASHED_ALWAYS = tuple(name for name, s in STRATEGIES.items() if s.client == "librdkafka" and s.keyless is None)
 """Strategies that hash a missing key too, so that no record is left for a keyless placement."""

@@ -1,12 +1,10 @@
 """Producer configs by client and version: names, types, valid values, defaults.
 
 The tables are package data, a row for each span of versions in which nothing about a configuration changes. The Java
-one was read from the `ConfigDef` of released clients, 0.11 to 4.4, librdkafka's from its own list of 2.16. Those of other
-clients hold what batching depends on, read from their sources.
+one was read from the `ConfigDef` of released clients, 0.11 to 4.4, librdkafka's from its own list of 2.16. Those of
+other clients hold what batching depends on, read from their sources.
 
-References:
-    Kafka `clients/producer/ProducerConfig.java`; librdkafka `CONFIGURATION.md`, `CHANGELOG.md`; KIP-679, KIP-580,
-    KIP-1030, KIP-1123.
+References: Kafka `ProducerConfig.java`; librdkafka `CONFIGURATION.md`, `CHANGELOG.md`; KIP-679, 580, 1030, 1123.
 """
 
 import csv
@@ -23,28 +21,15 @@ from pipeline.simulator.clients.client import MS
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
-OLDEST = {
-    JAVA: "0.11",
-    LIBRDKAFKA: "1.0",
-    "franz-go": "1.5.3",
-    "sarama": "1.50",
-    "kafka-python": "3.0",
-    "aiokafka": "0.12",
-}  # before, clients batch otherwise
+OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0", "franz-go": "1.5.3", "sarama": "1.50", "kafka-python": "3.0"}
+OLDEST |= {"aiokafka": "0.12"}  # before, clients batch otherwise
 CLIENTS = tuple(OLDEST)
-NEWEST = {
-    JAVA: "4.4",
-    LIBRDKAFKA: "2.16",
-    "franz-go": "1.22",
-    "sarama": "1.61",
-    "kafka-python": "3.0",
-    "aiokafka": "0.14",
-}  # the newest version a table was read from; later ones are taken to be alike
+NEWEST = {JAVA: "4.4", LIBRDKAFKA: "2.16", "franz-go": "1.22", "sarama": "1.61", "kafka-python": "3.0"}
+NEWEST |= {"aiokafka": "0.14"}  # the newest version a table was read from; later ones are taken to be alike
 SIMULATED = "simulated"
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
 _FLOATS = ("double", "float")
 _JITTER_PPM = 200_000  # KIP-580: 20 % either way
-
 Value = bool | int | float | str | None
 
 
@@ -71,14 +56,10 @@ class ConfigKey:
     effect: str  # `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither
 
     def covers(self, version: str) -> bool:
-        """Whether a version of the client has it so."""
         return is_between(version, self.since, self.before)
 
     def parse(self, text: str | None) -> Value:
-        """The value of a text, as the client takes it.
-
-        Raises:
-            WrongSettingError: It is not of this type, or not valid.
+        """The value of a text, as the client takes it; `WrongSettingError` if it is not of this type, or not valid.
 
         >>> find_config(JAVA, "3.9.1", "linger.ms").parse("20")
         20
@@ -142,8 +123,7 @@ class ProducerConfiguration:
     notes: tuple[str, ...]  # what of it has no effect in a simulation, in sentences
 
     @property
-    def number(self) -> tuple[int, ...]:
-        """The version, to compare."""
+    def number(self) -> tuple[int, ...]:  # the version, to compare
         return parse_version(self.version)
 
     def whole(self, name: str) -> int:
@@ -166,7 +146,6 @@ class ProducerConfiguration:
         }
 
     def refuse(self, name: str, expected: str) -> WrongSettingError:
-        """The error to raise about a value."""
         return WrongSettingError(self.given.get(name, name), f"{self.values.get(name)}; expected {expected}")
 
 
@@ -179,18 +158,11 @@ def check_client(client: str, version: str) -> None:
 
 
 def list_configs(client: str, version: str) -> dict[str, ConfigKey]:
-    """Every configuration a version of a client knows, by name."""
     return {name: key for name, spans in _load_table(client).items() for key in spans if key.covers(version)}
 
 
 def find_config(client: str, version: str, name: str) -> ConfigKey:
-    """A configuration by the client's name for it, as a version has it.
-
-    Where only other versions have it, as they have it: see `ConfigKey.covers`.
-
-    Raises:
-        WrongSettingError: No version has it; names the nearest ones.
-    """
+    """A configuration by name, as this version has it, or else another; `WrongSettingError` names the nearest ones."""
     table = _load_table(client)
     if name not in table:
         raise WrongSettingError(name, f"unknown config key; {_describe_near(client, name)}")
@@ -198,11 +170,7 @@ def find_config(client: str, version: str, name: str) -> ConfigKey:
 
 
 def read_configuration(client: str, version: str, config: Mapping[str, str | None]) -> ProducerConfiguration:
-    """Parses a configuration and fills in the version's defaults.
-
-    Raises:
-        ConfigError: The client or a key is not known, or a value is not valid.
-    """
+    """Parses a configuration and fills in the version's defaults; `ConfigError` for what is not known or not valid."""
     check_client(client, version)
     values = dict(_list_defaults(client, version))
     given: dict[str, str] = {}
@@ -211,7 +179,9 @@ def read_configuration(client: str, version: str, config: Mapping[str, str | Non
         key = find_config(client, version, name)
         value = key.parse(text)
         if not key.covers(version):
-            notes.append(f"{name} is not in {client} {version}{_describe_span(key)}: that client ignores it")
+            since = f" (since {key.since})" if key.since else ""
+            span = f" (gone since {key.before})" if key.before else since
+            notes.append(f"{name} is not in {client} {version}{span}: that client ignores it")
             continue
         kept_as = key.alias_of or name
         if kept_as in given:
@@ -220,11 +190,6 @@ def read_configuration(client: str, version: str, config: Mapping[str, str | Non
         values[kept_as] = value
     read = ProducerConfiguration(client, version, values, given, tuple(notes))
     return replace(read, notes=(*notes, *_list_notes(read)))
-
-
-def _describe_span(key: ConfigKey) -> str:
-    since = f" (since {key.since})" if key.since else ""
-    return f" (gone since {key.before})" if key.before else since
 
 
 def _list_notes(read: ProducerConfiguration) -> list[str]:

@@ -10,9 +10,9 @@
 | 4.0 | linger.ms 5 (KIP-1030); more than 5 in flight is an error, before it switched idempotence off |
 | 4.4 | `partitioner.rack.aware` (KIP-1123), which demands a `client.rack` |
 
-librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million requests
-may be in flight (5 with idempotence), keyless messages stay on a partition for `sticky.partitioning.linger.ms`, and
-idempotence is off unless asked for.
+librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million
+requests may be in flight (5 with idempotence), keyless messages stay on a partition for
+`sticky.partitioning.linger.ms`, and idempotence is off unless asked for.
 
 Other clients batch as Java does, with differences:
 
@@ -23,11 +23,10 @@ Other clients batch as Java does, with differences:
 | kafka-python | a record without a key that finds no open batch is drawn a second partition; if idempotent one batch of a partition in flight |
 | aiokafka | one request in flight; a request takes the batches alone that need not wait longer |
 
-References:
-    Kafka `clients/producer/{KafkaProducer,ProducerConfig}.java`, tested against those classes of released clients;
-    librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`); franz-go
-    `pkg/kgo/{config,sink}.go`; Sarama `async_producer.go`, `produce_set.go`; kafka-python `producer/sender.py`; aiokafka
-    `producer/{sender,message_accumulator}.py`.
+References: Kafka `clients/producer/{KafkaProducer,ProducerConfig}.java`, tested against those classes of released
+clients; librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`); franz-go
+`pkg/kgo/{config,sink}.go`; Sarama `async_producer.go`, `produce_set.go`; kafka-python `producer/sender.py`; aiokafka
+`producer/{sender,message_accumulator}.py`.
 """
 
 from collections.abc import Mapping
@@ -85,18 +84,14 @@ _FIELDS = {
     },
 }
 """Fields of `Settings` that are a configuration's value, milliseconds as nanoseconds."""
-_AMPLE_BYTES = 1 << 40
+_AMPLE = 1 << 40  # bytes
 _OTHERS = {
-    "franz-go": Settings(buffer_memory_bytes=_AMPLE_BYTES, max_request_bytes=100 << 20),
+    "franz-go": Settings(buffer_memory_bytes=_AMPLE, max_request_bytes=100 << 20),
     "sarama": Settings(
-        buffer_memory_bytes=_AMPLE_BYTES,
-        max_request_bytes=100 << 20,
-        acks=1,
-        is_idempotent=False,
-        mutes_partitions=True,
+        buffer_memory_bytes=_AMPLE, max_request_bytes=100 << 20, acks=1, is_idempotent=False, mutes_partitions=True
     ),
-    "kafka-python": Settings(buffer_memory_bytes=_AMPLE_BYTES),
-    "aiokafka": Settings(buffer_memory_bytes=_AMPLE_BYTES, max_in_flight_count=1, acks=1, drains_ready_only=True),
+    "kafka-python": Settings(buffer_memory_bytes=_AMPLE),
+    "aiokafka": Settings(buffer_memory_bytes=_AMPLE, max_in_flight_count=1, acks=1, drains_ready_only=True),
 }
 """What does not follow from their configurations."""
 _JAVA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -128,11 +123,8 @@ def resolve_producer(
 ) -> ResolvedProducer:
     """Resolves a producer's configuration, texts by the client's own names, as its client does.
 
-    A strategy, by name, is followed in place of what the configuration says. Where a codec is configured, `compression`
-    says what it does to this traffic.
-
-    Raises:
-        ConfigError: A key no version has, a value the client refuses, or a strategy the simulator does not follow.
+    A strategy, by name, is followed in place of the configured one. Where a codec is configured, `compression` says
+    what it does to this traffic. `ConfigError`: a key no version has, a value refused, or a strategy not simulated.
     """
     read = read_configuration(client, version, config)
     if client in _OTHERS:
@@ -194,11 +186,8 @@ def _choose_java_strategy(read: ProducerConfiguration) -> str:
         return strategies[0].name
     if setting in _JAVA_CLASSES:
         raise WrongSettingError("partitioner.class", f"{JAVA} {read.version} has no {setting}")
-    raise read.refuse(
-        "partitioner.class",
-        f"{join_options(_JAVA_CLASSES)}. For a class of your own give `strategy`, the nearest of those the simulator"
-        " knows",
-    )
+    advice = "For a class of your own give `strategy`, the nearest of those the simulator knows"
+    raise read.refuse("partitioner.class", f"{join_options(_JAVA_CLASSES)}. {advice}")
 
 
 def _check_codec(read: ProducerConfiguration) -> str:
@@ -238,9 +227,8 @@ def _resolve_rack(read: ProducerConfiguration, strategy: str, placement: str) ->
     is_set = bool(read.values.get("partitioner.rack.aware"))
     rack = str(read.values.get("client.rack") or "")
     if (is_set or strategy == RACK_AWARE) and not rack.strip():
-        raise read.refuse(
-            "client.rack", "the client's rack, as its brokers name theirs: partitioner.rack.aware demands it"
-        )
+        expected = "the client's rack, as its brokers name theirs: partitioner.rack.aware demands it"
+        raise read.refuse("client.rack", expected)
     is_built_in = placement == "BUILT_IN" and read.values["partitioner.class"] is None
     return rack if strategy == RACK_AWARE or (is_set and is_built_in) else ""
 

@@ -70,8 +70,7 @@ def append(
 ) -> Outcome:
     """Appends a record (`append`), to a partition that stands, or to the sticky one of KIP-794 if the queue is `NONE`.
 
-    The sticky partition may change before, between and after the two attempts. `buffer_bytes` is memory that the thread
-    waited for, and got; or 0.
+    The sticky one may change before, between and after the two attempts. `buffer_bytes`: memory waited for, or 0.
     """
     topic = sim.topics[thread.topic]
     is_sticky = queue_number == NONE
@@ -151,7 +150,6 @@ def _note_no_batches(sim: Simulation, producer: ProducerState, queue: PartitionQ
 
 @njit
 def poll_first(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> int:
-    """Takes the oldest batch off a queue (`pollFirst`)."""
     number = queue.head
     keep_queue_size(producer, queue)
     queue.length -= 1
@@ -190,10 +188,7 @@ def is_next(batch: ProducerBatch) -> bool:
 
 @njit
 def reenqueue(sim: Simulation, producer: ProducerState, number: int, now_ns: int, backoff_ms: int) -> None:
-    """Queues a batch that came back with an error (`reenqueue`).
-
-    It goes first, or if idempotent after those first sent before it (`insertInSequenceOrder`).
-    """
+    """Queues a batch that came back: first; if idempotent, after those sent before it (`insertInSequenceOrder`)."""
     batch = sim.batches[number]
     batch.attempt_count += 1
     batch.last_attempt_ms = now_ns // MS

@@ -20,20 +20,13 @@ from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
 
 @njit
 def measure_buffer(producer: ProducerState, thread: ThreadState) -> int:
-    """Memory for a new batch: `batch.size`, or more for a record that needs more."""
-    return max(producer.batch_bytes, estimate_batch_bytes(thread.body_bytes))
+    return max(producer.batch_bytes, estimate_batch_bytes(thread.body_bytes))  # more for a record that needs more
 
 
 @njit
 def open_batch(
-    sim: Simulation,
-    producer: ProducerState,
-    queue: PartitionQueue,
-    now_ns: int,
-    thread: ThreadState,
-    claimed_bytes: int,
+    sim: Simulation, producer: ProducerState, queue: PartitionQueue, now_ns: int, thread: ThreadState, buffer_bytes: int
 ) -> int:
-    """Takes an empty batch, and returns its number."""
     run = sim.run
     number = run.free_batch
     if number != NONE:
@@ -48,7 +41,7 @@ def open_batch(
     batch.number = queue.batch_count
     batch.created_ns = now_ns
     batch.capacity_bytes = measure_buffer(producer, thread)
-    batch.claimed_bytes = claimed_bytes
+    batch.claimed_bytes = buffer_bytes
     batch.compression_ratio = sim.topics[queue.topic].compression_ratio
     batch.last_attempt_ms = now_ns // MS
     queue.batch_count += 1
@@ -61,7 +54,6 @@ def open_batch(
 
 @njit
 def free_batch(sim: Simulation, number: int) -> None:
-    """Gives a batch and its blocks back."""
     batch = sim.batches[number]
     if batch.last_block != NONE:
         sim.blocks[batch.last_block].next = sim.run.free_block
@@ -80,10 +72,7 @@ def is_full(batch: ProducerBatch, record_limit: int) -> bool:
 
 @njit
 def try_append(sim: Simulation, producer: ProducerState, number: int, thread: ThreadState) -> int:
-    """Puts a record into a batch, and returns the bytes added (`tryAppend`); -1 if it has no room for it.
-
-    Room is counted uncompressed even where the batch is compressed. A batch takes its first record whatever its size.
-    """
+    """Puts a record into a batch, and returns the uncompressed bytes added; -1 if there is no room for another one."""
     batch = sim.batches[number]
     delta_ms = 0
     if batch.record_count:

@@ -25,10 +25,7 @@ def remove_member(sim: Simulation, row: int, member: int) -> None:
 
 @njit
 def bit_length_of(number: int) -> int:
-    """Bits of a number without its leading zeros; right up to 2 to the 53rd, where doubles become coarse.
-
-    The exponent of a double is that length, less one: two instructions, where a loop would take one for each bit.
-    """
+    """Bits of a number below 2 to the 53rd: the exponent of a double, in two instructions, not a loop over bits."""
     bits = int(np.float64(number).view(np.int64))
     return (bits >> _EXPONENT_SHIFT) - (_EXPONENT_BIAS - 1)
 
@@ -53,7 +50,6 @@ def find_next(sim: Simulation, row: int, member: int) -> int:
 
 @njit
 def is_empty(sim: Simulation, row: int) -> bool:
-    """A set has no member."""
     members = 0
     for word in range(sim.bitsets.shape[1]):
         members |= sim.bitsets[row, word]

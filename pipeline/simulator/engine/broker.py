@@ -42,10 +42,7 @@ def take_response(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
 
 @njit
 def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: int, now_ns: int) -> int:
-    """Counts bytes for the quota, and returns the throttle time (`Rate`, `SampledStat`).
-
-    Bytes are summed over samples of a second each. Samples that are not there yet count as full seconds without bytes.
-    """
+    """Counts bytes for the quota in samples of a second each (`Rate`, `SampledStat`); returns the throttle time."""
     rate = broker.quota_bytes_per_s
     if rate == 0:
         return 0
@@ -67,7 +64,7 @@ def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: i
     total_bytes = 0
     for index in range(count):
         total_bytes += connection.sample_bytes[(first + index) % QUOTA_RING]
-    elapsed_ns = now_ns - starts_ns[first]
+    elapsed_ns = now_ns - starts_ns[first]  # samples that are not there yet count as full seconds without bytes
     window_ns = elapsed_ns + max(QUOTA_SAMPLE_COUNT - 1 - elapsed_ns // SECOND, 0) * SECOND
     # bytes times a second can pass 63 bits
     owed_ns = total_bytes // rate * SECOND + total_bytes % rate * SECOND // rate

@@ -38,7 +38,6 @@ def _serve_waiting(sim: Simulation, producer: ProducerState, now_ns: int) -> Non
 
 @njit
 def wait_for_memory(sim: Simulation, producer: ProducerState, number: int, needed_bytes: int) -> None:
-    """A thread queues up."""
     thread = sim.threads[number]
     thread.is_granted = False
     thread.needed_bytes = needed_bytes

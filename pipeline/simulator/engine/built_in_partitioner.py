@@ -77,7 +77,6 @@ def keep_queue_size(producer: ProducerState, queue: PartitionQueue) -> None:
 
 @njit
 def _queue_size(producer: ProducerState, queue: PartitionQueue) -> int:
-    """The size a queue had at the last `ready()`."""
     return queue.length_at_ready if queue.changed_at == producer.ready_count else queue.length
 
 
@@ -167,9 +166,9 @@ def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
 def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
     """Lists the partitions that take part and their queues' sizes, and returns how many there are.
 
-    As in Kafka a partition whose broker kept data waiting for too long is left out by stepping back an index. If the next
-    one has nothing queued, it overwrites only the partition there, and so inherits the size of the one left out. One with
-    an empty queue is never left out.
+    As in Kafka a partition whose broker kept data waiting for too long is left out by stepping back an index. If the
+    next one has nothing queued, it overwrites only the partition there, and so inherits the size of the one left out.
+    One with an empty queue is never left out.
     """
     for index in range(topic.partition_count):
         sim.queue_sizes[index] = 0

@@ -11,8 +11,6 @@ BLOCK_LENGTH = 30  # records whose times are kept together: a block of 256 bytes
 
 
 class RandomStream:
-    """Chance for one purpose and unit; see `random_stream`."""
-
     key: np.uint64
     count: int  # numbers drawn so far
 
@@ -123,14 +121,10 @@ class ProducerState:
 
 
 class TopicInfo:
-    """State of a topic in a producer's accumulator and partitioner."""
-
     partition_stream: RandomStream
     first_queue: int
     partition_count: int
-    first_available: (
-        int  # in `partitions`: those with a leader, in the producer's rack if any is, as the metadata lists them
-    )
+    first_available: int  # in `partitions`: those with a leader, in the producer's rack if any, as metadata lists them
     available_count: int
     is_led: bool  # every partition has a leader
     made_count: int  # queues that were asked for once
@@ -177,8 +171,6 @@ class PartitionQueue:
 
 
 class ProducerBatch:
-    """A batch: being filled, waiting, in flight."""
-
     next: int  # in its queue, or among the free
     queue: int
     number: int  # within its queue, by creation
@@ -212,11 +204,9 @@ class ProducerBatch:
 
 
 class RecordBlock:
-    """When records of a batch were sent."""
-
     next: int
     used: int
-    sent_at_ns: Annotated[Items[int], BLOCK_LENGTH]
+    sent_at_ns: Annotated[Items[int], BLOCK_LENGTH]  # when records of a batch were sent
 
 
 class ClientRequest:

@@ -1,7 +1,7 @@
 """Clocks: a tree whose every node holds the earliest time below it, so the next event is at the root.
 
-Node 0 is how many leaves there are, a power of two; node 1 is the root; the two below node n are 2n and 2n + 1; clock c is
-node leaves + c. A clock without a time shows `NEVER`.
+Node 0 is how many leaves there are, a power of two; node 1 is the root; the two below node n are 2n and 2n + 1; clock c
+is node leaves + c. A clock without a time shows `NEVER`.
 """
 
 from pipeline.compilation import njit
@@ -16,7 +16,6 @@ def make_clocks(clock_count: int) -> list[int]:
 
 @njit
 def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
-    """Sets a clock to a time, or to `NEVER`."""
     nodes = sim.clocks
     node = nodes[0] + clock
     nodes[node] = time_ns

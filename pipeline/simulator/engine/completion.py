@@ -8,13 +8,7 @@ from pipeline.simulator.engine.buffer_pool import deallocate
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
 from pipeline.simulator.engine.counters import count_batch, count_response
 from pipeline.simulator.engine.draws import draw_below
-from pipeline.simulator.engine.network_client import (
-    complete_next,
-    disconnect,
-    has_refused,
-    has_timed_out,
-    release_request,
-)
+from pipeline.simulator.engine.network_client import complete_next, disconnect, has_timed_out, release_request
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 from pipeline.simulator.engine.transactions import complete_transactional_request
 
@@ -54,11 +48,21 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
                 until_ns = now_ns + request.throttle_ns
                 connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
             if number != producer.transactional_request:
-                count_response(sim, connection, request, is_error or has_refused(sim, request), now_ns)
+                count_response(sim, connection, request, is_error or _has_refused(sim, request), now_ns)
         if number == producer.transactional_request:
             complete_transactional_request(sim, producer, request, is_error, now_ns)
         _complete_batches(sim, producer, request, now_ns, is_error)
         release_request(sim, number)
+
+
+@njit
+def _has_refused(sim: Simulation, request: ClientRequest) -> bool:
+    number = request.first_batch
+    while number != NONE:
+        if sim.batches[number].is_refused:
+            return True
+        number = sim.batches[number].next_in_request
+    return False
 
 
 @njit

@@ -27,7 +27,6 @@ def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
 
 @njit
 def count_send(producer: ProducerState, now_ns: int) -> None:
-    """`send()` is called."""
     producer.sent_records += 1
     if producer.first_sent_at_ns < 0:
         producer.first_sent_at_ns = now_ns
@@ -36,7 +35,6 @@ def count_send(producer: ProducerState, now_ns: int) -> None:
 
 @njit
 def count_append(producer: ProducerState, queue: PartitionQueue, now_ns: int) -> None:
-    """A record was put into a batch."""
     queue.appended_records += 1
     _count_waiting(queue, now_ns)
     queue.record_count += 1
@@ -94,7 +92,6 @@ def count_batch(sim: Simulation, producer: ProducerState, batch: ProducerBatch, 
 
 @njit
 def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None:
-    """Counts the latency of every record of a batch."""
     histogram = sim.latencies[batch.queue]
     sum_ns, min_ns, max_ns = histogram.sum_ns, histogram.min_ns, histogram.max_ns
     number = batch.first_block

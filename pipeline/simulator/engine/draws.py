@@ -18,7 +18,6 @@ from pipeline.simulator.engine.random_stream import (
 from pipeline.simulator.engine.state import Simulation
 
 Word = Any  # inside a kernel, uint64: mixed with a signed number it would become a float
-
 _GAMMA, _FIRST, _SECOND = np.uint64(GAMMA), np.uint64(FIRST_FACTOR), np.uint64(SECOND_FACTOR)
 _LAST_LEVEL = LEVEL_COUNT - 1
 _STEP_SHIFT = np.uint64(64 - LEVEL_BITS)
@@ -38,7 +37,6 @@ def draw_bits(stream: RandomStream) -> Word:
 
 @njit
 def draw_index(stream: RandomStream, length: int) -> int:
-    """As `random_stream.draw_index`."""
     drawn: int = nb.int64(draw_bits(stream) >> np.uint64(33))
     return drawn % length
 

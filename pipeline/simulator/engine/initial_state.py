@@ -30,12 +30,10 @@ _KINDS = {PerfTest: state.PERF_TEST, Gaps: state.GAPS, OnOff: state.ON_OFF, Reco
 _OLD_START_BITS = 31
 _EMPTY_VALUE_BYTES = 1  # what a value of no bytes adds to a body: its length
 _SETS = ("queues_with_batches", "queues_at_ready", "brokers_with_batches", "ready_brokers", "in_flight_brokers")
-"""A producer's bit sets."""
 _LISTED: dict[str, type] = {"partitions": int, "idle_levels": state.IdleLevel, "delays": state.DelayStep}
 _LISTED |= {"error_spans": state.ErrorSpan, "handlers": int, "targets": state.SendTarget}
 """What is numbered as it comes."""
 _FIRST_LENGTH = 256  # of pools that grow: batches, blocks, requests and the rows of traces
-
 Row = Any  # an item of a structured array
 
 
@@ -104,9 +102,8 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
         row["first_delay"], row["delay_count"] = layout.put("delays", delays)
         row["first_error"], row["error_count"] = layout.put("error_spans", errors)
         row["first_handler"], row["handler_count"] = layout.put("handlers", [0] * broker.handler_count)
-        row["first_partition"], row["partition_count"] = layout.put(
-            "partitions", np.flatnonzero(layout.leaders == index)
-        )
+        led = np.flatnonzero(layout.leaders == index)
+        row["first_partition"], row["partition_count"] = layout.put("partitions", led)
     for number, producer in enumerate(scenario.producers):
         _fill_producer(layout, number, producer)
         _fill_topics(layout, number, producer)
@@ -158,9 +155,8 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
             row["partition_stream"]["count"] = 1
         row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
         row["partition_count"] = len(topic.leaders)
-        row["first_available"], row["available_count"] = layout.put(
-            "partitions", layout.scenario.list_choices(topic, producer)
-        )
+        choices = layout.scenario.list_choices(topic, producer)
+        row["first_available"], row["available_count"] = layout.put("partitions", choices)
         row["is_led"] = min(topic.leaders) >= 0
         row["sticky_partition"] = row["last_partition"] = -1
         row["compression_ratio"] = FIRST_RATIO
@@ -209,18 +205,16 @@ def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> 
     else:
         layout.copy_settings(row, traffic.arrivals)
     ignores_keys = layout.scenario.producers[owner].settings.ignores_keys
-    row["first_target"], row["target_count"] = layout.put(
-        "targets",
+    targets = [
         (
-            (
-                weight,
-                owner * layout.topic_count + target.topic,
-                target.partition if target.is_explicit or not ignores_keys else KEYLESS,
-                measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
-            )
-            for weight, target in zip(accumulate(t.weight for t in traffic.targets), traffic.targets, strict=True)
-        ),
-    )
+            weight,
+            owner * layout.topic_count + target.topic,
+            target.partition if target.is_explicit or not ignores_keys else KEYLESS,
+            measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
+        )
+        for weight, target in zip(accumulate(t.weight for t in traffic.targets), traffic.targets, strict=True)
+    ]
+    row["first_target"], row["target_count"] = layout.put("targets", targets)
 
 
 def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simulation:

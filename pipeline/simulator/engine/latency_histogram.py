@@ -2,10 +2,7 @@
 
 Buckets are log-linear: below 256 ns every nanosecond has one, and each power of two above has 128 of equal width. A
 quantile is given as the middle of its bucket, so it is off by at most 1/256 (0.4 %) of itself, whatever its size.
-Count, sum, least and largest are exact.
-
-References:
-    HdrHistogram, whose layout this is: http://hdrhistogram.org/
+Count, sum, least and largest are exact. The layout is HdrHistogram's (http://hdrhistogram.org/).
 """
 
 from collections.abc import Iterable
@@ -33,8 +30,6 @@ def middle_of(bucket: int) -> int:
 
 @dataclass(frozen=True)
 class LatencyHistogram:
-    """Latencies of records, batches or requests."""
-
     # how many fell in each bucket, `BUCKET_COUNT` long; merged ones take 4 bytes each where they fit: thousands are held at once
     counts: NDArray[np.int64] | NDArray[np.int32]
     sum_ns: int  # of all of them
@@ -52,16 +47,11 @@ class LatencyHistogram:
 
     @property
     def mean_ns(self) -> float | None:
-        """Their mean, exact; None where there is none."""
         count = self.count
         return self.sum_ns / count if count else None
 
     def find_quantile_ns(self, probability: float) -> int | None:
-        """Finds the latency that a part of all, from 0 to 1, stays within; None where there is no latency.
-
-        Off by at most 1/256 of it: that of place `int(probability * count)` in rising order, as `kafka-producer-perf-test`
-        picks it.
-        """
+        """The latency of rank `int(probability * count)`, as in `kafka-producer-perf-test`, within 1/256; or None."""
         count = self.count
         if not count:
             return None

@@ -4,7 +4,7 @@ from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.bitset import add_member, find_next, remove_member
 from pipeline.simulator.engine.broker import submit_request
-from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
+from pipeline.simulator.engine.client_state import ProducerState
 from pipeline.simulator.engine.clocks import set_clock
 from pipeline.simulator.engine.counters import count_queue_times
 from pipeline.simulator.engine.state import MS, NONE, NodeConnection, Simulation
@@ -36,7 +36,6 @@ def is_ready(sim: Simulation, producer: ProducerState, connection: NodeConnectio
 
 @njit
 def take_request(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
-    """Takes an empty request, and returns its number."""
     run = sim.run
     number = run.free_request
     if number != NONE:
@@ -152,14 +151,3 @@ def disconnect(sim: Simulation, producer: ProducerState, connection: NodeConnect
         following = sim.requests[number].next
         release_request(sim, number)
         number = following
-
-
-@njit
-def has_refused(sim: Simulation, request: ClientRequest) -> bool:
-    """The broker refused one of its batches."""
-    number = request.first_batch
-    while number != NONE:
-        if sim.batches[number].is_refused:
-            return True
-        number = sim.batches[number].next_in_request
-    return False

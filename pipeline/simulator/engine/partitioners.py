@@ -1,12 +1,11 @@
 """The other ways to pick a partition: KIP-480, round robin, and those of other clients.
 
-KIP-480 (`StickyPartitionCache`, Kafka 2.4 to 3.2) moves on with every new batch. A record that finds no batch with room at
-the sticky partition makes it draw until it is another one; keyed records and explicit partitions do so too. So a partition whose
-batches are sent at once is left at once, and a slow broker's partition is kept until a batch is full: batches come out even,
-bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
+KIP-480 (`StickyPartitionCache`, Kafka 2.4 to 3.2) moves on with every new batch. A record that finds no batch with room
+at the sticky partition makes it draw until it is another one; keyed records and explicit partitions do so too. So a
+partition whose batches are sent at once is left at once, and a slow broker's partition is kept until a batch is full:
+batches come out even, bytes do not. KIP-794 moves on by bytes instead; see `built_in_partitioner`.
 
-References:
-    franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`); kafka-python `producer/kafka.py` (`send`).
+References: franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`); kafka-python `producer/kafka.py` (`send`).
 """
 
 from enum import IntEnum
@@ -23,8 +22,7 @@ class Placement(IntEnum):
     BUILT_IN = 0  # KIP-794 as released
     BUILT_IN_DRAFT = 1  # KIP-794 as drafted, before KAFKA-14156: it switches on bytes alone
     STICKY = 2  # KIP-480: `DefaultPartitioner` and `UniformStickyPartitioner` of 2.4 to 3.9
-    ROUND_ROBIN_TWO_TURN = 3
-    """`RoundRobinPartitioner` of 2.4 to 3.9.1: a record that finds no open batch takes two turns (KAFKA-9965)."""
+    ROUND_ROBIN_TWO_TURN = 3  # `RoundRobinPartitioner` of 2.4 to 3.9.1: two turns without an open batch (KAFKA-9965)
     ROUND_ROBIN = 4  # `RoundRobinPartitioner` since 3.9.2: from 0, a counter for a topic
     ROUND_ROBIN_OLD = 5  # `DefaultPartitioner` of 0.10.2 to 2.3: from a random start, a counter for a topic
     TIMED_STICKY = 6  # librdkafka since 1.6
@@ -35,18 +33,9 @@ class Placement(IntEnum):
     RANDOM_TWO_DRAWS = 11  # kafka-python since 3.0: a record that finds no open batch is drawn a second partition
 
 
-BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})
-"""The accumulator asks them; see `built_in_partitioner`."""
-TWO_QUESTIONS = frozenset(
-    {
-        Placement.STICKY,
-        Placement.ROUND_ROBIN_TWO_TURN,
-        Placement.STICKY_NEIGHBOUR,
-        Placement.LEAST_BACKUP,
-        Placement.RANDOM_TWO_DRAWS,
-    }
-)
-"""Asked again for a record that finds no batch with room."""
+BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})  # the accumulator asks them
+TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN, Placement.STICKY_NEIGHBOUR, Placement.LEAST_BACKUP}
+TWO_QUESTIONS |= {Placement.RANDOM_TWO_DRAWS}  # asked again for a record that finds no batch with room
 RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
@@ -117,7 +106,7 @@ def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
 
 @njit
 def _count_choices(topic: TopicInfo) -> int:
-    """How many partitions a client that leaves leaderless ones out chooses from: all where none has a leader."""
+    """How many partitions a client chooses from that leaves leaderless ones out: all where none has a leader."""
     return topic.available_count or topic.partition_count
 
 

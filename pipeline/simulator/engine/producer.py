@@ -85,8 +85,8 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
 def _do_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int) -> Outcome:
     """Appends the record a thread sends, unless it needs memory that is not there (`doSend`).
 
-    The built-in partitioner (KIP-794) is asked by the accumulator. The sticky one (KIP-480) and the round robin with the
-    defect of KAFKA-9965 are asked here, and a second time where a batch has to be opened. All others are asked once.
+    The accumulator asks the built-in partitioner (KIP-794). KIP-480's and the round robin with the defect of KAFKA-9965
+    are asked here, and a second time where a batch has to be opened; all others once.
     """
     if buffer_bytes == 0:
         thread.queue = _choose_queue(sim, producer, thread, now_ns)

@@ -1,13 +1,11 @@
 """Chance in the simulator: numbers from a key and a count, the same on every machine and whatever order they are drawn in.
 
 A stream is a key of 64 bits, derived from the run's seed, what the numbers are for, and whose they are. Its n-th number
-is SplitMix64's, which needs no state but n. So two variants of a run see the same chance where they ask the same question.
-Whatever ends in nanoseconds is integer arithmetic: a mathematical library may round differently on another machine.
+is SplitMix64's, which needs no state but n. So two variants of a run see the same chance where they ask the same
+question. Whatever ends in nanoseconds is integer arithmetic: a mathematical library may round differently on another
+machine. `draws` has the same functions for kernels.
 
-`draws` has the same functions for kernels.
-
-References:
-    Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
+References: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
 """
 
 import functools
@@ -24,7 +22,6 @@ from pipeline.errors import InputError
 GAMMA = 0x9E3779B97F4A7C15
 FIRST_FACTOR = 0xBF58476D1CE4E5B9
 SECOND_FACTOR = 0x94D049BB133111EB
-
 LEVEL_BITS = 5  # a level of a quantile table has 2 to the power of this many steps of equal probability
 LEVEL_COUNT = 24
 """Level 0 is the lower half of a distribution, level 1 the next quarter, and so on; the last one reaches 1."""
@@ -32,14 +29,11 @@ TABLE_LENGTH = (LEVEL_COUNT << LEVEL_BITS) + 1
 FRACTION_BITS = 20
 MAX_TABLE_VALUE = 1 << 42
 """Of a quantile table: a step times a fraction stays below 63 bits. In nanoseconds, 73 minutes."""
-
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def derive_stream(seed: int, purpose: str, unit: int | str = 0) -> int:
-    """Derives the key of a stream, 64 bits, unsigned, from the run's seed, what the numbers are for, and whose they are.
-
-    It is the first half of MurmurHash3 (x64, 128 bits) of the text "seed/purpose/unit".
+    """The key of a stream, 64 bits, unsigned: the first half of MurmurHash3 (x64, 128 bits) of "seed/purpose/unit".
 
     >>> derive_stream(1, "service time", 0) == derive_stream(1, "service time", 1)
     False
@@ -66,10 +60,9 @@ def draw_index(stream: int, count: int, length: int) -> int:
 
 
 def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:
-    """A whole number from a distribution, whose table `make_quantile_table` made: the quantile at a uniform draw.
+    """A whole number from a distribution by its `make_quantile_table`: the quantile at a uniform draw.
 
-    The draw's leading ones pick the level, the next bits the step, the next ones the place within it, which is
-    interpolated and rounded down.
+    The draw's leading ones pick the level, the next bits the step, the next the place in it; rounded down.
     """
     bits = draw_bits(stream, count)
     level = 0
@@ -100,11 +93,8 @@ def list_probabilities() -> tuple[float, ...]:
 def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
     """Makes the table of a distribution known at some quantiles, straight lines between: `TABLE_LENGTH` rising numbers.
 
-    Args:
-        points: Pairs of a probability and a whole number, both rising: the least value with 0, the largest with 1.
-
-    Raises:
-        InputError: The points do not begin at 0, do not end at 1, fall, or leave 0 to `MAX_TABLE_VALUE`.
+    `points`: pairs of a probability and a whole number, both rising, the least value with 0, the largest with 1;
+    `InputError` for others, and for values outside 0 to `MAX_TABLE_VALUE`.
 
     >>> table = make_quantile_table([(0.0, 100_000), (0.5, 110_000), (0.99, 600_000), (1.0, 2_000_000)])
     >>> int(table[0]), int(table[32]), int(table[-1])
@@ -144,8 +134,7 @@ def _list_exponential_quantiles() -> tuple[Decimal, ...]:
 def make_exponential_table(mean: int) -> NDArray[np.int64]:
     """Makes the table of an exponential distribution; its largest value is 20 times the mean.
 
-    Raises:
-        InputError: The mean is not positive, or so large that a value would pass `MAX_TABLE_VALUE`.
+    `InputError` for a mean that is not positive, or so large that a value would pass `MAX_TABLE_VALUE`.
 
     >>> int(make_exponential_table(1_000_000)[32])  # the median, ln 2
     693147

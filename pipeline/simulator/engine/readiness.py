@@ -87,12 +87,10 @@ def _is_backing_off(batch: ProducerBatch, now_ns: int) -> bool:
 
 @njit
 def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int) -> None:
-    """Fills a request with the head batch of every partition the broker leads, as far as they fit, ready or not (`drain`).
+    """Fills a request with the head batches of the broker's partitions, ready or not, as far as they fit (`drain`).
 
-    aiokafka takes those alone that are ready.
-
-    The order goes round: it begins with the partition that came last the time before. Until 3.2 all brokers share one
-    index, and begin after the last.
+    It goes round: it begins with the partition that came last the time before, until 3.2, where all brokers share one
+    index, after it. aiokafka takes ready batches only.
     """
     request = sim.requests[number]
     first = sim.brokers[connection.broker].first_partition
@@ -127,7 +125,6 @@ def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, 
 
 @njit
 def add_to_request(sim: Simulation, request: ClientRequest, number: int) -> None:
-    """Puts a batch into a request, after its last one."""
     batch = sim.batches[number]
     batch.next_in_request = NONE
     batch.is_refused = False

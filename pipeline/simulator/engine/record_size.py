@@ -6,9 +6,8 @@ Longer deltas add to it where the record is put into a batch.
 
 How large a compressed batch will be is estimated in single precision, as in Java.
 
-References:
-    Kafka `common/record/DefaultRecord.java`, `DefaultRecordBatch.java`, `MemoryRecordsBuilder.java`
-    (`estimatedBytesWritten`), `CompressionRatioEstimator.java` (`updateEstimation`).
+References: Kafka `DefaultRecord`, `DefaultRecordBatch`, `MemoryRecordsBuilder.estimatedBytesWritten`,
+`CompressionRatioEstimator.updateEstimation`.
 """
 
 import numpy as np
@@ -19,7 +18,6 @@ BATCH_HEADER_BYTES = 61
 MAX_RECORD_OVERHEAD_BYTES = 21
 FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 _BOUND_BYTES = BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES - FIXED_BODY_BYTES
-
 FIRST_RATIO = np.float32(1.0)  # the compression ratio assumed for a topic and codec before a batch was compressed
 ESTIMATION_FACTOR = np.float32(1.05)
 RATIO_STEP_UP = np.float32(0.05)
@@ -42,10 +40,7 @@ def measure_varint_bytes(value: int) -> int:
 
 
 def measure_body_bytes(key_bytes: int, value_bytes: int, header_bytes: int = 1) -> int:
-    """Bytes of a record's body with deltas of one byte.
-
-    A length of -1 is no key, or no value. The headers are their count as a varint and themselves: 1 byte is none.
-    """
+    """Bytes of a body with deltas of one byte; length -1 is no key or value, `header_bytes` includes their count."""
     return FIXED_BODY_BYTES + _measure_field_bytes(key_bytes) + _measure_field_bytes(value_bytes) + header_bytes
 
 

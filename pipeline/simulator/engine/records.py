@@ -25,19 +25,13 @@ class Items(Protocol[Item]):
 
 @functools.cache
 def layout_of(record: type) -> np.dtype[Any]:
-    """Returns the layout of a record class.
-
-    Its annotations are `int` (8 bytes), `bool` (1 byte), `np.float32`, `np.uint64`, another record class, or
-    `Annotated[Items[int], length]`.
-    """
+    """The layout of a record class with hints from `_SCALARS`, record classes, or `Annotated` items with a length."""
     if record in _SCALARS:
         return np.dtype(_SCALARS[record])
-    fields: list[Any] = []
-    for name, hint in get_type_hints(record, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            fields.append((name, np.int64, get_args(hint)[1]))
-        else:
-            fields.append((name, layout_of(hint)))
+    fields: list[Any] = [
+        (name, np.int64, get_args(hint)[1]) if get_origin(hint) is Annotated else (name, layout_of(hint))
+        for name, hint in get_type_hints(record, include_extras=True).items()
+    ]
     return np.dtype(fields, align=True)
 
 
@@ -57,5 +51,4 @@ def type_of(arrays: type) -> NumbaType:
 
 
 def make_items(record: type, count: int) -> NDArray[Any]:
-    """Returns an array of so many records, all zero."""
     return np.zeros(count, layout_of(record))

@@ -1,8 +1,8 @@
 """Result of a simulated run: counters and latencies of one seed, and traces on request.
 
-Counters are arrays with a row for each unit and a column for each figure. Units are queues (a producer's for a partition),
-connections (a producer to a broker), producers; `scenario.py` numbers them. Partitions' and brokers' figures are sums over
-queues.
+Counters are arrays with a row for each unit and a column for each figure. Units are queues (a producer's for a
+partition), connections (a producer to a broker), producers; `scenario.py` numbers them. Partitions' and brokers'
+figures are sums over queues.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,18 @@ from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_
 
 
 class QueueCounter(IntEnum):
-    """Columns of the partition queues' counters."""
-
     APPENDED_RECORDS = 0  # put into a batch
     DONE_RECORDS = 1  # acknowledged; with acks=0, sent
     FAILED_RECORDS = 2  # in batches that expired or were given up
     DONE_BATCHES = 3
     FAILED_BATCHES = 4
-    DONE_BYTES = 5
-    """Of acknowledged batches, as written to the log: 61 bytes each and the records, compressed if they are."""
+    DONE_BYTES = 5  # of acknowledged batches, as written to the log: 61 bytes each and the records, maybe compressed
     RETRIES = 6  # batches that went back to the queue after an error
-    CAPACITY_BYTES = 7
-    """Of the buffers that acknowledged batches were built in; bytes before compression / this is how full they were."""
+    CAPACITY_BYTES = (
+        7  # of the buffers that acknowledged batches were built in; `PLAIN_BYTES` / this: how full they were
+    )
     PLAIN_BYTES = 8  # as `DONE_BYTES`, before compression
-    IN_SYSTEM_NS = 9
-    """Records x nanoseconds from append to the end, summed while the run goes on: Little's law must give the same."""
+    IN_SYSTEM_NS = 9  # records x ns from append to the end, summed as the run goes on: Little's law must give the same
 
 
 class ConnectionCounter(IntEnum):
@@ -53,8 +50,7 @@ class ProducerCounter(IntEnum):
     SENDER_LOOPS = 5  # iterations of the sender
     FIRST_SENT_AT_NS = 6
     LAST_SENT_AT_NS = 7
-    LAST_DONE_AT_NS = 8
-    """When the last record was acknowledged: records / (this - first sent) is the perf test's throughput."""
+    LAST_DONE_AT_NS = 8  # the last acknowledgement's time: records / (this - first sent) is the perf test's throughput
     DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `record_size.py`
 
 
@@ -73,7 +69,6 @@ BATCH_TRACE = pa.schema(
     ]
 )
 """A row for each batch, in the order they were done; of one moment, as handled."""
-
 RECORD_TRACE = pa.schema(
     [
         pa.field("producer", pa.int32()),
@@ -91,17 +86,14 @@ RECORD_TRACE = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """A latency histogram for each unit."""
-
     counts: NDArray[np.int64]  # shape (units, `latency_histogram.BUCKET_COUNT`)
     sums_ns: NDArray[np.int64]  # as many as units, like the next two
     mins_ns: NDArray[np.int64]  # 0 where there is none
     maxs_ns: NDArray[np.int64]  # 0 where there is none
 
     def of(self, unit: int) -> LatencyHistogram:
-        return LatencyHistogram(
-            self.counts[unit], int(self.sums_ns[unit]), int(self.mins_ns[unit]), int(self.maxs_ns[unit])
-        )
+        exact = (int(values[unit]) for values in (self.sums_ns, self.mins_ns, self.maxs_ns))
+        return LatencyHistogram(self.counts[unit], *exact)
 
     def merge(self, units: Iterable[int]) -> LatencyHistogram:
         return merge_histograms(self.of(unit) for unit in units)
@@ -115,8 +107,6 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """One run of a scenario with one seed."""
-
     scenario: str
     seed: int
     leaders: tuple[int, ...]  # of each partition, counted over all topics, the index of its broker
@@ -134,11 +124,9 @@ class SimulationResult:
     answered_marks: tuple[NDArray[np.int64], ...] = ()
 
     def queues_of_broker(self, broker: int) -> list[int]:
-        """All producers' queues of the partitions a broker leads."""
         return self._queues_of([p for p, leader in enumerate(self.leaders) if leader == broker])
 
     def queues_of_partition(self, partition: int) -> list[int]:
-        """All producers' queues of a partition, counted over all topics."""
         return self._queues_of([partition])
 
     def queues_of_producer(self, producer: int) -> list[int]:
@@ -146,10 +134,7 @@ class SimulationResult:
         return list(range(producer * partition_count, (producer + 1) * partition_count))
 
     def count(self, queues: Iterable[int], column: QueueCounter) -> int:
-        """The sum of a counter over queues."""
         return int(sum(self.queues[queue, column] for queue in queues))
 
     def _queues_of(self, partitions: Sequence[int]) -> list[int]:
-        return [
-            number * len(self.leaders) + partition for number in range(self.producer_count) for partition in partitions
-        ]
+        return [number * len(self.leaders) + p for number in range(self.producer_count) for p in partitions]

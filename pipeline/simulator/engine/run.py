@@ -51,9 +51,7 @@ def start_run(sim: Simulation) -> None:
 def continue_run(sim: Simulation, event_count: int) -> int:
     """Makes so many events of a started run happen, at most, one after the other.
 
-    Returns:
-        `FINISHED`; `UNFINISHED`: to be called again; `OUT_OF_ROOM`: again with longer arrays; `OUT_OF_RECORDS`: again when
-        the next recorded records are there.
+    Call it again until it is `FINISHED`: after `OUT_OF_ROOM` with longer arrays, after `OUT_OF_RECORDS` with the next.
     """
     run = sim.run
     for _ in range(event_count):

@@ -10,8 +10,8 @@ An iteration, all at one moment:
 5. give up batches older than `delivery.timeout.ms`;
 6. poll: not at all if there was a broker to send to, else until waiting alone makes something ready.
 
-It then is busy for what the iteration cost. A call (`wakeup`) while busy makes the poll return at once; a call or a response
-while it sleeps wakes it, which takes its time. More calls before the next iteration are free.
+It then is busy for what the iteration cost. A call (`wakeup`) while busy makes the poll return at once; a call or a
+response while it sleeps wakes it, which takes its time. More calls before the next iteration are free.
 """
 
 from pipeline.compilation import njit

@@ -29,12 +29,10 @@ from pipeline.simulator.scenario.scenario import Scenario
 from pipeline.simulator.scenario.traffic import COMMIT, Recorded
 
 Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and records to kernels
-
 FED_RECORD_COUNT = 1 << 16
 """Recorded arrivals of a thread that lie in memory at a time: 2 MiB. A recording may be far larger than a run."""
 _EVENTS_BETWEEN_MARKS, _LEAST_EVENTS = 1 << 9, 1 << 4
-_LOOKS = 8  # at the time between two marks, in a record's one event of several
-"""Where counters are looked at on the way: few, so that they are as they were at the time wanted, within milliseconds."""
+_LOOKS = 8  # between two marks, where counters are as they were at the time wanted, within milliseconds
 _EVENTS_AT_A_TIME = 1 << 22  # between two looks of the interpreter at its signals: some tenths of a second
 
 
@@ -46,21 +44,12 @@ def simulate(
     fed_record_count: int = FED_RECORD_COUNT,
     marks_ns: Sequence[int] = (),
 ) -> SimulationResult:
-    """Simulates a scenario with one seed.
+    """Simulates a scenario with one seed; the same two give the same result on every machine.
 
-    The same scenario and seed give the same result on every machine. Other threads run meanwhile: a call for each seed, in
-    threads of their own, uses all cores. Without traces memory grows with what waits and is in flight only.
-
-    Args:
-        scenario: What to simulate.
-        seed: Chance.
-        traces: Keep a row for each batch and record: 81 and 32 bytes each.
-        fed_record_count: So many recorded arrivals of a thread are in the run's memory at a time; 2 or more. It changes
-            nothing else.
-        marks_ns: Times, rising, at which answered requests are counted.
-
-    Raises:
-        InputError: A distribution's points do not rise.
+    Other threads run meanwhile: a call for each seed, in threads of their own, uses all cores. Memory grows with what
+    waits and is in flight only, and with `traces` by 81 bytes for each batch and 32 for each record;
+    `fed_record_count`, 2 or more, recorded arrivals of a thread are in it at a time. At `marks_ns`, rising, answered
+    requests are counted. `InputError` for a distribution whose points do not rise.
 
     >>> from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
     >>> from pipeline.simulator.scenario.traffic import PerfTest, Traffic
@@ -164,9 +153,8 @@ def _read_answered(sim: Arrays) -> NDArray[np.int64]:
 
 
 def _read_histograms(rows: Arrays) -> Histograms:
-    return Histograms(
-        rows["counts"], rows["sum_ns"], np.where(rows["min_ns"] == NEVER, 0, rows["min_ns"]), rows["max_ns"]
-    )
+    mins_ns = np.where(rows["min_ns"] == NEVER, 0, rows["min_ns"])
+    return Histograms(rows["counts"], rows["sum_ns"], mins_ns, rows["max_ns"])
 
 
 def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
@@ -176,13 +164,9 @@ def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
     batches = opened[np.argsort(opened["rank"])]
     records = appended[np.argsort(opened["rank"][appended["batch_row"]], kind="stable")]
     owners = opened[records["batch_row"]]
-    return (
-        pa.table([pa.array(batches[column.name]).cast(column.type) for column in BATCH_TRACE], BATCH_TRACE),
-        pa.table(
-            [
-                pa.array((records if column.name in records.dtype.names else owners)[column.name]).cast(column.type)
-                for column in RECORD_TRACE
-            ],
-            RECORD_TRACE,
-        ),
-    )
+    of_records = [
+        pa.array((records if column.name in records.dtype.names else owners)[column.name]).cast(column.type)
+        for column in RECORD_TRACE
+    ]
+    of_batches = [pa.array(batches[column.name]).cast(column.type) for column in BATCH_TRACE]
+    return pa.table(of_batches, BATCH_TRACE), pa.table(of_records, RECORD_TRACE)

@@ -29,7 +29,6 @@ ALL_FED = 1 << 62  # more than any thread sends: nothing is left to be fed
 MS = 1_000_000
 SECOND = 1_000_000_000
 QUOTA_RING = 16  # quota samples begin a second or more apart, and live for 11 seconds: 12 is the most
-
 (PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)  # kinds of arrivals; see `scenario.traffic`
 
 
@@ -119,22 +118,16 @@ class BrokerState:
 
 
 class IdleLevel:
-    """How long a request takes after the connection was idle for so long."""
-
-    from_ns: int
+    from_ns: int  # after the connection was idle for so long
     request_ns: int
 
 
 class DelayStep:
-    """From when on a broker holds responses back, and for how long."""
-
-    start_ns: int
+    start_ns: int  # from then on a broker holds responses back
     delay_ns: int
 
 
 class ErrorSpan:
-    """When a broker fails requests."""
-
     start_ns: int
     end_ns: int
     chance_ppm: int
@@ -187,8 +180,6 @@ class ThreadState:
 
 
 class SendTarget:
-    """Target of a part of a thread's records."""
-
     weight: int  # cumulative
     topic: int
     partition: int
@@ -203,8 +194,6 @@ class RecordedSend:
 
 
 class LatencyBuckets:
-    """A histogram; see `latency_histogram`."""
-
     sum_ns: int
     min_ns: int  # `NEVER` where there is none
     max_ns: int
@@ -228,8 +217,6 @@ class BatchRow:
 
 
 class RecordRow:
-    """A row of the record trace; the batch knows the rest."""
-
     batch_row: int
     thread: int
     sent_at_ns: int

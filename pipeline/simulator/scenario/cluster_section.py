@@ -170,11 +170,7 @@ class TopicSection(ScenarioPart):
 
 
 def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) -> tuple[Topic, ...]:
-    """The topics as the simulator takes them, led by brokers of these ids.
-
-    Raises:
-        WrongValuesError: A broker leads no partition.
-    """
+    """The topics as the simulator takes them, led by these brokers; `WrongValuesError` if one of them leads nothing."""
     index_of = {broker_id: number for number, broker_id in enumerate(broker_ids)}
     topics, in_turn = [], cycle(index_of.values())
     for section in sections:
@@ -184,15 +180,10 @@ def build_topics(sections: Sequence[TopicSection], broker_ids: Sequence[int]) ->
             leaders = tuple(-1 if leader is None else index_of[leader] for leader in section.leaders)
         topics.append(Topic(section.name, leaders, section.metadata_order or ()))
     leading = {leader for topic in topics for leader in topic.leaders}
-    problems = [
-        (
-            ("cluster", "brokers", number),
-            f"broker {broker_id} leads no partition; expected every broker to lead one:"
-            " give it one in `leaders` of a topic, raise `partitions`, or leave the broker out",
-        )
-        for broker_id, number in index_of.items()
-        if number not in leading
-    ]
+    advice = "give it one in `leaders` of a topic, raise `partitions`, or leave the broker out"
+    problem = f"leads no partition; expected every broker to lead one: {advice}"
+    idle = [(broker_id, number) for broker_id, number in index_of.items() if number not in leading]
+    problems = [(("cluster", "brokers", number), f"broker {broker_id} {problem}") for broker_id, number in idle]
     if problems:
         raise WrongValuesError(*problems)
     return tuple(topics)

@@ -20,13 +20,11 @@ PPM = 1_000_000
 class Distribution:
     """A distribution of whole numbers, by quantiles with straight lines between them; or an exponential one."""
 
-    # pairs of probability and value, both rising, from probability 0 to 1; empty if exponential
-    points: tuple[tuple[float, int], ...] = ((0.0, 0), (1.0, 0))
+    points: tuple[tuple[float, int], ...] = ((0.0, 0), (1.0, 0))  # probability and value, rising; empty if exponential
     mean: int = 0  # of an exponential one, else 0
 
     @property
     def is_constant(self) -> bool:
-        """It has one value; a draw says nothing."""
         return bool(self.points) and self.points[0][1] == self.points[-1][1]
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019  (a value: equal ones share a table)
@@ -49,7 +47,6 @@ class Distribution:
 
     @classmethod
     def exponential(cls, mean: int) -> Distribution:
-        """Makes the distribution of gaps between arrivals of a Poisson process."""
         return cls((), mean)
 
 
@@ -59,11 +56,7 @@ ALIKE = Distribution.constant(PPM)  # a factor that is always 1
 
 @dataclass(frozen=True)
 class Steps:
-    """A value that holds until the next one: a constant, a schedule, or a recorded series.
-
-    Raises:
-        ConfigError: The starts do not rise from 0, or the values are not as many.
-    """
+    """A value that holds until the next: a constant, a schedule, or a recorded series; `ConfigError` for another."""
 
     starts_ns: tuple[int, ...] = (0,)  # when each value begins, rising, the first at 0
     values: tuple[int, ...] = (0,)  # as many

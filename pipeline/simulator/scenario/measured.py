@@ -2,8 +2,8 @@
 
 Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Produce responses, clients 3.2.3 to 4.1.1,
 Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads
-cost was noted by a client that reads its clock (`tests/lab/producers/TimedLoad.java`), its code compiled, 2,048 records a
-second, three versions timed twice: medians of each quantile of the six. How figures move with each of these numbers:
+cost was noted by a client that reads its clock (`tests/lab/producers/TimedLoad.java`), its code compiled, 2,048 records
+a second, three versions timed twice: medians of each quantile of the six. How figures move with each of these numbers:
 `docs/evidence/simulator.md`.
 """
 
@@ -21,7 +21,6 @@ def _quantiles_us(*points: tuple[float, int]) -> Distribution:
 # The same load timed twice on one bed, four minutes between: wake-ups and turns took 1.5 to 1.8 times as long, service 1.3
 # to 1.7 times.
 _RUN_TO_RUN_PPM = Distribution(((0.0, PPM * 78 // 100), (1.0, PPM * 125 // 100)))
-
 MEASURED_SERVICE = Service(
     # Proxy log of quiet runs after 5 s: requests < 4 KiB p50 0.11 ms, p90 0.18, p99 0.6 to 0.9.
     request_ns=_quantiles_us((0.0, 60), (0.5, 90), (0.9, 160), (0.99, 730), (0.999, 3_000), (1.0, 10_000)),

@@ -108,11 +108,8 @@ def _read_delay(value: Any, info: ValidationInfo) -> Steps:  # noqa: ANN401  (wh
 
 
 Delay = Annotated[Steps, BeforeValidator(_read_delay, json_schema_input_type=_Series | Milliseconds)]
-"""Milliseconds over time, as nanoseconds.
-
-A constant; a schedule, `[{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]`; an even series, `{every_s: 1, ms: [0, 3, 20]}`; or a
-recorded one, `{file: delays.csv}` with columns at_s and ms.
-"""
+"""Milliseconds over time, as nanoseconds: a constant; a schedule, `[{at_s: 0, ms: 0}, {at_s: 30, ms: 20}]`; an even
+series, `{every_s: 1, ms: [0, 3, 20]}`; or a recorded one, `{file: delays.csv}` with columns at_s and ms."""
 
 
 def _make_steps(rows: Sequence[tuple[int, float]]) -> Steps:
@@ -128,9 +125,8 @@ def _read_csv(path: Path) -> list[tuple[int, float]]:
         try:
             rows = [_CSV_ROW.validate_python((row["at_s"], row["ms"])) for row in reader]
         except (KeyError, ValueError, csv.Error) as error:
-            raise WrongValuesError(
-                (("file",), f"{path}:{reader.line_num}: expected numbers, 0 or more, in columns at_s and ms")
-            ) from error
+            problem = f"{path}:{reader.line_num}: expected numbers, 0 or more, in columns at_s and ms"
+            raise WrongValuesError((("file",), problem)) from error
     return [(round(at_s * SECOND), ms) for at_s, ms in rows]
 
 
@@ -139,14 +135,10 @@ def named_once(key: str) -> Callable[[tuple[_Part, ...]], tuple[_Part, ...]]:
 
     def check(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
         names = [getattr(part, key) for part in parts]
-        twice = [number for number, name in enumerate(names) if name in names[:number]]
+        twice = [(number, name) for number, name in enumerate(names) if name in names[:number]]
         if twice:
-            raise WrongValuesError(
-                *(
-                    ((number,), f"{key} {names[number]} twice, first at [{names.index(names[number])}]")
-                    for number in twice
-                )
-            )
+            problems = [((number,), f"{key} {name} twice, first at [{names.index(name)}]") for number, name in twice]
+            raise WrongValuesError(*problems)
         return parts
 
     return check

@@ -24,10 +24,7 @@ from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
 def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
     """Reads a recording in the order of at_ms: columns at_ms and value_bytes; where there, key and partition.
 
-    The file is Parquet if it is named so, else CSV. The strategy, by name, places the keys.
-
-    Raises:
-        ConfigError: The file cannot be read, a column is missing, or a value is not possible.
+    A file is Parquet if named so, else CSV; the strategy, by name, places the keys. `ConfigError` for a wrong file.
     """
     table = _read_table(path)
     at_ms = _numbers(table, "at_ms", path, np.float64)

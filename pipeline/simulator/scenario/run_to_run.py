@@ -1,8 +1,8 @@
 """Differences between two runs of one scenario besides their draws: the state of the machines.
 
-Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again for a
-request or to wake a thread (`measured.py`). So each run draws one factor for each broker's service and one for each client's
-threads. Where a scenario gives exact times the factors are 1.
+Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again
+for a request or to wake a thread (`measured.py`). So each run draws one factor for each broker's service and one for
+each client's threads. Where a scenario gives exact times the factors are 1.
 """
 
 from dataclasses import replace
@@ -38,11 +38,10 @@ def settle_costs(costs: ThreadCosts, ppm: int) -> ThreadCosts:
     def scale(ns: int) -> int:
         return ns * ppm // PPM
 
+    wake_ups = ("wake_call_ns", "wake_ns", "response_wake_ns")
     return replace(
         costs,
-        wake_call_ns=costs.wake_call_ns.mapped(scale),
-        wake_ns=costs.wake_ns.mapped(scale),
-        response_wake_ns=costs.response_wake_ns.mapped(scale),
+        **{name: getattr(costs, name).mapped(scale) for name in wake_ups},
         loop_ns=max(scale(costs.loop_ns), 1),
         request_ns=scale(costs.request_ns),
         transit_ns=scale(costs.transit_ns),

@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import ClientFamily, Settings, ThreadCosts
@@ -51,10 +52,7 @@ from pipeline.simulator.scenario.traffic import OnOff, PerfTest, Recorded, Traff
 
 @dataclass(frozen=True)
 class Service:
-    """How long a broker takes for a request, from the client's socket and back, without any delay.
-
-    request + further partitions x partition + bytes x byte, all times the warm-up.
-    """
+    """How long a broker takes for a request and back, without any delay: the sum of its parts, times the warm-up."""
 
     request_ns: Distribution = ZERO  # for each request
     # pairs, rising, of a time and what a request takes after the connection was idle for that time or longer: threads
@@ -100,8 +98,7 @@ class SimulatedBroker:
     # requests in service at a time over all connections, first come first served; 0 is no limit. A delay and a
     # replica's answer hold the connection, not the handler.
     handler_count: int = 0
-    # how long the response is held back, by the instant at which the service ends
-    delay_ns: Steps = field(default_factory=Steps)
+    delay_ns: Steps = field(default_factory=Steps)  # how long the response is held back, by when the service ends
     oversleep_ns: Distribution = ZERO  # how much longer than that it is held, where there is a delay
     replica_wait_ns: Distribution = ZERO  # with acks=all: until the in-sync replicas have the batches
     quota_bytes_per_s: int = 0  # `producer_byte_rate` of each client; 0 is none
@@ -111,20 +108,16 @@ class SimulatedBroker:
 @dataclass(frozen=True)
 class Topic:
     name: str
-    # for each partition, the index of its leader among the scenario's brokers, or -1 without one
-    leaders: tuple[int, ...]
+    leaders: tuple[int, ...]  # of each partition, the leader's index among the scenario's brokers, or -1 without one
     listed: tuple[int, ...] = ()  # the partitions with a leader in the order of the metadata, or () for ascending
 
     @property
     def available(self) -> tuple[int, ...]:
-        """The partitions with a leader, in the order of the metadata."""
         return self.listed or tuple(p for p, leader in enumerate(self.leaders) if leader >= 0)
 
 
 @dataclass(frozen=True)
 class Producer:
-    """A producer: one client, and the threads that send through it."""
-
     name: str  # its `client.id`
     traffic: tuple[Traffic, ...]  # one for each thread that calls `send()`
     family: ClientFamily = ClientFamily.JAVA
@@ -136,11 +129,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario to simulate. A run ends when all traffic has ended and every batch is done, as after `close()`.
-
-    Raises:
-        ConfigError: A leader, a target or a setting points nowhere or can never end.
-    """
+    """A scenario; a run ends when all batches are done, as after `close()`. `ConfigError` for one that never ends."""
 
     name: str  # for people
     brokers: tuple[SimulatedBroker, ...]  # at least one
@@ -163,26 +152,18 @@ class Scenario:
     @property
     def partition_starts(self) -> tuple[int, ...]:
         """For each topic, the number of its first partition, counted over all topics; and their total."""
-        starts = [0]
-        for topic in self.topics:
-            starts.append(starts[-1] + len(topic.leaders))
-        return tuple(starts)
+        return tuple(accumulate((len(topic.leaders) for topic in self.topics), initial=0))
 
     def list_choices(self, topic: Topic, producer: Producer) -> tuple[int, ...]:
         """The partitions that a producer chooses from: with a leader in its rack (KIP-1123), else all with a leader."""
         available = topic.available
         if not producer.settings.client_rack:
             return available
-        return tuple(p for p in available if self.is_in_rack(topic.leaders[p], producer)) or available
-
-    def is_in_rack(self, broker: int, producer: Producer) -> bool:
-        """Whether a producer that is rack-aware shares its rack with the broker of this index."""
         rack = producer.settings.client_rack
-        return rack != "" and self.brokers[broker].rack == rack
+        return tuple(p for p in available if self.brokers[topic.leaders[p]].rack == rack) or available
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """The leader of each partition, counted over all topics."""
         return tuple(leader for topic in self.topics for leader in topic.leaders)
 
 
@@ -200,7 +181,6 @@ def _check_targets(name: str, traffic: Traffic, topics: tuple[Topic, ...]) -> No
 
 
 def _check_end(name: str, traffic: Traffic) -> None:
-    """Refuses traffic that never ends."""
     arrivals = traffic.arrivals
     if isinstance(arrivals, Recorded):
         return

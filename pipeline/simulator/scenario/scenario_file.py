@@ -25,8 +25,6 @@ AS_CONFIGURED = "as configured"  # name of the only variant of a file without va
 
 @dataclass(frozen=True)
 class ScenarioVariant:
-    """One of the runs that a scenario file compares."""
-
     name: str
     summary: str  # a sentence, or ""
     clients: tuple[str, ...]  # of each kind of producer: client, version and strategy
@@ -52,17 +50,12 @@ class ScenarioFile:
 
 
 def list_built_ins() -> tuple[str, ...]:
-    """Names of the scenarios that come with the package."""
     entries = (files("pipeline.simulator.scenario") / "scenarios").iterdir()
     return tuple(sorted(path.name.removesuffix(".yaml") for path in entries if path.name.endswith(".yaml")))
 
 
 def load_scenario(name: str) -> ScenarioFile:
-    """Reads a scenario: one of `list_built_ins()`, else the file at that path.
-
-    Raises:
-        ConfigError: There is none, or what is wrong with it.
-    """
+    """Reads a scenario: one of `list_built_ins()`, else the file at that path; `ConfigError` says what is wrong."""
     if name in list_built_ins():
         text = (files("pipeline.simulator.scenario") / "scenarios" / f"{name}.yaml").read_text(encoding="utf-8")
         return parse_scenario(text, f"{name}.yaml")
@@ -73,11 +66,7 @@ def load_scenario(name: str) -> ScenarioFile:
 
 
 def parse_scenario(text: str, file: str) -> ScenarioFile:
-    """Parses a scenario; its path is for errors and for the files it names.
-
-    Raises:
-        ConfigError: What is wrong with it, a line for each problem.
-    """
+    """Parses a scenario; its path is for `ConfigError`, a line for each problem, and for the files it names."""
     return _read_scenario(parse_yaml(text, file))
 
 

@@ -37,9 +37,8 @@ class ClientSection(ScenarioPart):
         ratio = self.compression_ratio
         compression = None if ratio is None else Compression(round(ratio * PPM))
         try:
-            return resolve_producer(
-                self.client, self.version, self.config, strategy=self.strategy, compression=compression
-            )
+            given = self.client, self.version, self.config
+            return resolve_producer(*given, strategy=self.strategy, compression=compression)
         except WrongSettingError as error:
             if error.name in self.config:
                 raise WrongValuesError((("config", error.name), error.problem)) from error

@@ -18,8 +18,8 @@ class PerfTest:
     """`kafka-producer-perf-test --throughput`: as fast as it goes until ahead of the rate, then a sleep.
 
     After a record's `send()` returned, its clock in whole milliseconds is the one taken before: if records so far /
-    elapsed > rate, the deficit grows by 1 / rate; at 2 ms or more the tool sleeps it off. `Object.wait` rounds a sleep up
-    to whole milliseconds. So there are bursts, and after a stall the tool goes unthrottled until it has caught up.
+    elapsed > rate, the deficit grows by 1 / rate; at 2 ms or more the tool sleeps it off. `Object.wait` rounds a sleep
+    up to whole milliseconds. So there are bursts, and after a stall the tool goes unthrottled until it has caught up.
     """
 
     rate_per_s: int  # `--throughput`, or 0 for no throttle
@@ -49,8 +49,7 @@ class Recorded:
     due_ns: NDArray[np.integer[Any]]  # when the application sent it, not falling
     body_bytes: NDArray[np.integer[Any]]  # see `record_size.measure_body_bytes`
     partition: NDArray[np.integer[Any]]  # within the topic, or `KEYLESS`
-    # index into `Traffic.targets`, for the topic only; what else the target says is not looked at; or `COMMIT`
-    target: NDArray[np.integer[Any]]
+    target: NDArray[np.integer[Any]]  # index into `Traffic.targets`, for the topic only; or `COMMIT`
 
     def with_commits(self, at_ns: NDArray[np.integer[Any]]) -> "Recorded":
         """The application commits at these times, rising, each time right after the last record before."""
@@ -69,8 +68,6 @@ Arrivals = PerfTest | Gaps | OnOff | Recorded
 
 @dataclass(frozen=True)
 class Target:
-    """Target of a part of the records."""
-
     topic: int = 0  # index of the topic in the scenario
     weight: int = 1  # of this target among the traffic's, as a whole number
     partition: int = KEYLESS  # that the key's hash or the record itself names, or `KEYLESS`
@@ -82,8 +79,6 @@ class Target:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Traffic of one sending thread of an application."""
-
     arrivals: Arrivals  # when it sends
     value_bytes: Distribution = field(default_factory=Distribution)  # the values' lengths. Not looked at if recorded.
     targets: tuple[Target, ...] = (Target(),)  # where to, drawn by weight for every record if there are several

@@ -143,11 +143,7 @@ class TrafficSection(ScenarioPart):
         return self
 
     def build(self, topics: Sequence[Topic], strategy: str) -> tuple[Traffic, ...]:
-        """The traffic of each of its threads as the simulator takes it; the producer's strategy, by name, places the keys.
-
-        Raises:
-            WrongValuesError: There is no such topic or partition, or a recording holds what cannot be.
-        """
+        """The traffic of each thread; the producer's strategy, by name, places keys, else `WrongValuesError`."""
         weights = self._weigh_topics(topics)
         start_ns = round(self.start_s * SECOND)
         if isinstance(self.arrivals, RecordedArrivals):
@@ -205,13 +201,9 @@ def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[
     each = 1 / len(explicit.partitions)
     outside = [number for number, partition in enumerate(explicit.partitions) if partition >= count]
     if outside:
-        expected = f"a partition from 0 to {count - 1}"
-        raise WrongValuesError(
-            *(
-                (("explicit", "partitions", number), f"found {explicit.partitions[number]}; expected {expected}")
-                for number in outside
-            )
-        )
+        problems = (f"found {explicit.partitions[n]}; expected a partition from 0 to {count - 1}" for n in outside)
+        at = (("explicit", "partitions", number) for number in outside)
+        raise WrongValuesError(*zip(at, problems, strict=True))
     return [(each, Target(topic, partition=partition, is_explicit=True)) for partition in explicit.partitions]
 
 
@@ -223,8 +215,5 @@ def _target_keys(keys: KeysSection, topic: int, count: int, strategy: str) -> li
         return [(1.0, Target(topic, partition=KEYLESS, key_bytes=keys.bytes))]
     popularity = np.arange(1, keys.count + 1, dtype=np.float64) ** -keys.zipf_exponent
     shares = np.bincount(partitions, popularity, minlength=count) / popularity.sum()
-    return [
-        (float(share), Target(topic, partition=partition, key_bytes=keys.bytes))
-        for partition, share in enumerate(shares)
-        if share > 0
-    ]
+    used = np.flatnonzero(shares > 0).tolist()
+    return [(float(shares[p]), Target(topic, partition=p, key_bytes=keys.bytes)) for p in used]
