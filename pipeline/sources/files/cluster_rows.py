@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from pipeline.model.cluster import (
     LIVE_CLUSTER,
     NO_LEADER,
-    Broker,
     ClusterHistory,
     ClusterState,
     DirectorySpace,
@@ -29,10 +28,7 @@ TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "reten
 
 
 def count_directories(tree: LogTree, registered: Collection[int] = ()) -> dict[int, int]:
-    """Log directories by broker; those of a node that holds nothing but the metadata log only if it is registered.
-
-    A broker without partitions is one all the same. A controller registers as no broker: of its own it is none.
-    """
+    """Log directories by broker; a node with the metadata log alone, a controller, counts only if registered."""
     logs = [directory for directory in tree.directories if directory.broker_id is not None]
     bearing = (log for log in logs if not log.partitions or any(not one.is_cluster_metadata for one in log.partitions))
     brokers = {*registered, *(log.broker_id for log in bearing)}
@@ -40,33 +36,24 @@ def count_directories(tree: LogTree, registered: Collection[int] = ()) -> dict[i
 
 
 class WindowState(NamedTuple):
-    """The cluster as a window's rows describe it."""
-
-    window: TimeWindow  # the window
+    window: TimeWindow
     state: ClusterState  # at its end
     is_observed: bool  # all of it is known; else only what leader epochs prove, and what was observed later stays out
     observed_at_ms: int | None  # of which moment the state is; None where the source does not say
-    # partitions as a live cluster answered for this window: leaders may have moved since its end
-    observed: Mapping[TopicPartition, PartitionState]
+    observed: Mapping[TopicPartition, PartitionState]  # as a live cluster answered for it: leaders may have moved since
     steady: frozenset[int] = frozenset()  # brokers that stood from within the window to the answer that closed it
 
     @property
     def is_of_window(self) -> bool:
-        """The state is of a moment of the window, or of its end: a live cluster that is asked later says nothing of the moment.
-
-        In-sync sets, lags and who was away are of a moment; sizes, replicas and configs change slowly.
-        """
+        """Whether in-sync sets, lags and absent brokers are of the window: not if a live cluster was asked later."""
         is_live = self.state.state_source == LIVE_CLUSTER
         return not is_live or self.observed_at_ms is None or self.observed_at_ms in self.window
 
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that every row of the window begins with."""
-        at_ms = self.observed_at_ms
-        return {
-            "window_start": instant_of(self.window.start_ms),
-            "observed_at": None if at_ms is None else instant_of(at_ms),
-        }
+        observed_at = None if self.observed_at_ms is None else instant_of(self.observed_at_ms)
+        return {"window_start": instant_of(self.window.start_ms), "observed_at": observed_at}
 
 
 def list_window_states(
@@ -75,10 +62,9 @@ def list_window_states(
     epochs: Mapping[int, Mapping[PartitionKey, int]] | None = None,
     newest: TimeWindow | None = None,
 ) -> list[WindowState]:
-    """Lists the cluster's state at the end of each window.
+    """The cluster's state at the end of each window; `newest` is the one that a live cluster's state was observed for.
 
-    `epochs`: by window's start, the largest leader epoch among the batches of each partition. `newest`: the window that a
-    live cluster's state was observed for.
+    `epochs`: by window's start, the largest leader epoch among the batches of each partition.
     """
     states = []
     for window in windows:
@@ -115,10 +101,7 @@ def iter_broker_rows(
     *,
     disks: Mapping[int, DiskColumns] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """One row per broker and window: those registered at the window's end and those whose disks were found.
-
-    `directory_counts` are log directories by broker, found or described; `disks` come from `disk_columns`.
-    """
+    """A row per broker and window: those registered at its end, and those with log directories found or described."""
     for known in states:
         registered = known.state.brokers
         imbalance = _leader_imbalance(known.state)
@@ -126,6 +109,9 @@ def iter_broker_rows(
         is_told = known.is_observed and known.is_of_window and not doubts
         for broker_id in sorted(set(directory_counts) | set(registered)):
             broker = registered.get(broker_id)
+            # Kafka places no replica on a broker that is not registered, or whose log directories are all cordoned
+            cordoned = {*broker.cordoned_directory_ids} if broker else set()
+            takes_replicas = broker is not None and (not cordoned or bool({*broker.directory_ids} - cordoned))
             yield {
                 "cluster": cluster,
                 **known.columns,
@@ -133,7 +119,7 @@ def iter_broker_rows(
                 "rack": broker.rack if broker else None,
                 "is_fenced": broker.is_fenced if broker and is_told else None,
                 "away_ms": None if doubts else away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
-                "takes_replicas": _takes_replicas(broker) and not doubts if registered else None,
+                "takes_replicas": takes_replicas and not doubts if registered else None,
                 "doubt": "; ".join(doubts) or None,
                 "log_directory_count": directory_counts.get(broker_id, 0),
                 "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
@@ -143,20 +129,10 @@ def iter_broker_rows(
             }
 
 
-def _takes_replicas(broker: Broker | None) -> bool:
-    """Kafka places no replica on a broker that is not registered, or whose log directories are all cordoned."""
-    if broker is None:
-        return False
-    return not broker.cordoned_directory_ids or bool({*broker.directory_ids} - {*broker.cordoned_directory_ids})
-
-
 def disk_columns(
     replicas: Iterable[ReplicaState], spaces: Mapping[int, Mapping[str, DirectorySpace]], relative: Callable[[str], str]
 ) -> dict[int, DiskColumns]:
-    """`log_dir_bytes`, `log_dir_total_bytes` and `log_dir_usable_bytes` by log directory, by broker.
-
-    Replicas on their way between disks count, those without a size do not; `spaces` are volumes by broker and path.
-    """
+    """Columns `log_dir_bytes`, `log_dir_total_bytes`, `log_dir_usable_bytes` of brokers: of volumes, else replicas."""
     held: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for replica in replicas:
         if replica.broker_id is not None and replica.size_bytes is not None and replica.log_directory:
@@ -172,10 +148,7 @@ def disk_columns(
 
 
 def _leader_imbalance(state: ClusterState) -> dict[int, float]:
-    """By broker, the part of the partitions it is the preferred leader of and does not lead.
-
-    Partitions of which neither leader nor in-sync set is known are left out.
-    """
+    """By broker, the part of the partitions it should lead that it does not; less those of which nothing is known."""
     preferred: dict[int, int] = defaultdict(int)
     lost: dict[int, int] = defaultdict(int)
     for partition in state.partitions.values():
@@ -197,8 +170,7 @@ def iter_cluster_state_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
 
-    Rows of windows that were not observed have leaders only. `moving` is from texts of kafka-reassign-partitions, as of
-    when they were read.
+    Windows not observed have leaders only; `moving`, of kafka-reassign-partitions, is of when its texts were read.
     """
     found_on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
     for known in states:

@@ -30,10 +30,7 @@ from pipeline.sources.files.metadata_log import read_metadata_log
 def read_cluster_history(
     tree: LogTree, described: ClusterHistory | None = None
 ) -> tuple[ClusterHistory, tuple[Problem, ...]]:
-    """The cluster's history from the best source at hand, as `state_source` says, and what was wrong with the others.
-
-    The longest metadata log of the tree comes first, then what `kafka-topics --describe` printed (`described`).
-    """
+    """The cluster's history by its longest metadata log, else as `described`, else by its replicas; problems."""
     known, problems = [one for one in tree.directories if one.cluster_id is not None], []
     for one in known:
         if one.cluster_id != known[0].cluster_id:
@@ -52,10 +49,7 @@ def read_cluster_history(
 def with_ids_by_name(
     tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]
 ) -> tuple[LogTree, tuple[Problem, ...]]:
-    """The tree with topic ids of the cluster's state where `partition.metadata` is missing, matched by name; and where.
-
-    A partition of an earlier topic of the same name would be taken for one of the present topic: it is said.
-    """
+    """The tree with topic ids of the cluster's state where `partition.metadata` is missing; and which these are."""
     problems, directories = [], []
     ids = {key: state.topic_id for key, state in partitions.items() if state.topic_id is not None}
     for directory in tree.directories:
@@ -81,10 +75,7 @@ def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
 
 
 def infer_from_replicas(tree: LogTree) -> ClusterHistory:
-    """One state from the replicas alone: the only one leads; of several, none is known to.
-
-    Log directories without a broker id are left out. Replicas are in order of broker id, not of preference.
-    """
+    """One state from the replicas alone, in order of broker: the only one leads; of several, none is known to."""
     held: dict[TopicPartition, list[tuple[int, PartitionDirectory]]] = {}
     for log_directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
         if log_directory.broker_id is not None and not partition.is_cluster_metadata:
@@ -110,8 +101,7 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
 def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
     """How far each replica's log reaches, by topic-partition and broker, and what could not be read.
 
-    The log end offset is read from the last segment's last batches: its index, where it has one, says where to begin.
-    Replicas about to be deleted and strays are left out.
+    Of its last segment the last batches tell, from where the index says on; not of replicas to be deleted and strays.
     """
     problems: list[Problem] = []
     states = [
@@ -146,19 +136,13 @@ def read_log_end_offset(segment: SegmentFile) -> int | None:
 
 
 def _scan_tail(segment: SegmentFile) -> HeaderScan:
-    return scan_headers(segment.path, start=_last_indexed_position(segment), check_crc=False)
-
-
-def _last_indexed_position(segment: SegmentFile) -> int:
-    """Position of the last index entry; 0 where there is none, or it points beyond the file."""
-    if segment.index_path is None:
-        return 0
-    try:
-        positions = read_offset_index(segment.index_path, segment.base_offset or 0).position
-    except OSError:
-        return 0
-    inside = positions[(positions >= 0) & (positions < segment.size_bytes)]
-    return int(np.max(inside, initial=0))
+    """The batches from the last index entry on that points into the file; all where there is none."""
+    start = 0
+    if segment.index_path is not None:
+        with contextlib.suppress(OSError):
+            positions = read_offset_index(segment.index_path, segment.base_offset or 0).position
+            start = int(np.max(positions[(positions >= 0) & (positions < segment.size_bytes)], initial=0))
+    return scan_headers(segment.path, start=start, check_crc=False)
 
 
 def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, problems: list[Problem]) -> ReplicaState:

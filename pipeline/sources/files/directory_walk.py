@@ -26,21 +26,13 @@ class Listing:
     files: Mapping[str, Path]
     directories: tuple[Path, ...]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.files and not self.directories
-
 
 class DirectoryWalk:
-    """One discovery: lists directories, keeps the problems.
-
-    Attributes:
-        met_again: Below the path entered last, a directory was left out because it had been listed before.
-    """
+    """One discovery: lists directories, keeps the problems."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.met_again = False
+        self.met_again = False  # a directory below the path entered last had been listed before, so was left out
         self._root = Path()
         self._seen: set[str] = set()  # real paths of directories
         self._siblings: dict[Path, tuple[Mapping[str, Path], str]] = {}
@@ -60,7 +52,6 @@ class DirectoryWalk:
         return True
 
     def problem(self, path: Path, reason: str, *, position: int | None = None, severity: str = "refused") -> None:
-        """Notes what is wrong with a file or directory."""
         self.problems.append(Problem(path=str(path), position=position, reason=reason, severity=severity))
 
     def list(self, path: Path) -> Listing | None:
@@ -85,15 +76,12 @@ class DirectoryWalk:
         return self._siblings[path]
 
     def parse(self, path: Path | None, parse: Callable[[bytes], _T], otherwise: _T) -> _T:
-        """Parses a small text file; `otherwise` where there is none, or, with a problem noted, where that fails.
-
-        Windows line ends are noted: the parsers take them, but the file did not come from a broker as it is.
-        """
+        """Parses a small text file; `otherwise` where there is none, or, with a problem noted, where that fails."""
         if path is None:
             return otherwise
         try:
             data = read_small(path)
-            if b"\r\n" in data:
+            if b"\r\n" in data:  # the parsers take them, but the file did not come from a broker as it is
                 self.problem(path, "CRLF line ends, read all the same", position=1, severity="suspect")
             return parse(data)
         except (OSError, InputError) as error:
@@ -150,10 +138,7 @@ _EPOCH_MS = re.compile(r"(\d{13})(?=\D*$)")
 
 
 def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Problem]) -> Iterator[Path]:
-    """The files named, by themselves or by a pattern, and at any depth of the folders named those that fit `patterns`.
-
-    `problems` takes paths that lead to no file, and in folders odd names and links that lead out.
-    """
+    """Files named, or that fit a pattern named, or `patterns` in a folder named; `problems` takes what is odd."""
     for root in paths:
         if is_folder(root):
             walked = walk_files(root, problems)

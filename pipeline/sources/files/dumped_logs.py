@@ -31,8 +31,6 @@ _HEADER_FIELDS = tuple(name for name in HEADER_ROW.names or () if name not in {"
 
 
 class DumpedTree(NamedTuple):
-    """Logs found in dump texts: a tree whose segments refer to their text, and the end of each log."""
-
     tree: LogTree
     replicas: tuple[ReplicaState, ...]
 
@@ -105,10 +103,7 @@ def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionS
 
 @parser
 def scan_dump(part: TextPart, path: str) -> HeaderScan:
-    """The batches of a dumped segment, in the columns of a scan; a first timestamp is -1: dumps lack it.
-
-    `InputError` for a line of a batch that does not parse, `OSError` for a text that cannot be read.
-    """
+    """The batches of a dumped segment, first timestamps -1; `InputError` for a line that does not parse; `OSError`."""
     file = parse_dumped_segment(_read_part(part))
     rows = np.zeros(len(file.batches), HEADER_ROW)
     for name in _HEADER_FIELDS:
@@ -116,11 +111,8 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
     rows["crc_ok"] = True
     rows["crc_ok"][file.wrong_checksums] = False
     rows["flaw"][file.wrong_checksums] = Flaw.CRC
-    positions, reason = (
-        (file.batches[n].position for n in file.wrong_checksums),
-        "checksum mismatch, says kafka-dump-log",
-    )
-    wrong = [Problem(path=path, position=position, reason=reason) for position in positions]
+    reason = "checksum mismatch, says kafka-dump-log"
+    wrong = [Problem(path=path, position=file.batches[n].position, reason=reason) for n in file.wrong_checksums]
     end = int(rows["position"][-1]) + int(rows["size_bytes"][-1]) if len(rows) else 0
     return HeaderScan(rows=rows, problems=limit_problems(path, wrong), valid_bytes=end, file_bytes=end)
 

@@ -19,7 +19,6 @@ def iter_consumer_group_rows(
 
 
 def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: ConsumerGroupMember) -> dict[str, Any]:
-    """A row of `bronze.consumer_groups`."""
     observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
     return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
 
@@ -36,15 +35,12 @@ def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
 def iter_quarantine_rows(
     cluster: str, problems: Mapping[str, Iterable[Problem]], relative: Callable[[str], str]
 ) -> Iterator[dict[str, Any]]:
-    """One row per problem, each once; `problems` are by source, `relative` shows a path as it is under its root.
-
-    No hidden character stands in a row: whoever reads it may do so in a terminal.
-    """
+    """One row per problem, each once; `problems` are by source, `relative` shows a path as it is under its root."""
     seen: set[tuple[str, int, str]] = set()
-    for source, problems_of in problems.items():
-        for problem in problems_of:
+    for source, of_source in problems.items():
+        for problem in of_source:
             path, position = relative(problem.path), -1 if problem.position is None else problem.position
-            reason = escape_hidden(problem.reason)
+            reason = escape_hidden(problem.reason)  # whoever reads the row may do so in a terminal
             if (path, position, reason) not in seen:
                 seen.add((path, position, reason))
                 place = {"cluster": cluster, "source": source, "path": path, "position": position}

@@ -45,10 +45,7 @@ MAX_DEPTH = 12  # levels of plain directories looked through before a tree is gi
 
 
 def discover_logs(paths: Iterable[Path | str]) -> LogTree:
-    """Everything usable under files and directories; the tree's problems hold what was refused, with the reason.
-
-    No link may lead out of a path that is given: out of a directory itself, or of a file's directory.
-    """
+    """Everything usable under some paths, out of which no link may lead; problems say what was refused, and why."""
     walk = DirectoryWalk()
     all_directories: list[LogDirectory] = []
     for path in map(Path, paths):
@@ -72,7 +69,7 @@ def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[Log
     listing = walk.list(path)
     if listing is None:
         return []
-    if listing.is_empty:
+    if not listing.files and not listing.directories:
         walk.problem(path, "an empty directory")
         return []
     if _has_partition_name(path) and has_partition_files(listing):
@@ -131,10 +128,8 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
 
     meta = walk.parse(listing.files.get(META_PROPERTIES), parse_meta, _UNKNOWN_BROKER)
     empty: dict[TopicPartition, int] = {}
-    checkpoints = {
-        attribute: walk.parse(listing.files.get(name), parse_offset_checkpoint, empty)
-        for attribute, name in CHECKPOINTS.items()
-    }
+    paths = {attribute: listing.files.get(name) for attribute, name in CHECKPOINTS.items()}
+    checkpoints = {name: walk.parse(path, parse_offset_checkpoint, empty) for name, path in paths.items()}
     return LogDirectory(
         path=str(listing.path),
         broker_id=meta.node_id,

@@ -1,7 +1,6 @@
 """Finds an offset or an instant in a partition: the segment, then the position through its indexes, as a broker does.
 
-References:
-    `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).
+References: `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).
 """
 
 from collections.abc import Callable
@@ -22,12 +21,9 @@ _NO_TIMES = TimeIndex(timestamp_ms=_NOTHING, offset=_NOTHING, file_bytes=0, rema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLookup:
-    """The search for an offset or an instant in one partition."""
-
     directory: LogDirectory
     partition: PartitionDirectory
-    # where the search ended; None where the partition has no segment that could hold the target
-    segment: SegmentFile | None = None
+    segment: SegmentFile | None = None  # where the search ended; None where no segment could hold the target
     segments_passed: int = 0  # segments searched before, without success
     index: OffsetIndex = _NO_OFFSETS
     time_index: TimeIndex = _NO_TIMES
@@ -36,15 +32,13 @@ class SegmentLookup:
 
 
 def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
-    """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is.
-
-    The search begins in the last segment whose base offset is at or below the offset.
-    """
+    """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is."""
 
     def find(segment: SegmentFile, index: OffsetIndex, _: TimeIndex) -> OffsetLookup:
-        return find_offset(segment.path, offset, index_offsets=index.offset, index_positions=index.position)
+        return find_offset(segment.path, offset, index)
 
     segments = partition.segments
+    # the last segment whose base offset is at or below it comes first
     below = [i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset]
     return _search(directory, partition, segments[below[-1] :] if below else (), find)
 
@@ -52,20 +46,11 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
     """Finds the first record, in log order, whose timestamp is at or after an instant.
 
-    A broker asks only the first segment whose largest timestamp reaches the instant; searching them in order finds the
-    same record.
+    A broker asks the first segment alone whose largest timestamp reaches it: searching them in order finds the same.
     """
 
     def find(segment: SegmentFile, index: OffsetIndex, times: TimeIndex) -> TimestampLookup:
-        return find_timestamp(
-            segment.path,
-            at_ms,
-            time_index_timestamps_ms=times.timestamp_ms,
-            time_index_offsets=times.offset,
-            index_offsets=index.offset,
-            index_positions=index.position,
-            start_offset=segment.base_offset or 0,
-        )
+        return find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)
 
     return _search(directory, partition, partition.segments, find)
 

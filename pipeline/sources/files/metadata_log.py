@@ -1,7 +1,4 @@
-"""The metadata log in a log directory: from its segments and snapshots to the cluster's history.
-
-What cannot be read takes away from the history what rests on it: see `ClusterHistory.unread`.
-"""
+"""The metadata log in a log directory: from its segments and snapshots to the cluster's history (see its `unread`)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -31,9 +28,8 @@ _SNAPSHOT_HEADER_TYPE = b"\x00\x03"
 def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
     """The cluster's history from one `__cluster_metadata-0` directory, None where no record could be read; the problems.
 
-    A log that no longer begins at offset 0 is read from the oldest snapshot that reaches its start: states before that
-    snapshot are not known. Records beyond the quorum's high watermark are taken as they are found: nothing on disk says
-    where it is.
+    A log that begins later than at 0 is read from the oldest snapshot that reaches it: earlier states are unknown.
+    Records beyond the quorum's high watermark are taken, too: nothing on disk says where it is.
     """
     problems: list[Problem] = []
     unread: list[UnreadState] = []
@@ -69,28 +65,19 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
 
 
 def _read_snapshot_time(path: Path) -> int | None:
-    """Timestamp of the last record of the log that a snapshot holds, from its header record; None without one.
-
-    The batches themselves bear the time at which the snapshot was written, later than log records that follow it.
-
-    References:
-        `SnapshotHeaderRecord.json`: version i16, last contained log timestamp i64.
-    """
+    """Timestamp of the last record that a snapshot holds, from its `SnapshotHeaderRecord`: batches bear a later one."""
     try:
         record = next(record for _, entry in iter_batches(path, 0) for record in read_entry_records(entry))
     except (OSError, InputError, StopIteration):
         return None  # the scan of the file says what is wrong with it
     if record.key is None or record.value is None or record.key[2:4] != _SNAPSHOT_HEADER_TYPE:
         return None
-    time_ms = int.from_bytes(record.value[2:10], "big", signed=True)
+    time_ms = int.from_bytes(record.value[2:10], "big", signed=True)  # behind the version, i16
     return time_ms if 0 <= time_ms <= LATEST_MS else None
 
 
 def _choose_snapshot(directory: PartitionDirectory, problems: list[Problem], unread: list[UnreadState]) -> Path | None:
-    """None where the log itself begins at 0; else the oldest snapshot that reaches it, for the longest history.
-
-    `<end offset>-<epoch>.checkpoint` holds what is before the offset.
-    """
+    """None where the log begins at 0; else the oldest snapshot (`<end offset>-<epoch>.checkpoint`) that reaches it."""
     snapshots = [Path(path) for path in directory.metadata_snapshot_paths]
     if not directory.segments:
         return snapshots[-1] if snapshots else None
@@ -157,10 +144,7 @@ def _note(unread: list[UnreadState], at_ms: int | None, subjects: frozenset[Stat
 
 
 def find_unread(paths: Iterable[Path]) -> tuple[str, ...]:
-    """What cannot be read of the longest metadata log in log directories, or in folders of them, each once.
-
-    Only this log is opened, however many partitions lie beside it.
-    """
+    """What cannot be read of the longest metadata log, the only one opened, in log directories or folders of them."""
     patterns = (_DIRECTORY, f"*/{_DIRECTORY}", f"*/*/{_DIRECTORY}")
     logs = [path for root in paths if root.is_dir() for pattern in patterns for path in root.glob(pattern)]
     copies = [copy for _, copy in discover_logs(sorted(set(logs))).iter_partitions() if copy.is_cluster_metadata]

@@ -15,14 +15,9 @@ PARTITION_METADATA = "partition.metadata"
 _SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
 _METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
-_LFS_POINTER = b"version https://git-lfs"
-_MAX_OFFSET = 2**63 - 1
-_TEXT_PROBE_BYTES = 17
-_SUSPECT = "suspect"
 
 
 def has_partition_files(listing: Listing) -> bool:
-    """Whether a directory holds what Kafka puts into partition directories."""
     named = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
     return any(name in named or _KAFKA_NAME.fullmatch(name) for name in listing.files)
 
@@ -53,10 +48,9 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
 
 
 def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """A segment file given alone, as a partition directory that holds nothing else; None where it cannot be used.
+    """A segment file given alone, of any name, as a directory that holds nothing else; None where it cannot be used.
 
-    Topic and partition come from the name of its directory, where Kafka gave it; else the topic is empty and the
-    partition -1. Any file name is accepted; the base offset is known only from Kafka's own.
+    A directory that Kafka did not name gives an empty topic and partition -1; another file name no base offset.
     """
     siblings, highest = walk.siblings(path.parent)
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
@@ -80,7 +74,7 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
             walk.problem(listing.files[file], "expected <20 digits>.log as the name of a segment")
     for file, path in sorted(listing.files.items()):
         if file.endswith(".log.swap") and file.removesuffix(".swap") not in listing.files:
-            walk.problem(path, "left by an interrupted replacement of segments; not read", severity=_SUSPECT)
+            walk.problem(path, "left by an interrupted replacement of segments; not read", severity="suspect")
     names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
     if not names and not may_be_empty:
         walk.problem(listing.path, "a partition directory without a segment file")
@@ -91,7 +85,7 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
         absent = [ending for ending, path in indexes.items() if not path]
         if absent and segment.size_bytes:
             reason = f"no {' and no '.join(absent)} next to it: read all the same"
-            walk.problem(Path(segment.path), reason, severity=_SUSPECT)
+            walk.problem(Path(segment.path), reason, severity="suspect")
     return segments
 
 
@@ -107,7 +101,7 @@ def _read_segment(
         return None
     match = SEGMENT_NAME.fullmatch(path.name)
     base_offset = int(match["offset"]) if match else None
-    if base_offset is not None and base_offset > _MAX_OFFSET:
+    if base_offset is not None and base_offset >= 2**63:
         walk.problem(path, "the base offset in the file name is beyond a 64-bit number")
         return None
 
@@ -127,9 +121,9 @@ def _read_segment(
 
 def _not_a_log(start: bytes) -> str | None:
     """Why the first bytes cannot be a log's: it starts with an offset, whose first byte is 0 for the next 2^56 records."""
-    if start.startswith(_LFS_POINTER):
+    if start.startswith(b"version https://git-lfs"):
         return "a Git LFS pointer, not the file itself: `git lfs pull` fetches it"
-    probe = start[:_TEXT_PROBE_BYTES]
+    probe = start[:17]
     if len(probe) >= 8 and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in probe):
         return "a text file, not a log"
     return None

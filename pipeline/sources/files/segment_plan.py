@@ -4,6 +4,7 @@ Replicas are counted once: the leader's log, else the longest. A segment whose n
 time index) is before the range, by more than the tolerance for disorder, is left out.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +32,6 @@ Read = TypeVar("Read", bound=_Sized)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRead:
-    """One segment file to scan, with what the rows need to know about it."""
-
     path: str
     size_bytes: int  # its size at discovery: bytes appended later are left to a later run
     broker_id: int  # broker on whose disk it was found; -1 unknown
@@ -50,31 +49,23 @@ class SegmentRead:
 def choose_replicas(
     tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str] = ()
 ) -> tuple[tuple[LogDirectory, PartitionDirectory], ...]:
-    """Picks the one replica of each live partition that is counted: the leader's, else the longest log.
-
-    Ties go to the lower broker id. The KRaft metadata log is no load of a broker and is left out, as are topics that do not
-    fit the patterns `topics`.
-    """
-    chosen: dict[TopicPartition, tuple[LogDirectory, PartitionDirectory]] = {}
+    """Picks the one replica of each live partition of `topics` that is counted: the leader's, else the longest log."""
+    copies: dict[TopicPartition, list[tuple[LogDirectory, PartitionDirectory]]] = defaultdict(list)
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
-        if partition.is_cluster_metadata or not fits_topics(partition.topic, topics):
-            continue
-        key = partition.topic_partition
-        rank = _rank(directory, partition, leaders.get(key))
-        if key not in chosen or rank > _rank(*chosen[key], leaders.get(key)):
-            chosen[key] = (directory, partition)
-    return tuple(chosen[key] for key in sorted(chosen))
+        # the metadata log is no load of a broker
+        if not partition.is_cluster_metadata and fits_topics(partition.topic, topics):
+            copies[partition.topic_partition].append((directory, partition))
 
+    def rank(copy: tuple[LogDirectory, PartitionDirectory]) -> tuple[bool, int, int, int]:
+        broker_id = -1 if copy[0].broker_id is None else copy[0].broker_id
+        return leaders.get(copy[1].topic_partition) == broker_id, *copy[1].length, -broker_id
 
-def _rank(directory: LogDirectory, partition: PartitionDirectory, leader: int | None) -> tuple[bool, int, int, int]:
-    broker_id = -1 if directory.broker_id is None else directory.broker_id
-    return (leader is not None and broker_id == leader, *partition.length, -broker_id)
+    return tuple(max(copies[key], key=rank) for key in sorted(copies))
 
 
 def plan_reads(
     replicas: Iterable[tuple[LogDirectory, PartitionDirectory]], span: TimeWindow | None = None
 ) -> tuple[SegmentRead, ...]:
-    """Lists the segments to scan, in partition and offset order."""
     return tuple(
         _segment_read(directory, partition, index)
         for directory, partition in replicas

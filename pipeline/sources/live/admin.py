@@ -1,10 +1,7 @@
-"""Which brokers are in a running cluster, who leads what, and which offsets there are.
+"""Which brokers are in a running cluster, who leads what, and which offsets there are (Metadata, ListOffsets).
 
 A partition that has no leader, or whose leader does not answer, is missing from the offsets. Pages keep one request to
 some thousand partitions: brokers answer it in one piece.
-
-References:
-    Kafka protocol: Metadata, ListOffsets.
 """
 
 import base64
@@ -46,8 +43,7 @@ class Metadata(NamedTuple):
     unlisted: frozenset[TopicPartition] = frozenset()  # led by a broker that has no listener of the name we use
 
     @property
-    def absent_brokers(self) -> list[int]:
-        """Brokers that hold replicas and are not in the cluster."""
+    def absent_brokers(self) -> list[int]:  # that hold replicas
         return sorted({b for state in self.partitions.values() for b in state.replicas} - self.brokers.keys())
 
 
@@ -60,10 +56,7 @@ class OffsetAt(NamedTuple):
 
 
 def ask_metadata(connection: ClusterConnection) -> Metadata:
-    """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers.
-
-    Where brokers differ they are asked again: while leaders change, each learns of it in its own time.
-    """
+    """Brokers, and every topic that we may see; `SourceUnreachableError` where no broker answers."""
     last, metadata = None, None
     for pause_s in (*requests.PAUSES_S, 0):
         try:
@@ -73,7 +66,7 @@ def ask_metadata(connection: ClusterConnection) -> Metadata:
             continue
         if not metadata.dissenters:
             break
-        time.sleep(pause_s)
+        time.sleep(pause_s)  # while leaders change, each broker learns of it in its own time
     if metadata is None:
         raise SourceUnreachableError(f"no broker answers: {describe_error(last)}") from last
     return metadata
@@ -172,10 +165,7 @@ def parse_topic_id(text: str) -> uuid.UUID:
 def ask_offsets(
     connection: ClusterConnection, leaders: Mapping[TopicPartition, int], timestamp: int, failures: Failures
 ) -> dict[TopicPartition, OffsetAt]:
-    """Offsets of partitions at an instant (milliseconds, `EARLIEST` or `LATEST`); -1 where no record is that young.
-
-    Where the leader moved, the new one is asked. `failures` takes partitions and brokers that gave no answer.
-    """
+    """Offsets at an instant (milliseconds, `EARLIEST`, `LATEST`), -1 for none; a leader that moved is asked anew."""
     offsets: dict[TopicPartition, OffsetAt] = {}
     wanted = dict(leaders)
     for attempt in range(ATTEMPTS):
@@ -217,11 +207,8 @@ def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tup
     grouped: dict[int, list[TopicPartition]] = defaultdict(list)
     for key, broker_id in leaders.items():
         grouped[broker_id].append(key)
-    return (
-        (broker_id, page)
-        for broker_id, keys in sorted(grouped.items())
-        for page in pages(keys, requests.PAGE_PARTITIONS)
-    )
+    for broker_id, keys in sorted(grouped.items()):
+        yield from ((broker_id, page) for page in pages(keys, requests.PAGE_PARTITIONS))
 
 
 def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:

@@ -18,13 +18,10 @@ from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import BROKER_CONFIGS
 
 PROBE_TIMEOUT_S = 3.0
-_QUESTIONS = (
-    ("replica sizes", "Describe on the cluster"),
-    ("topic configs", "DescribeConfigs on the topics"),
-    ("broker configs", "DescribeConfigs on the cluster"),
-    ("reassignments", "Describe on the cluster"),
+_QUESTIONS = (  # what is asked besides records, and the permission it takes
+    *(("replica sizes", "Describe on the cluster"), ("topic configs", "DescribeConfigs on the topics")),
+    *(("broker configs", "DescribeConfigs on the cluster"), ("reassignments", "Describe on the cluster")),
 )
-"""What is asked besides records, and the permission it takes."""
 _NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new, create a topic"
 """A broker leaves out of its metadata the topics that the principal may not describe."""
 
@@ -104,5 +101,4 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
     for data in iter_replies(connection, read, state, Counter([leaders[key]])):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"
-    refused = f"{key} cannot be fetched: {state.stopped}"
-    return Finding(name="records", is_ok=False, found=refused, advice=advice)
+    return Finding(name="records", is_ok=False, found=f"{key} cannot be fetched: {state.stopped}", advice=advice)

@@ -4,12 +4,11 @@ The library connects, encrypts, logs in and negotiates versions; requests are ou
 not public there: the connection manager (`_manager`) with `send` and `run`, and its `cluster`. `requirements` pin the
 version, tests run against real brokers.
 
-The library believes whichever broker it asks where the brokers are. Here it is what most of the bootstrap addresses say. Where
-one of them alone answers, some of the brokers that it names are asked too: a second answer of one broker, at another address,
-would be a second vote.
+The library believes whichever broker it asks where the brokers are. Here it is what most of the bootstrap addresses
+say. Where one of them alone answers, some of the brokers that it names are asked too: a second answer of one broker, at
+another address, would be a second vote.
 
-References:
-    KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
+References: KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
 """
 
 import copy
@@ -35,7 +34,6 @@ RECEIVE_LIMIT_BYTES = 128 << 20  # a reply beyond it is refused; metadata of a m
 ASKED_ADDRESSES, ASKED_BROKERS = 3, 4  # for metadata: more answers are not compared
 BROKERS_REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 _FIRST_ANSWER_MS = 5_000  # to a connection, or to a question about addresses: a broker may be dead, and every task asks
-
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -72,10 +70,7 @@ def fill_nulls(message: Any) -> Any:
 
 
 class ClusterConnection(AbstractContextManager["ClusterConnection"]):
-    """Connections to a cluster's brokers, made as they are needed.
-
-    Has a thread: make it after a fork, and close it, as a context manager or by `close`.
-    """
+    """Connections to a cluster's brokers, made when needed; has a thread: make it after a fork, and close it."""
 
     def __init__(self, admin: KafkaAdminClient, source: LiveSettings) -> None:
         self.admin = admin
@@ -92,10 +87,7 @@ class ClusterConnection(AbstractContextManager["ClusterConnection"]):
         self._manager.config["socket_connection_setup_timeout_ms"] = _FIRST_ANSWER_MS
 
     def send(self, request: Any, broker_id: int | None = None) -> Any:
-        """Sends a request of `kafka.protocol`, in the newest version the broker knows, and waits for the reply.
-
-        Raises `KafkaError` where it cannot be sent, or no answer comes in time: raw sends are not retried.
-        """
+        """Sends a request in the newest version the broker knows, once; `KafkaError` where no answer comes in time."""
 
         async def sent() -> Any:
             return await self._manager.send(request, node_id=broker_id)
@@ -103,10 +95,7 @@ class ClusterConnection(AbstractContextManager["ClusterConnection"]):
         return fill_nulls(self._manager.run(sent))
 
     def ask_metadata(self, request: Any) -> dict[str, Any]:
-        """Replies to a `MetadataRequest`, by address; raises `KafkaError` where no broker answers.
-
-        From then on brokers have the addresses that most replies give them.
-        """
+        """Replies by address, by most of which brokers have their addresses from then on; `KafkaError` without one."""
         replies: dict[str, Any] = self._manager.run(self._ask_metadata, request)
         return replies
 
@@ -135,10 +124,7 @@ class ClusterConnection(AbstractContextManager["ClusterConnection"]):
         return replies
 
     async def _ask(self, request: Any, nodes: Iterable[Any]) -> dict[str, Any]:
-        """Replies of nodes by address, all asked side by side; who did not answer before is left out.
-
-        It may run twice at a time: the library refreshes addresses when a connection has ended.
-        """
+        """Replies by address of nodes that answered before; may run twice at once: the library refreshes addresses."""
         timeout_ms = _FIRST_ANSWER_MS if request is BROKERS_REQUEST else None
         sent = []
         for node in nodes:
@@ -165,12 +151,10 @@ class ClusterConnection(AbstractContextManager["ClusterConnection"]):
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Brokers that the cluster names now, ascending."""
         return tuple(sorted(broker.node_id for broker in self._manager.cluster.brokers()))
 
     @property
-    def unheard(self) -> tuple[str, ...]:
-        """Bootstrap addresses that did not answer."""
+    def unheard(self) -> tuple[str, ...]:  # of the bootstrap addresses
         return tuple(_address_of(n) for n in self._manager.cluster.bootstrap_brokers() if n.node_id in self._silent)
 
     def close(self) -> None:
@@ -185,11 +169,10 @@ def _address_of(node: Any) -> str:
 
 
 def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConnection:
-    """Connects and learns the brokers.
+    """Connects and learns the brokers; `SourceUnreachableError` has the cause; `ConfigError`: no such secret or file.
 
-    The address is chosen by a probe: the library would try one until the time is up, log in again and again
-    where a login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
-    `SourceUnreachableError` has the cause as far as it could be found out; `ConfigError`: a secret or certificate is missing.
+    The address is chosen by a probe: the library would try one until the time is up, log in again and again where a
+    login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
     """
     # The library repeats a cause with every attempt; we report it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -2,8 +2,7 @@
 
 A question that this principal may not ask leaves its reason in `Failures`; the others go on.
 
-References:
-    Kafka protocol: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments. KIP-827 (volumes of log directories).
+References: DescribeLogDirs, DescribeConfigs, ListPartitionReassignments; KIP-827 (volumes of log directories).
 """
 
 from collections.abc import Iterable, Sequence
@@ -139,10 +138,7 @@ def _ask_configs(
 def ask_reassignments(
     connection: ClusterConnection, broker_ids: Sequence[int], failures: Failures
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Replicas being added and removed, by topic-partition: no window is judged while one runs.
-
-    As most of three brokers say, which ask the controller; with ZooKeeper all others refuse, and the controller's word counts.
-    """
+    """Replicas being added and removed, as most of three brokers say; with ZooKeeper, as the controller alone says."""
     answers: list[dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]] = []
     refused = ""
     for broker_id in broker_ids:
@@ -152,13 +148,10 @@ def ask_reassignments(
         except KafkaError as error:
             refused = describe_error(error)
             continue
-        told = [(topic.name, row) for topic in reply.topics for row in topic.partitions]
-        answers.append(
-            {
-                TopicPartition(topic, row.partition_index): (tuple(row.adding_replicas), tuple(row.removing_replicas))
-                for topic, row in told
-            }
-        )
+        told = [
+            (TopicPartition(topic.name, row.partition_index), row) for topic in reply.topics for row in topic.partitions
+        ]
+        answers.append({key: (tuple(row.adding_replicas), tuple(row.removing_replicas)) for key, row in told})
         if len(answers) == _ASKED_ALIKE:
             break
     agreed, contested = count_votes(answers)

@@ -3,10 +3,9 @@
 Each address is asked once, step by step as a client would go: name, connection, TLS, ApiVersions, login, Metadata. The
 first step that fails is the cause. After a refused login no second one is tried: it could lock the account.
 
-References:
-    Kafka protocol guide: ApiVersions v0 (also before a login), SaslHandshake v1, SaslAuthenticate v0, Metadata v1. A TLS
-    listener answers plain text with an alert or closes; a SASL listener closes at Metadata; a listener without SASL
-    answers SaslHandshake with ILLEGAL_SASL_STATE.
+References: Kafka protocol guide: ApiVersions v0 (also before a login), SaslHandshake v1, SaslAuthenticate v0, Metadata
+v1. A TLS listener answers plain text with an alert or closes; a SASL listener closes at Metadata; a listener without
+SASL answers SaslHandshake with ILLEGAL_SASL_STATE.
 """
 
 import socket
@@ -46,10 +45,7 @@ class _ProbeError(Exception):
 
 
 def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secrets, *, log_in: bool = True) -> str:
-    """Tries addresses until one serves; without `log_in` only up to where a login begins.
-
-    `SourceUnreachableError` if none serves, with what is wrong with each; `ConfigError` for a certificate that is not there.
-    """
+    """Tries addresses until one serves; `SourceUnreachableError` says why none does, `ConfigError`: no certificate."""
     failures: dict[str, Failure] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
     for address in addresses:
@@ -69,10 +65,9 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
 def probe_broker(
     host: str, port: int, settings: ClientSettings, secrets: Secrets, *, timeout_s: float, log_in: bool
 ) -> Failure | None:
-    """Does what a client does at one broker, up to the answer to a Metadata request; None where the broker answers.
+    """Does what a client does at a broker, up to the answer to a Metadata request; None where the broker answers.
 
-    Each step takes at most `timeout_s`; without `log_in` it ends where a login begins. `ConfigError` for a certificate that
-    is not there.
+    Each step takes `timeout_s` at most; without `log_in` it ends where a login begins. `ConfigError`: no certificate.
     """
     try:
         with _connect(host, port, timeout_s) as plain:
@@ -93,13 +88,15 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
     try:
         return socket.create_connection((host, port), timeout=timeout_s)
     except socket.gaierror as error:
-        reason = f"the name {host} does not resolve here ({error.strerror}): DNS, or a misspelt host"
-        raise _ProbeError(reason) from error
+        raise _ProbeError(
+            f"the name {host} does not resolve here ({error.strerror}): DNS, or a misspelt host"
+        ) from error
     except ConnectionRefusedError as error:
         raise _ProbeError(f"port {port} of {host} refuses connections: no broker listens there") from error
     except TimeoutError as error:
-        reason = f"{host}:{port} does not answer within {timeout_s:.0f} s: host down, or a firewall"
-        raise _ProbeError(reason) from error
+        raise _ProbeError(
+            f"{host}:{port} does not answer within {timeout_s:.0f} s: host down, or a firewall"
+        ) from error
     except OSError as error:
         raise _ProbeError(f"{host}:{port} cannot be reached: {error.strerror or error}") from error
 
@@ -197,10 +194,8 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
         except SourceUnreachableError as error:  # no token
             raise _ProbeError(str(error), is_final=True) from error
         except (KafkaConfigurationError, AttributeError) as error:  # no region, no credentials: the library says so
-            advice = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
-            raise _ProbeError(
-                f"{name}: no AWS credentials or region here ({error}): {advice}", is_final=True
-            ) from error
+            reason = f"no AWS credentials or region here ({error}): set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
+            raise _ProbeError(f"{name}: {reason}", is_final=True) from error
         reply = wire.ask(request)
         if reply is None:
             raise _ProbeError("the broker closed the connection at the login", is_final=True)
@@ -223,6 +218,5 @@ def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:
     if wire.ask(MetadataRequest(topics=[], version=1)) is not None:
         return
     if not settings.uses_sasl:
-        reason = "the broker answers only after a login: security.protocol should be with SASL"
-        raise _ProbeError(reason, is_final=True)
+        raise _ProbeError("the broker answers only after a login: security.protocol should be with SASL", is_final=True)
     raise _ProbeError("the broker closed the connection after the login")

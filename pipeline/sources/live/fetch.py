@@ -2,12 +2,10 @@
 
 One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
 0: everything up to the high watermark, aborted data and markers included. Topics are named by id where the broker knows
-ids (3.1): one that was deleted and recreated is another topic. A moved leader, a restarted broker and a
-throttled reply are tried again until the range's time is up. Where retention overtakes the reading, the lost offsets
-are reported.
+ids (3.1): one that was deleted and recreated is another topic. A moved leader, a restarted broker and a throttled reply
+are tried again until the range's time is up. Where retention overtakes the reading, the lost offsets are reported.
 
-References:
-    KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
+References: KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
 """
 
 import time
@@ -42,11 +40,8 @@ _MOST_TIMEOUTS, _LEAST_BYTES_PER_S = 20, 1 << 20
 
 @dataclass
 class FetchState:
-    """How far the reading of a range has come."""
-
     next_offset: int  # first offset not read yet
-    # ranges `[from, to)` that were deleted while they were to be read
-    lost: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)  # `[from, to)`, deleted while they were to be read
     stopped: str = ""  # why the rest could not be read; empty where it was
     retry_count: int = 0
 
@@ -128,8 +123,7 @@ def _pauses(deadline: float) -> Iterator[float]:
 
 
 def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
-    topic_type = FetchRequest.FetchTopic
-    limit = {"fetch_offset": offset, "partition_max_bytes": limit_bytes}
+    topic_type, limit = FetchRequest.FetchTopic, {"fetch_offset": offset, "partition_max_bytes": limit_bytes}
     partitions = [topic_type.FetchPartition(partition=read.partition, **limit)]
     return FetchRequest(
         max_wait_ms=_WAIT_MS,

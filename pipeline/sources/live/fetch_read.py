@@ -19,8 +19,7 @@ class FetchRead:
     taken_until: int = 0  # batches that begin before this offset were read with an earlier slice of the time
 
     @property
-    def path(self) -> str:
-        """Stands for a file's path in problems."""
+    def path(self) -> str:  # stands for a file's in problems
         return f"{self.topic}-{self.partition}"
 
     @property

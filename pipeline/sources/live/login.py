@@ -1,7 +1,6 @@
 """How a client logs in, as kafka-python takes it: passwords, tokens of an OAuth 2 server, or credentials of AWS.
 
-References:
-    KIP-255 and RFC 7628 (OAUTHBEARER), RFC 6749 section 4.4 (client credentials); aws-msk-iam-auth (AWS_MSK_IAM).
+References: KIP-255, RFC 7628 (OAUTHBEARER), RFC 6749 section 4.4 (client credentials); aws-msk-iam-auth (AWS_MSK_IAM).
 """
 
 import importlib

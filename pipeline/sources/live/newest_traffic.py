@@ -14,16 +14,13 @@ OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
 
 
 def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeWindow | None:
-    """Chooses the newest of consecutive windows that holds a record; None where none does.
-
-    A window holds one where the first record since its start is another one than the first since its end.
-    """
+    """Chooses the newest of consecutive windows that holds a record; None where none does."""
     newest_first = sorted(windows, reverse=True)
     if not newest_first:
         return None
     since_end = offsets_at(newest_first[0].end_ms)
     for window in newest_first:
-        since_start = offsets_at(window.start_ms)
+        since_start = offsets_at(window.start_ms)  # another record than the first since its end: it holds one
         if any(offset >= 0 and offset != since_end.get(key, -1) for key, offset in since_start.items()):
             return window
         since_end = since_start
@@ -31,10 +28,7 @@ def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeW
 
 
 def find_newest_traffic(source: LiveSettings, windows: Sequence[TimeWindow]) -> TimeWindow | None:
-    """Asks a cluster for the newest of some consecutive windows in which a client's topic got a record.
-
-    Errors are those of `connect`.
-    """
+    """Asks for the newest of some consecutive windows with a record of a client's topic; errors as of `connect`."""
     with connect(source) as connection:
         metadata = ask_metadata(connection)
         clients = {key: one for key, one in metadata.partitions.items() if key.topic not in metadata.internal_topics}

@@ -28,24 +28,20 @@ _UNKNOWN_COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class OffsetTraffic:
-    """Traffic of a partition in a window: offsets `[first_offset, end_offset)`, and an estimate of their bytes.
-
-    Leader and epoch are those of all its records, -1 where there were several or they are not known.
-    """
+    """Traffic of a partition in a window: offsets `[first_offset, end_offset)`, and an estimate of their bytes."""
 
     window_start_ms: int
     topic: str
     topic_id: str
     partition: int
-    leader_id: int
+    leader_id: int  # of all its records, as is the epoch; -1 where there were several or they are not known
     leader_epoch: int
     first_offset: int
     end_offset: int
     size_bytes: int
 
     @property
-    def offset_count(self) -> int:
-        """Offsets of the window: at least its records."""
+    def offset_count(self) -> int:  # at least its records
         return self.end_offset - self.first_offset
 
 
@@ -86,12 +82,9 @@ def read_offset_traffic(
 
 
 def _led_all(key: TopicPartition, state: LiveState, first_epoch: int, next_epoch: int) -> tuple[int, int]:
-    """Leader and epoch of a window's records, from the epochs of its first record and of the first one after it.
-
-    -1 and -1 where they differ or their leader is not known. A cluster without epochs has the present leader only.
-    """
+    """Leader and epoch of a window's records, by the epochs of its first and of the next window's; -1: not known."""
     partition = state.partitions[key]
-    if partition.leader_epoch is None:
+    if partition.leader_epoch is None:  # a cluster without epochs has the present leader only
         return partition.leader_id, -1
     terms = {term.leader_epoch: term for term in state.history.leader_terms(key) if term.topic_id == partition.topic_id}
     if first_epoch < 0 or first_epoch != next_epoch or first_epoch not in terms:

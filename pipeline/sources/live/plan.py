@@ -2,9 +2,9 @@
 
 The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
 timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
-more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch belongs
-to the range that holds its base offset; the first range of a partition also takes the batch its start is within. Where the
-configuration asks for a part of the records only, reruns read the same part.
+more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch
+belongs to the range that holds its base offset; the first range of a partition also takes the batch its start is
+within. Where the configuration asks for a part of the records only, reruns read the same part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Shortfall:
 
     @property
     def name(self) -> str:
-        """The partition, as Kafka names its directory."""
         return f"{self.topic}-{self.partition}"
 
 
@@ -72,10 +71,8 @@ def plan_fetches(
     """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
 
     The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
-
-    `settled`: where logs ended long before the span: a record there that bears a far later time is no start.
-    `earlier`: what the newest run before said of each.
-    `is_sample`: times decide where a range ends, whatever a topic takes.
+    `settled`: where logs ended long before it: a record there that bears a far later time is no start. `earlier`: what
+    the newest run before said of each. `is_sample`: times decide where a range ends, whatever a topic takes.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
@@ -118,10 +115,7 @@ def plan_fetches(
 
 
 def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list[FetchRead]:
-    """Reads of earlier slices of the time and of the next one, without what would be read twice.
-
-    A batch that begins in an earlier slice and reaches into a later one belongs to the earlier one.
-    """
+    """Reads of earlier slices of the time, and those of the next one less what earlier ones read."""
     ends: dict[str, int] = {}
     for read in earlier:
         ends[read.path] = max(ends.get(read.path, 0), read.end_offset)
@@ -166,9 +160,8 @@ def find_retention(
 ) -> tuple[Shortfall, ...]:
     """Finds what retention deleted, where a span begins before the oldest record that is left.
 
-    `start` is the first record that is not before the time; without one, `told` decides: where an earlier run found the
-    log's end, and when. What came after that and is gone was of the span, too, if that run asked within it: the oldest
-    record that is left may be late.
+    `start` is the first record not before the time. What came after an earlier run, which found the log's end and when
+    (`told`), and is gone was of the span, too, if that run asked within it: the oldest record left may be late.
     """
     end_before, told_ms = told
     is_cut, until_ms = end_before is not None and end_before < log_start, None

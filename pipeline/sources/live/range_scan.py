@@ -1,8 +1,8 @@
 """Offset ranges, fetched from brokers and scanned: what one Spark task reads of a live cluster.
 
-A task connects once and reads its ranges one after another, each in stretches of `RANGE_BYTES`, so no more than one stretch's
-replies are in memory, whatever a broker says of sizes. Records are fetched and decoded once, for batches, keys and arrivals
-together.
+A task connects once and reads its ranges one after another, each in stretches of `RANGE_BYTES`, so no more than one
+stretch's replies are in memory, whatever a broker says of sizes. Records are fetched and decoded once, for batches,
+keys and arrivals together.
 """
 
 from collections import Counter
@@ -42,8 +42,6 @@ _MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedRange:
-    """A range's batches, and what of it could not be read."""
-
     scanned: ScannedSegment
     next_offset: int  # the first one that was not read
     rest: FetchRead | None  # what is still to be read, after as many bytes as were asked for at most
@@ -81,7 +79,11 @@ def scan_range(
             is_before = scan.base_offset < lowest
             straddled_until = int(scan.last_offset[is_before].max(initial=straddled_until - 1)) + 1
             is_ours &= ~is_before
-        problems += [_at_offset(problem, scan) for problem in scan.problems]
+        for (
+            problem
+        ) in scan.problems:  # with the offset in place of the position in a reply, which is another every time
+            index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
+            problems.append(replace(problem, position=int(scan.base_offset[min(index, len(scan) - 1)])))
         own = replace(scan, rows=scan.rows[is_ours])
         if on_reply is not None:
             on_reply(data, replace(own, rows=own.rows.copy()))
@@ -113,13 +115,6 @@ def scan_range(
         lost=tuple(lost),
         retry_count=state.retry_count,
     )
-
-
-def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
-    """Names the offset in place of the position in a reply, which is another one every time."""
-    index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
-    offset = int(scan.base_offset[min(index, len(scan) - 1)])
-    return replace(problem, position=offset)
 
 
 MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it

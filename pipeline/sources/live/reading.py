@@ -32,9 +32,8 @@ GROUPS_S = 300  # for all groups: their coordinators may claim any number, and a
 def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) -> tuple[ConsumerGroupMember, ...]:
     """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
 
-    Groups whose coordinator does not answer, or that we may not see, are named in `state.failures`; so are those of which
-    rows are left out, as clients choose how many groups there are and what they are called. So no name decides who is asked
-    first: that follows from `at_ms`, too.
+    `state.failures` names groups that gave no answer or lost rows. Clients choose how many groups there are, and their
+    names: so `at_ms` decides, too, who is asked first.
     """
     client, questions = connection.admin, state.failures.questions
     known: list[dict[str, Any]] = []
@@ -123,12 +122,10 @@ class LiveReading:
 
     @property
     def history(self) -> ClusterHistory:
-        """The cluster's state, empty where it could not be reached."""
         return ClusterHistory(state_source=STATE_SOURCE) if self.state is None else self.state.history
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Problems: requests without an answer, and ranges not read completely."""
         path = ",".join(self.source.bootstrap_servers)
         if self.state is None:
             return (Problem(path=path, reason=self.unreachable),)
@@ -136,10 +133,9 @@ class LiveReading:
         return (*describe_unanswered(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
-        """Availability of a window: brokers in the cluster and partitions that were read whole.
+        """Availability of a window: brokers in the cluster and partitions that were read whole; shares rest on these.
 
-        Shares rest on partitions alone. A broker that does not answer, or its failed disk, is named in the window in which it
-        was asked. Where the records of all partitions came from other brokers, nothing of the window is missing.
+        A silent broker, or its failed disk, is named in the window in which it was asked; no records need be missing.
         """
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)
@@ -200,7 +196,6 @@ def forget_deleted(live: LiveReading) -> LiveReading:
 def _with_plan(
     reading: LiveReading, connection: ClusterConnection, state: LiveState, question: ClusterQuestion
 ) -> LiveReading:
-    """Which records are fetched, and what offsets say of the others."""
     source, windows = reading.source, question.windows
     fetched: frozenset[TopicPartition] = frozenset()
     slices: tuple[TimeWindow, ...] = ()

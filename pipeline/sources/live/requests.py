@@ -16,8 +16,6 @@ PAGE_PARTITIONS = 5_000
 PAGE_TOPICS = 500
 BROKERS_AT_ONCE = 8
 PAUSES_S = (0.5, 2.0)
-_SAID_LIMIT = 200
-
 _T = TypeVar("_T")
 
 
@@ -62,7 +60,7 @@ def describe_error(error: BaseException | None) -> str:
     name = type(error).__name__.removesuffix("Error")
     text = str(error.args[0]) if error.args else ""
     says_more = text and text != name and not text.startswith("Request ")  # the library's own dump of both messages
-    return f"{name}: {text[:_SAID_LIMIT]}" if says_more else name
+    return f"{name}: {text[:200]}" if says_more else name
 
 
 def refuse_error(code: int) -> None:
@@ -76,9 +74,9 @@ def ask_all(
     ask: Callable[[int, Sequence[TopicPartition]], _T],
     refused: dict[int, str] | None = None,
 ) -> tuple[list[_T], dict[int, str]]:
-    """Asks all brokers side by side, each page after page; gives answers and, by broker, why some are missing.
+    """Asks all brokers side by side, page after page; gives the answers, and by broker why it is silent.
 
-    A broker that answers with an error is not silent: where that may happen, `refused` takes it.
+    A broker whose answer is of the type `refused` is not silent.
     """
     silent: dict[int, str] = {}
 

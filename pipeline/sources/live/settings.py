@@ -25,9 +25,7 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Secrets:
-    """Secrets: their repr shows nothing, and no option of Spark holds them."""
-
+class Secrets:  # no option of Spark holds them
     password: str | None = None
     key_password: str | None = None
 
@@ -124,7 +122,6 @@ class Sampling(Section):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all records are read."""
         return self.partitions == 1 and self.time == 1
 
 

@@ -62,10 +62,7 @@ def read_live_state(
     at_ms: int = 0,
     earlier: Sequence[EarlierState] = (),
 ) -> LiveState:
-    """Asks all brokers for the state of the cluster, noted as of `at_ms`; `SourceUnreachableError` where none answers.
-
-    `earlier` is what other runs saw of it, oldest first.
-    """
+    """Asks all brokers for the cluster's state, as of `at_ms`; `earlier`: what other runs saw of it, oldest first."""
     failures = Failures()
     metadata = admin.ask_metadata(connection)
     in_scope = tuple(
@@ -188,10 +185,7 @@ def _history(
 def _timelines(
     partitions: Mapping[TopicPartition, PartitionState], at_ms: int, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, Timeline[PartitionState]]:
-    """Leader epochs, each from when it was first observed, and the present state from now on.
-
-    What other runs saw of a topic without an id may be of another topic of the same name: it is left out.
-    """
+    """Leader epochs, each since it was first observed, and the present state; none earlier of topics without an id."""
     seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
     led_terms = {
         (one.topic, one.partition, one.topic_id, one.leader_epoch) for one in earlier if one.leader_id != NO_LEADER

@@ -19,10 +19,7 @@ _UNKNOWN = -1
 
 
 def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
-    """Says of each batch of a segment file whether its transaction was aborted; False where nothing says so.
-
-    Where a transaction ends in a later segment, the `.txnindex` files next to it decide. Raises `OSError`.
-    """
+    """Says which batches belong to aborted transactions, by markers here or later `.txnindex` files; `OSError`."""
     if not headers.is_transactional.any():
         return np.zeros(len(headers), np.bool_)
     with open_regular(path) as file:
@@ -34,10 +31,7 @@ def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
 
 
 def read_markers(file: BinaryIO, headers: HeaderScan) -> NDArray[np.int64]:
-    """By batch the type of its marker, 0 abort, 1 commit; -1 for a batch that is not such a marker.
-
-    They are read one by one: a map of the file would end the process where a broker truncates it.
-    """
+    """By batch the type of its marker, 0 abort, 1 commit, or -1; no map, which would break where a broker truncates."""
     types = np.full(len(headers), _UNKNOWN, np.int64)
     is_plain = headers.is_control & (headers.codec == 0) & (headers.size_bytes > _TYPE_AT)
     for batch in np.flatnonzero(is_plain):

@@ -22,7 +22,6 @@ from pipeline.tables.silver import RECORD_BATCHES
 
 CODECS = np.array([codec.name.lower() for codec in Codec] + ["unknown"] * (8 - len(Codec)))
 TIMESTAMP_TYPES = np.array(["CreateTime", "LogAppendTime"])
-
 _FILLED_LATER = ("cluster", "window_date", "run_id")
 BATCH_SCHEMA = pa.schema(
     [(column.name, ARROW_TYPES[column.type]) for column in RECORD_BATCHES.columns if column.name not in _FILLED_LATER]
@@ -34,23 +33,18 @@ _INSTANTS = ("base_timestamp", "max_timestamp", "window_start")
 class LeaderEpochs:
     """Leader of each partition by leader epoch; the present leader says nothing of other epochs."""
 
-    # Leader by topic, topic id and partition, then by epoch; a topic made anew under its old name has an id and epochs
-    # of its own. Under the id "" for logs without one, where the name had one topic only.
+    # by topic, topic id ("" for logs without one, where the name had one topic only) and partition, then by epoch
     by_epoch: Mapping[tuple[str, str, int], Mapping[int, int]]
-    # leader by topic and partition where the source knows no epochs: of the newest one
-    current: Mapping[tuple[str, int], int]
+    current: Mapping[tuple[str, int], int]  # by topic and partition, of the newest epoch, where no epochs are known
     # The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the log
     # that is read. None where replicas alone name the leader, which is then the only broker that can have led.
     newest: Mapping[tuple[str, int], int] | None = field(default_factory=dict)
-    # moments at which epochs began and the epochs, in order, by topic, topic id and partition; none that is not known
+    # moments at which epochs began, as far as they are known, and the epochs, in order; keys as of `by_epoch`
     begun: Mapping[tuple[str, str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> LeaderEpochs:
-        """From what a source knows of leaders, the checkpoints of the logs that were found, and where these end.
-
-        An epoch that begins where the log ends has no batches: a broker that stops last notes one.
-        """
+        """By what a source knows of leaders, checkpoints and logs' ends: an epoch that begins there has no batch."""
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
         begun: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
         current: dict[tuple[str, int], int] = {}
@@ -96,9 +90,8 @@ class LeaderEpochs:
     ) -> NDArray[np.int64]:
         """Returns the leader of each batch of a log, from its epoch and its window's start; -1 where unknown.
 
-        A batch whose epoch had ended when its window began, because a clock is ahead or a host says so, is that of whoever
-        led by then: no broker bears load in windows in which it did not lead. Legacy batches bear no epoch: they are the
-        leader's where only one broker is known to have led.
+        Where an epoch had ended by then (a clock is ahead, or a host says so) it is who led by then: no broker bears
+        load while it does not lead. Legacy batches, without epochs, are the leader's where only one broker ever led.
         """
         moments, begun = np.array([(-(2**63), -1), *self.begun.get((log.topic, log.topic_id, log.partition), ())]).T
         by_then = begun[np.searchsorted(moments, starts_ms, side="right") - 1]
@@ -125,10 +118,7 @@ def make_batch_rows(
     base_offset: int,
     part: slice = slice(None),
 ) -> pa.Table:
-    """Rows of `BATCH_SCHEMA`: batches that count as load in the windows wanted, committed and with sensible headers.
-
-    `base_offset` is the file's, or the first offset of the range read; `part`: which batches become rows.
-    """
+    """Rows of `BATCH_SCHEMA`: batches (a `part` of them) that count as load in windows wanted, and are committed."""
     event_time_ms = scanned.times.event_time_ms
     kept = scanned.is_countable & scanned.is_committed & (event_time_ms >= 0) & settings.is_wanted(event_time_ms)
     headers, is_mine = scanned.headers, np.zeros(len(kept), np.bool_)

@@ -18,8 +18,6 @@ NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """Per batch of one segment, in append order."""
-
     event_time_ms: NDArray[np.int64]  # instant that decides the window; -1 where the whole segment has no timestamp
     is_outlier: NDArray[np.bool_]  # the batch's own max timestamp was not used
     lateness_ms: NDArray[np.int64]  # how far the event time lies behind the largest one before it; 0 in order

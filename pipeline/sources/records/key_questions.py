@@ -33,8 +33,6 @@ _ASKED_TWICE = 256  # keys of a segment about which a user's function is asked a
 
 @dataclass(frozen=True, slots=True, order=True)
 class Question:
-    """A question: the partition of a key under a strategy."""
-
     topic: str
     strategy: str  # name, `module:name` for the user's own
     version: str  # fingerprint of the user's module; "" for built-in strategies
@@ -49,11 +47,10 @@ class Answers(NamedTuple):
 def choose_questions(
     run: RunContext, reads: Sequence[RecordLog], partitions: Iterable[TopicPartition]
 ) -> tuple[Question, ...]:
-    """Which strategies are asked about the keys of which topic, for how many partitions.
+    """Which strategies are asked about keys of which topic, for how many partitions; `ConfigError`: one does not load.
 
-    The user's own are asked for the topic's partition count, those of the configuration, and those of the candidates.
-    Where only counts are stored, one strategy of each family that keys can distinguish is asked too. `ConfigError` for a
-    strategy that cannot be loaded.
+    The user's own are asked for the topic's partition count, the configuration's and the candidates'. Where only counts
+    are stored, one strategy of each family that keys can distinguish is asked too.
     """
     keys = run.config.keys
     names = list(keys.strategies)

@@ -73,8 +73,7 @@ class WindowKeyCounter:
                 yield self._windows.pop(start_ms).finish(start_ms)
 
     def finish(self) -> Iterator[WindowKeys]:
-        """Yields the windows that are left: the file ended early."""
-        for start_ms, window in self._windows.items():
+        for start_ms, window in self._windows.items():  # the file ended early
             yield window.finish(start_ms)
 
 
@@ -112,22 +111,17 @@ KEY_SCHEMA = pa.schema(
 )
 """A row per key of a log and window. Errors are relative: less what the `other_keys` row of the same log and window has,
 which is what a key not among the rows may have had."""
-
 OTHER_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
         *_UNIT,
         *_SUMS,
-        ("question", pa.int64()),
-        ("chosen_partition", pa.int64()),
-        ("key_count", pa.int64()),
-        ("path", pa.string()),
-        ("reason", pa.string()),
+        *((name, pa.int64()) for name in ("question", "chosen_partition", "key_count")),
+        *((name, pa.string()) for name in ("path", "reason")),
     ]
 )
 """Rows that are not about one key: of kind `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over
 the keys that a question gets one answer for) and `problem`."""
-
 UNNAMED = -2  # in place of a partition, for records whose keys the memory limit could not name
 
 
@@ -223,9 +217,8 @@ def _unnamed(keys: WindowKeys) -> WindowKeys:
 
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
-    chosen, places = np.unique(partitions, return_inverse=True)
-    for index, partition in enumerate(chosen.tolist()):
-        mine = places == index
+    for partition in np.unique(partitions).tolist():
+        mine = partitions == partition
         sums = int(counts.record_count[mine].sum()), int(counts.size_bytes[mine].sum())
         yield _cell(partition, int(np.count_nonzero(mine)), *sums)
     if counts.other_record_count:

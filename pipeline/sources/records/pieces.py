@@ -20,8 +20,6 @@ _LOOSE_TABLES = 256
 
 
 class Kind(Enum):
-    """Kind of a piece: the schema of its rows."""
-
     SUMMARIES = "summaries"
     BATCHES = "batches"
     KEYS = "keys"
@@ -55,12 +53,10 @@ class Piece(NamedTuple):
 class ReadTask(Protocol):
     """Input of one Spark task; picklable."""
 
-    def run(self) -> Iterator[Piece]:
-        """Reads it."""
+    def run(self) -> Iterator[Piece]: ...
 
 
 def run_read_task(task: ReadTask) -> Iterator[Piece]:
-    """Runs a task, its small pieces joined to large ones."""
     return join_pieces(task.run())
 
 

@@ -1,7 +1,7 @@
 """One log read once: everything the tables need of a segment file, or of a fetched range, from one scan of its bytes.
 
-Headers are scanned first, checksums verified; the records of the batches that lie in the windows wanted are decoded once,
-for keys and arrivals together.
+Headers are scanned first, checksums verified; the records of the batches that lie in the windows wanted are decoded
+once, for keys and arrivals together.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,8 +83,7 @@ def _binaries(ends: NDArray[np.int64], values: NDArray[Any] | None) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(held)])
 
 
-TASK_BYTES = 128 << 20
-"""About how much one task reads."""
+TASK_BYTES = 128 << 20  # about what one task reads
 _PARTS_PER_CORE = 2
 """A file is cut where it is more than this part of a core's share. Each task of a cut file reads all of its headers, for what
 neighbours say of a batch: a tenth of what its records cost, so a file that delays nobody is not cut."""
@@ -103,14 +102,11 @@ class SegmentPart(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About how much is decoded."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """The segment files, or parts of them, that one Spark task reads."""
-
     reads: tuple[SegmentPart, ...]
     settings: ScanSettings
     leaders: LeaderEpochs
@@ -151,10 +147,7 @@ def cut_reads(reads: Iterable[SegmentRead], most_bytes: int) -> list[SegmentPart
 def scan_file(
     read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs, start: int = 0, end: int | None = None
 ) -> Iterator[Piece]:
-    """Everything a segment file gives, or its batches between two positions; of one that cannot be read what is wrong with it.
-
-    What is about the whole file comes with the part that begins at 0.
-    """
+    """Pieces of a segment file, or of its batches between two positions; those about all of it come with the first."""
     scanned = scan_segment(read, settings.as_of_ms)
     if not start and (sent := find_unread_time(read, scanned, settings.as_of_ms)) is not None:
         row = shortfall_row(read, "damaged", sent)
@@ -199,8 +192,7 @@ def scan_records(
 ) -> Iterator[Piece]:
     """Counts keys and packs arrivals of records that are decoded once, chunk after chunk.
 
-    `starts`, from `ScanSettings.choose_windows`, and `times`, from `time_batches`, are of exactly the chunks' batches; no
-    arrivals are packed without `times`.
+    `starts` (`ScanSettings.choose_windows`) and `times` (`time_batches`; None: no arrivals) have a row per batch.
     """
     keys = WindowKeyCounter(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
     arrivals = None if times is None else ArrivalChunks(log, settings, times)

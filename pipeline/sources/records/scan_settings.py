@@ -23,10 +23,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def ensure_secret(path: Path) -> None:
-    """Makes the file where it is missing, readable by its owner alone; `ConfigError` where it cannot be made.
-
-    Two that start at once end with one secret.
-    """
+    """Makes the file where it is missing, readable by its owner alone; two that start at once end with one secret."""
     try:
         if path.exists():
             return
@@ -47,10 +44,7 @@ def ensure_secret(path: Path) -> None:
 
 
 def read_secret(path: Path, text: str | None = None) -> KeySecret:
-    """Reads the secret from its file, or from hex digits given in place of it.
-
-    `ConfigError` if there is none, others may read it, or it is malformed (what it holds is not shown).
-    """
+    """Reads the secret from its file, or from hex digits in its place; `ConfigError`: none, or one others may read."""
     where = "the variable of keys.secret_variable" if text is not None else str(path)
     try:
         if text is None:
@@ -80,7 +74,6 @@ class ScanSettings:
     reads_arrivals: bool = False
 
     def is_wanted(self, event_time_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether instants are in the span, or in one of its slices."""
         pieces = self.slices or (self.span,)
         inside = [(event_time_ms >= piece.start_ms) & (event_time_ms < piece.end_ms) for piece in pieces]
         wanted: NDArray[np.bool_] = np.any(inside, axis=0)

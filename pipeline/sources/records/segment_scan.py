@@ -29,7 +29,6 @@ class LogName(NamedTuple):
 
 RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
-
 _FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header makes no sense: they are no load
 
@@ -42,16 +41,12 @@ class ScannedSegment:
     times: EventTimes
     missing_offset_count: NDArray[np.int64]
     is_committed: NDArray[np.bool_]  # below the high watermark
-    # the header makes sense, so that the batch counts as load (a bad checksum alone does not bar it)
-    is_countable: NDArray[np.bool_]
+    is_countable: NDArray[np.bool_]  # as load: the header makes sense (a bad checksum alone does not bar it)
     problems: tuple[Problem, ...]
 
 
 def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
-    """Scans a segment up to the size it had at discovery; a file that cannot be read gives a problem instead.
-
-    Timestamps far beyond `as_of_ms`, the run's now, are out of line.
-    """
+    """Scans a segment up to its size at discovery, with `as_of_ms` as now; a problem for a file that cannot be read."""
     try:
         if read.dumped_in is None:
             path = Path(read.path)
@@ -110,11 +105,18 @@ def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegmen
 
 
 def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_base_offset: int) -> ScannedSegment:
-    """Batches of a file or a range with their event times, and the gaps from `base_offset` on; all of them committed."""
+    """Batches of a file or a range with their event times, all committed, and the offsets missing before each.
+
+    Those missing after the last batch, up to the next segment's `next_base_offset` (-1: none), count with it.
+    """
+    first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
+    missing: NDArray[np.int64] = np.maximum(first - np.concatenate([[base_offset], last[:-1] + 1])[: len(first)], 0)
+    if len(first) and next_base_offset >= 0:
+        missing[-1] += max(0, next_base_offset - (int(last[-1]) + 1))
     return ScannedSegment(
         headers=headers,
         times=assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms),
-        missing_offset_count=missing_offsets(headers, base_offset, next_base_offset),
+        missing_offset_count=missing,
         is_committed=np.ones(len(headers), np.bool_),
         is_countable=~np.isin(headers.rows["flaw"], SENSELESS),
         problems=headers.problems,
@@ -126,14 +128,3 @@ def split_by_window(starts: NDArray[np.int64], chosen: NDArray[np.bool_]) -> lis
     places = np.flatnonzero(chosen)
     places = places[np.argsort(starts[places], kind="stable")]
     return np.split(places, np.flatnonzero(np.diff(starts[places])) + 1) if places.size else []
-
-
-def missing_offsets(headers: HeaderScan, base_offset: int, next_base_offset: int) -> NDArray[np.int64]:
-    """Offsets that no batch covers: before each batch, and after the last one up to the next segment (-1: none)."""
-    first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
-    if first.size == 0:
-        return first
-    missing: NDArray[np.int64] = np.maximum(first - np.concatenate([[base_offset], last[:-1] + 1]), 0)
-    if next_base_offset >= 0:
-        missing[-1] += max(0, next_base_offset - (int(last[-1]) + 1))
-    return missing

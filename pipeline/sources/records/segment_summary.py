@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 def summarise_partition(
     directory: LogDirectory, partition: PartitionDirectory, *, deep: bool = False, verify: bool = False
 ) -> PartitionSummary:
-    """Sums up every segment of a partition directory; files that cannot be read at all are among the problems.
-
-    `deep` decodes the records too, `verify` compares the indexes with the logs.
-    """
+    """Sums up the segments of a partition directory; `deep` reads records too, `verify` compares indexes with logs."""
     segments: list[SegmentSummary] = []
     problems: list[Problem] = []
     total = _make_tally() if deep else None
@@ -53,8 +50,7 @@ def summarise_partition(
             problems=scan.problems,
         )
         if records is not None:
-            # adds a deep scan; the minimum is then the records' own: a header has its first record's, perhaps
-            # compacted away
+            # the minimum is then the records' own: a header has its first record's, perhaps compacted away
             stamps = [] if records.min_timestamp_ms is None else [records.min_timestamp_ms]
             if summary.control_batch_count:
                 markers = scan.min_timestamp_ms[scan.usable & scan.is_control]

@@ -5,6 +5,7 @@ offsets and batches, to see what a run covers before it writes), `problem`, and 
 read whole).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,14 @@ from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window
 
-LATE_PART = 10
-"""Late batches are named where they are one part of so many of a log's bytes."""
+LATE_PART = 10  # late batches are named where they are one part of so many of a log's bytes
 OF_PAST_WINDOWS = (
     "a tenth or more of the bytes bear times a window before those of earlier batches: they count in past windows; where "
     "clients' clocks are not trusted, set message.timestamp.type=LogAppendTime"
 )
 _NUMBERS = (
-    *(
-        "partition",
-        "first_offset",
-        "last_offset",
-        "min_timestamp_ms",
-        "max_timestamp_ms",
-        "batch_count",
-        "record_count",
-    ),
-    *("control_batch_count", "missing_offset_count", "producer_id_count", "crc_error_count"),
+    *("partition", "first_offset", "last_offset", "min_timestamp_ms", "max_timestamp_ms", "batch_count"),
+    *("record_count", "control_batch_count", "missing_offset_count", "producer_id_count", "crc_error_count"),
 )
 SUMMARY_SCHEMA = pa.schema(
     [
@@ -68,20 +60,16 @@ def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
 
 
 def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
-    said = {name: getattr(problem, name) for name in ("position", "reason", "severity")}
-    return {**_head(log, "problem"), **said, "first_bytes_hex": problem.first_bytes.hex()}
+    fields = {name: getattr(problem, name) for name in ("position", "reason", "severity")}
+    return {**_head(log, "problem"), **fields, "first_bytes_hex": problem.first_bytes.hex()}
 
 
 def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
-    """Makes the row of a whole file."""
     sums, rows = sum_headers(scanned.headers), scanned.headers.rows
-    stamps, counts = (
-        ("min_timestamp_ms", "max_timestamp_ms"),
-        ("record_count", "control_batch_count", "crc_error_count"),
-    )
+    names = ("min_timestamp_ms", "max_timestamp_ms", "record_count", "control_batch_count", "crc_error_count")
     return {
         **_head(log, "segment"),
-        **{name: getattr(sums, name) for name in (*stamps, *counts)},
+        **{name: getattr(sums, name) for name in names},
         "first_offset": _least(rows["base_offset"]),
         "last_offset": _most(rows["last_offset"]),
         "batch_count": len(rows),
@@ -92,26 +80,23 @@ def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
     }
 
 
-def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[dict[str, Any]]:
+def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> Iterator[dict[str, Any]]:
     """Rows of a segment by window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
-    starts, is_control, out = event_time_ms - event_time_ms % window_ms, headers.is_control, []
+    starts, is_control = event_time_ms - event_time_ms % window_ms, headers.is_control
     for own in split_by_window(starts, counted):
         chosen = headers.rows[own]
-        out.append(
-            {
-                **_head(log, "window"),
-                "window_start_ms": int(starts[own[0]]),
-                "leader_epoch": _most(chosen["partition_leader_epoch"]),
-                "first_offset": _least(chosen["base_offset"]),
-                "last_offset": _most(chosen["last_offset"]),
-                "batch_count": len(chosen),
-                "record_count": int(chosen["record_count"][~is_control[own]].sum(dtype=np.int64)),
-                "max_timestamp_ms": _most(event_time_ms[own]),
-            }
-        )
-    return out
+        yield {
+            **_head(log, "window"),
+            "window_start_ms": int(starts[own[0]]),
+            "leader_epoch": _most(chosen["partition_leader_epoch"]),
+            "first_offset": _least(chosen["base_offset"]),
+            "last_offset": _most(chosen["last_offset"]),
+            "batch_count": len(chosen),
+            "record_count": int(chosen["record_count"][~is_control[own]].sum(dtype=np.int64)),
+            "max_timestamp_ms": _most(event_time_ms[own]),
+        }
 
 
 def shortfall_row(log: RecordLog, reason: str, sent: TimeWindow | None = None) -> dict[str, Any]:
