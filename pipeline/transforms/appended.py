@@ -12,16 +12,13 @@ _NAMED = 3
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
     """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
 
-    Columns are those of `Appended`. A window that reaches beyond the moments counts by its part. A log that was cut, or that
-    another broker may have led meanwhile, has no late bytes; one of a new partition began empty.
+    Columns are those of `Appended`. A window that reaches beyond the moments counts by its part. A log that was cut, or
+    that another broker may have led meanwhile, has no late bytes; one of a new partition began empty.
 
-    Args:
-        logs: Leaders' logs: `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the partition,
-            `log_start_offset`, `log_end_offset`, `size_bytes`, `is_compacted`.
-        traffic: Rows of `silver.partition_traffic` with `start_ms` and `offset_count`, offsets that batches cover or that
-            are lost between them, and `gone_count`, those of them whose records are gone.
-        starts_ms: Starts of the windows of which the later moments are.
-        window_ms: Length of a window.
+    `logs`: of leaders, with `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the
+    partition, `log_start_offset`, `log_end_offset`, `size_bytes`, `is_compacted`. `traffic`: rows of
+    `silver.partition_traffic` with `start_ms`, `offset_count`, offsets that batches cover or that are lost between,
+    and `gone_count`, those whose records are gone. `starts_ms`: of the windows with the later moments.
     """
     at = pl.col("at_ms")
     moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")
@@ -42,8 +39,8 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     # by their number: records may be of another size than those before, and a log's mean follows after days
     beyond = pl.col("appended_count") - pl.col("timely_offsets").fill_null(0)
     by_offsets = beyond * pl.col("offset_bytes")
-    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets)).fill_null(0)
-    late = late.alias("late_bytes")
+    late = pl.when("is_whole").then(by_size).otherwise(pl.max_horizontal(by_size, by_offsets))
+    late = late.fill_null(0).alias("late_bytes")
     # compaction moves no log's start: which of its records are late and which are gone, nobody knows; chance is left out
     untimely = beyond - 3 * pl.col("appended_count").sqrt()
     unknown = pl.max_horizontal("unread_count", pl.when("is_compacted").then(untimely).otherwise(0))

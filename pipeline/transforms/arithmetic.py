@@ -1,7 +1,6 @@
-"""Sums and quotients whose last bits do not depend on the order of the rows.
+"""Sums and quotients whose last bits do not depend on the order of the rows: equal input gives equal tables.
 
 Doubles are added in the order in which rows arrive, which differs with the number of cores, files and windows in a run.
-Equal input has to give equal tables.
 """
 
 import polars as pl

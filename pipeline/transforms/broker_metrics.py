@@ -23,10 +23,7 @@ _COUNTERS = {
     "produce_request_count": "totalproducerequests_total",
     "failed_produce_request_count": "failedproducerequests_total",
 }
-_WHOLE_BROKER = {
-    "replication_bytes_in": "replicationbytesin_total",
-    "replication_bytes_out": "replicationbytesout_total",
-}
+_WHOLE_BROKER = {f"replication_bytes_{way}": f"replicationbytes{way}_total" for way in ("in", "out")}
 _STAGE_METRIC = rf"^{REQUEST_PREFIX}({'|'.join(STAGES)})timems(?:_(count|mean|sum))?$"
 
 
@@ -40,7 +37,6 @@ class BrokerSamples:
         self._settings = settings
 
     def summarise_brokers(self) -> pl.DataFrame:
-        """One row per broker and window."""
         counted = {**_COUNTERS, **_WHOLE_BROKER}
         either = pl.col("value").filter(pl.col("name") == f"{_POOL}percent_total")
         count, ratio = either.filter(either > _LARGEST_RATIO).max(), either.filter(either <= _LARGEST_RATIO).max()
@@ -85,7 +81,6 @@ class BrokerSamples:
 
     @cached_property
     def _topics(self) -> pl.DataFrame:
-        """What each topic's counters rose by, by window."""
         subject = (*_INSTANCE, "topic")
         is_metered = pl.col("name").is_in([BROKER_TOPIC_PREFIX + metric for metric in _COUNTERS.values()])
         values = {column: _value(BROKER_TOPIC_PREFIX + metric) for column, metric in _COUNTERS.items()}
@@ -102,14 +97,12 @@ class BrokerSamples:
         )
 
     def summarise_topics(self) -> pl.DataFrame:
-        """One row per broker, topic and window."""
         place = ["window_start_ms", *_INSTANCE, "topic"]
         size = sum_in_order(pl.col("size")).alias("log_size_bytes")
         sized = self._log_sizes().group_by(place).agg(size, pl.len().cast(pl.Int64).alias("partition_count"))
         return self._finished(self._topics.join(sized, on=place, how="full", coalesce=True))
 
     def summarise_request_times(self) -> pl.DataFrame:
-        """One row per broker, stage of Produce requests and window."""
         subject = (*_INSTANCE, "stage")
         times = self._samples.with_columns(
             pl.col("name").str.extract(_STAGE_METRIC, 1).alias("stage"),
@@ -176,5 +169,4 @@ def _value(*names: str) -> pl.Expr:
 
 
 def _last(column: str) -> pl.Expr:
-    """The last value of a group whose rows are in order of time."""
     return pl.col(column).drop_nulls().last().cast(pl.Int64)

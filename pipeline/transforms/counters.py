@@ -4,8 +4,8 @@ An increase belongs to the window of the later sample. A counter that fell, or a
 before, is a restart: it counted from zero since its start. A counter that appears while its instance was being scraped
 already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before; where
 none of its kind was exposed by then, the exporter's rules changed, and what it had counted is unknown. An interval of
-more than three times the configured one is a gap: only the share of it that lies in the later sample's window counts there, as all of the
-window before may have been counted from samples that are gone by now.
+more than three times the configured one is a gap: only the share of it that lies in the later sample's window counts
+there, as all of the window before may have been counted from samples that are gone by now.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,12 @@ START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed fr
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSettings:
     span: TimeWindow  # windows wanted; samples before serve only as predecessors
-    window_ms: int  # length of a window
+    window_ms: int
     interval_ms: Mapping[str, int]  # time between two samples, by source; sources without one have no gaps
     has_brokers: bool = False  # brokers' metrics are summarised too
 
     @property
     def is_wanted(self) -> pl.Expr:
-        """Whether a sample lies in the windows."""
         return pl.col("observed_at_ms").is_between(self.span.start_ms, self.span.end_ms, closed="left")
 
 
@@ -39,16 +38,11 @@ def with_increases(
 ) -> pl.DataFrame:
     """Adds `<counter>_increase` for each counter, what interval it covers, and restarts and gaps.
 
-    Args:
-        samples: One row per subject and `observed_at_ms`, with `source`, the counters, and two instants that may be NULL:
-            `started_at_ms` of the process, `scraped_before_ms` of the instance's scrape before this one.
-        counters: Columns that only rise while a process lives.
-        subject: Columns that name what counts.
-        settings: Which windows are wanted.
+    `samples`: one row per subject (the columns that name what counts) and `observed_at_ms`, with `source`, counters,
+    and two instants that may be NULL: `started_at_ms` of the process, `scraped_before_ms` of the scrape before.
 
-    Returns:
-        The rows wanted, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is known of
-        the time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
+    Gives the rows wanted, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is
+    known of the time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
     """
     at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
     is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")
@@ -112,10 +106,7 @@ def _gap_limit_ms(interval_ms: Mapping[str, int]) -> pl.Expr:
 
 
 def with_scrape_before(samples: pl.DataFrame, instance: Sequence[str], all_samples: pl.DataFrame) -> pl.DataFrame:
-    """Adds `scraped_before_ms`: when the instance was scraped last before this row, be it for other subjects.
-
-    `instance` are the columns that name what is scraped as a whole, `all_samples` those of every subject.
-    """
+    """Adds `scraped_before_ms`: when the `instance` was scraped last before this row, be it for other subjects."""
     scrapes = all_samples.select(*instance, "observed_at_ms").unique().sort(*instance, "observed_at_ms")
     before = pl.col("observed_at_ms").shift(1).over(instance).alias("scraped_before_ms")
     return samples.join(scrapes.with_columns(before), on=[*instance, "observed_at_ms"], how="left")

@@ -12,7 +12,7 @@ _MOST_DISPUTED = 1_000
 
 
 def sum_windows(summaries: DataFrame, span: TimeWindow) -> DataFrame:
-    """Batches, records and the newest timestamp of each window of a span, and of all others together (start NULL).
+    """Batches, records and newest timestamp of each window of a span, and of all others together (start NULL).
 
     `summaries`: rows of `SUMMARY_SCHEMA`; those about more than windows are given as they are.
     """
@@ -50,10 +50,8 @@ def find_disputed(summaries: DataFrame, span: TimeWindow) -> DataFrame:
 def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:
     """Starts of the windows of which a partition was read less than is stored: offsets, or records among them.
 
-    Compaction takes records away; of a sampled window as many count as were read.
-
-    `summaries`: rows of `SUMMARY_SCHEMA`.
-    `traffic`: rows of `silver.partition_traffic`, one per leader and leader epoch.
+    Compaction takes records away; of a sampled window as many count as were read. `summaries`: of `SUMMARY_SCHEMA`;
+    `traffic`: of `silver.partition_traffic`, one row per leader and leader epoch.
     """
     starts_ms = [window.start_ms for window in windows]
     records = F.col("record_count")
@@ -67,11 +65,8 @@ def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collect
         ).where(F.col("window_start_ms").isin(starts_ms))
     )
     read = _cover(summaries.where("row_kind = 'window'")).toDF(*_SUBJECT, "first", "last", "records")
-    is_covered = (
-        (F.col("first") <= F.col("first_offset"))
-        & (F.col("last") >= F.col("last_offset"))
-        & (F.col("records") >= F.col("record_count"))
-    )
+    has_offsets = (F.col("first") <= F.col("first_offset")) & (F.col("last") >= F.col("last_offset"))
+    is_covered = has_offsets & (F.col("records") >= F.col("record_count"))
     both = stored.join(read, list(_SUBJECT), "left")
     return both.where(~F.coalesce(is_covered, F.lit(0) == 1)).select("window_start_ms").distinct()
 

@@ -12,9 +12,9 @@ _PEERS = ("window_start", "client_id")
 
 
 def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
-    """Adds up clients, then compares each broker's mean latency with its peers' and with its own past.
+    """Rows of `gold.latency`: each broker's mean latency, clients added up, beside its peers' and its own past.
 
-    From `silver.producer_nodes` of one cluster, of the windows wanted and of the 24 before, to rows of `gold.latency`.
+    From `silver.producer_nodes` of one cluster, of the windows wanted and of the 24 before.
     """
     columns = (*_PEERS, "broker_id", "request_count", "request_latency_avg_ms", "request_latency_max_ms")
     nodes = pl.DataFrame(producer_nodes.select(columns))

@@ -1,7 +1,7 @@
 """From samples of producers' metrics to `silver.producer_nodes`: one row per producer client, broker and window.
 
-Java producers' metrics (of an exporter, of Prometheus, of kafka-producer-perf-test) and librdkafka's statistics become the
-same columns. Where two sources hold the same client in a window, the one nearest to the client counts.
+Java producers' metrics (of an exporter, of Prometheus, of kafka-producer-perf-test) and librdkafka's statistics become
+the same columns. Where two sources hold the same client in a window, the one nearest to the client counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ from pipeline.transforms.arithmetic import divide, divide_by, instant, mean_sort
 from pipeline.transforms.counters import SampleSettings, with_increases, with_scrape_before
 
 _TELLS = ("client_software_name", "client_software_version", "client_rack")  # labels that tell about the client itself
-# Labels that the summary looks at.
-LABELS = ("client_id", "node_id", "topic", "version", "client_instance_id", *_TELLS)
+LABELS = ("client_id", "node_id", "topic", "version", "client_instance_id", *_TELLS)  # that the summary looks at
 _BROKER_PREFIX = f"{LIBRDKAFKA_PREFIX}broker_"
 START_NAMES = (f"{APP_INFO_PREFIX}start_time_ms", f"{LIBRDKAFKA_PREFIX}start_time_ms")
 _CLIENT = ("source", "instance", "client_id")
@@ -70,10 +69,7 @@ _OF_NODE_TOO = [
 
 
 def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataFrame:
-    """Summarises the samples of each window, of every source that holds any.
-
-    From `samples.with_labels`, those before the span too: the first sample of a window is compared with one of them.
-    """
+    """Summarises the samples of each window; those before the span serve to compare the first ones with."""
     named = samples.filter(pl.col("client_id").is_not_null())
     nodes = with_increases(
         _with_instants(read_node_values(named), named, _NODE_VALUES),
@@ -95,8 +91,8 @@ def finish_nodes(
 ) -> pa.Table:
     """Rows of `silver.producer_nodes` without cluster, from `summarise_nodes` of all instances.
 
-    Of two sources that hold a client in a window the earlier in `precedence` counts, and of one source what is scraped of the
-    client, not what it pushed to brokers. `client_configs`: configured settings by client id.
+    Of two sources that hold a client in a window the earlier in `precedence` counts, and of one source what is scraped
+    of the client, not what it pushed to brokers. `client_configs`: configured settings by client id.
     """
     order = {source: place for place, source in enumerate(precedence)}
     source = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pipeline.transforms.producer_nodes import START_NAMES, read_client_values, read_node_values
 
 Floats = NDArray[np.float64]
-
 SAMPLE_MS = 30_000  # `metrics.sample.window.ms`
 KEPT = (1, 2)  # samples beside the current one
 LEAST_REQUESTS = 10  # spans with fewer are joined: a mean of few says little
@@ -29,10 +28,8 @@ _VALUES = ("observed_at_ms", "request_total", "byte_total", "latency_avg", "late
 def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     """Mean latency of requests, and of batches in the producer, by span between scrapes, from `samples.with_labels`.
 
-    Returns:
-        Columns source, instance, client_id, broker_id, start_ms, end_ms, request_count, byte_count, latency_ms; in order
-        of time for each client and broker. Rows without a broker have the wait of batches, of all brokers: requests stand
-        for batches there.
+    Columns source, instance, client_id, broker_id, start_ms, end_ms, request_count, byte_count, latency_ms; in order of
+    time by client and broker. Rows without a broker have the wait of batches of all brokers, as requests.
     """
     rows: list[dict[str, Any]] = []
     started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(_CLIENT)
@@ -66,10 +63,7 @@ _SPAN = {"start_ms": pl.Int64, "end_ms": pl.Int64} | dict.fromkeys(
 
 
 def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
-    """A connection that a scrape before did not have counts from that scrape on, one of a client started just before from there.
-
-    `instants` are those of the instance's scrapes and of the client's starts.
-    """
+    """A connection that the scrape before did not have counts from there, or from a start in between (`instants`)."""
     columns = [life[name].cast(pl.Float64).to_numpy() for name in _VALUES]
     first_ms = columns[0][0]
     scrapes, starts = (each[each < first_ms] for each in instants)
@@ -96,10 +90,9 @@ def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) 
 
 
 def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
-    """Mean between each two instants, NaN where nothing was counted.
+    """Mean between each two of the scrapes' instants, which rise; NaN where nothing was counted.
 
-    By instants of scrapes, rising; events until then; Kafka's average, and the longest event of its samples, NaN where these
-    hold none. All float64[n].
+    float64[n] each: `counts`, events until then; `averages`, Kafka's; `longest`, event of its samples, or NaN.
     """
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))

@@ -24,10 +24,8 @@ _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:
     """Everything that is derived from all samples of some instances, rows of `SAMPLE_SCHEMA`.
 
-    Returns:
-        By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`.
-        Problems are rows of `SAMPLE_SCHEMA`; counts have the columns source, instance, start_ms, row_count,
-        instant_count, first_ms and last_ms.
+    By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`. Problems
+    are rows of `SAMPLE_SCHEMA`; counts have source, instance, start_ms, row_count, instant_count, first_ms and last_ms.
     """
     given = samples.filter(pc.equal(samples["row_kind"], "sample"))
     sums = with_labels(keep_one(given))
@@ -83,14 +81,11 @@ def with_labels(samples: pa.Table) -> pl.DataFrame:
 
 
 def select_samples(samples: DataFrame, span: TimeWindow, window_ms: int, *, has_repeated: bool = False) -> DataFrame:
-    """Rows of `bronze.metric_samples` without cluster: the samples (of `SAMPLE_SCHEMA`) within the span.
-
-    `has_repeated`: some points are given again, of which one is kept, as by `keep_one`.
-    """
+    """Rows of `bronze.metric_samples` without cluster: the samples within the span, each point once (`keep_one`)."""
     at = F.col("observed_at_ms")
     wanted = (F.col("row_kind") == "sample") & (at >= span.start_ms) & (at < span.end_ms)
     taken = samples.where(wanted)
-    if has_repeated:
+    if has_repeated:  # some points are given again
         best = Window.partitionBy(*POINT).orderBy(F.desc_nulls_last("value"), F.desc("exposed_name"))
         taken = taken.withColumn("place", F.row_number().over(best)).where(F.col("place") == 1)
     return taken.select(

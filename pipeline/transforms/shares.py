@@ -1,7 +1,7 @@
 """The measures of windows over their loads: rows of `gold.broker_share` and `gold.partition_health`; what loads are keyed by.
 
-A key is *heavy* where it holds more than 1/P of its topic's bytes, P the topic's partitions: wherever a hash puts it, that
-partition is above the mean.
+A key is *heavy* where it holds more than 1/P of its topic's bytes, P the topic's partitions: wherever a hash puts it,
+that partition is above the mean.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,10 +30,7 @@ _LEAST_RATIO = 1e-4
 
 
 def sum_loads(traffic: pl.DataFrame, cluster_state: pl.DataFrame) -> pl.DataFrame:
-    """One row per window, partition and leader: what it carried, zero where a led partition had no traffic.
-
-    Who leads at the window's end is that of `bronze.cluster_state`.
-    """
+    """A row per window, partition and leader, at its end that of `bronze.cluster_state`: its load, be it zero."""
     carried = traffic.select(*_PLACE, *_LOADS, pl.lit(False).alias("is_leader"))  # noqa: FBT003  (a literal column)
     nothing = [pl.lit(0, traffic.schema[name]).alias(name) for name in _LOADS]
     led = cluster_state.filter("is_leader").select(*_PLACE, *nothing, "is_leader")
@@ -52,9 +49,8 @@ def measure_broker_shares(
 ) -> pa.Table:
     """Rows of `gold.broker_share` without cluster: every broker of the window from `start`, see `measure_broker_columns`.
 
-    `loads`: from `with_keys`. `slots`: each broker's `size_bytes` in every slot, and its batches' sum of squares, `squared`.
-    `capacities`: weight by broker id, 1 where it is not named; brokers that have one get a row, too. `stood`: part of the
-    window in which a broker was in the cluster, all of it where it is not named.
+    `loads`: from `with_keys`. `slots`: a broker's `size_bytes` per slot, and its batches' sum of squares, `squared`.
+    `capacities`: weights, else 1; their brokers get a row, too. `stood`: part of the window in the cluster, else all.
     """
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
     measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)
@@ -72,8 +68,7 @@ def loads_of(window: pa.Table) -> WindowLoads:
     rows = window.filter(pc.is_valid(window["topic"])).sort_by(order)
 
     def column(name: str, kind: type[Any]) -> Any:  # noqa: ANN401  # an array of that kind
-        values = rows[name].to_numpy()  # NULL becomes NaN
-        return np.ascontiguousarray(values, dtype=kind)
+        return np.ascontiguousarray(rows[name].to_numpy(), dtype=kind)  # NULL becomes NaN
 
     names, ids = (rows[name].combine_chunks().dictionary_encode() for name in ("topic", "topic_id"))
     name_codes, id_codes = names.indices.to_numpy(), ids.indices.to_numpy()
@@ -87,10 +82,8 @@ def loads_of(window: pa.Table) -> WindowLoads:
         ),
         topic=np.cumsum(is_new) - 1,
         **{name: column(name, np.int64) for name in ("partition", "leader_id", *_LOADS[:3])},
-        batch_bytes_squared=column("batch_bytes_squared", np.float64),
+        **{name: column(name, np.float64) for name in ("batch_bytes_squared", "heavy_ratio", "light_ratio")},
         is_leader=column("is_leader", np.bool_),
-        heavy_ratio=column("heavy_ratio", np.float64),
-        light_ratio=column("light_ratio", np.float64),
         light_unit_count=column("light_unit_count", np.float64)[first],
     )
 
@@ -105,10 +98,7 @@ def _table_of(measured: Mapping[str, Any], table: Table, start: datetime) -> pa.
 
 
 def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
-    """Every key's bytes in its topic, beside the topic's: one row per window, topic and key.
-
-    From `silver.key_traffic`, and `shares.sum_loads` for the number of partitions.
-    """
+    """A row per window, topic and key of `silver.key_traffic`: its bytes, also over the topic's (`sum_loads`)."""
     partitions = loads.group_by(_TOPIC).agg(pl.col("partition").n_unique().cast(pl.Int64).alias("partition_count"))
     totals = key_traffic.group_by(_TOPIC).agg(pl.col("size_bytes").sum().alias("topic_bytes"))
     heaviest = pl.col("partition").sort_by("size_bytes", "partition", descending=[False, True]).last()
@@ -135,9 +125,8 @@ def sum_topic_keys(weighed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_units(weights: pl.Expr) -> pl.Expr:
-    """Effective number of keys, `(sum w)^2 / sum w^2`."""
     total = weights.sum().cast(pl.Float64)
-    return divide(total * total, sum_squares(weights))
+    return divide(total * total, sum_squares(weights))  # the effective number of keys
 
 
 def with_keys(

@@ -18,7 +18,6 @@ _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
 _INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
 _LIVE_CLUSTER = "live_cluster"  # as `pipeline.model.cluster` names it, which a transform may not import
-_MIN_ISR, _POLICY = "min.insync.replicas", "cleanup.policy"
 
 
 def measure_topic_health(
@@ -31,10 +30,9 @@ def measure_topic_health(
     consumer_groups: pl.DataFrame,
     cluster: str,
 ) -> pa.Table:
-    """Rows of `gold.topic_health` without cluster.
+    """Rows of `gold.topic_health` without cluster, of what `measure_partition_health` and the sums of keys gave.
 
-    From `measure_partition_health`, `with_keys`, `sum_topic_keys`, `count_replicas`, and `bronze.brokers` and
-    `bronze.consumer_groups` of the same windows. `cluster`: its name seeds what is drawn, with the window and the topic.
+    Brokers and groups are rows of bronze tables, of the same windows. `cluster` seeds what is drawn, with both.
     """
     able = brokers.filter(~pl.col("is_fenced").fill_null(value=False)).group_by("window_start")
     zeros = [pl.col(name).fill_null(0) for name in ("broker_count", "consumer_count", "keyed_ratio", *_STATE)]
@@ -75,19 +73,16 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
         keyed.round(mode="half_away_from_zero").cast(pl.Int64).sum().alias("keyed_bytes"),
     )
     total = pl.col("size_bytes").cast(pl.Float64)
-    return (
-        sums.join(of_loads, on=_TOPIC, maintain_order="left")
-        .with_columns(
-            divide(total * total, pl.col("squared")).alias("batch_unit_count"),
-            divide(pl.col("keyed_bytes"), pl.col("size_bytes")).alias("keyed_ratio"),
-        )
-        .drop("squared", "keyed_bytes")
+    joined = sums.join(of_loads, on=_TOPIC, maintain_order="left").with_columns(
+        divide(total * total, pl.col("squared")).alias("batch_unit_count"),
+        divide(pl.col("keyed_bytes"), pl.col("size_bytes")).alias("keyed_ratio"),
     )
+    return joined.drop("squared", "keyed_bytes")
 
 
 def match_compacted(state: pa.Table) -> pa.ChunkedArray:
     """Whether `cleanup.policy` holds compact, by row of `bronze.cluster_state`; NULL where brokers do not tell it."""
-    return pc.match_substring(_look_up(state, _POLICY, ""), "compact")
+    return pc.match_substring(_look_up(state, "cleanup.policy", ""), "compact")
 
 
 def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:
@@ -102,10 +97,10 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
 
     A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
     is Kafka's own rule, so the set shows what the brokers measured. Partitions of which nobody says it are counted as
-    unknown; replicas of brokers `away` at the window's end are out of it whatever was observed before. Replicas of compacted
-    topics differ in size by nature: each broker cleans its own.
+    unknown; replicas of brokers `away` at the window's end are out of it whatever was observed before. Replicas of
+    compacted topics differ in size by nature: each broker cleans its own.
     """
-    least = _look_up(cluster_state, _MIN_ISR, "1")
+    least = _look_up(cluster_state, "min.insync.replicas", "1")
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)
     states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))

@@ -36,11 +36,10 @@ ORDER = (*GROUP, "first_ms")  # how chunks are sorted before they are joined
 def sum_traffic(
     batches: DataFrame, compacted_topics: Collection[str], batch_size_bytes: int, *, sampling_rate: float = 1.0
 ) -> DataFrame:
-    """Sums batches by topic-partition, leader, epoch and window: rows of `silver.partition_traffic` without cluster.
+    """Sums rows of `BATCH_SCHEMA` by partition, leader, epoch and window to `silver.partition_traffic`, less cluster.
 
-    `batches`: rows of `BATCH_SCHEMA`. `compacted_topics`: `cleanup.policy` holds compact, gaps in offsets are expected.
-    `batch_size_bytes`: the producers' `batch.size`, for the fill ratio.
-    `sampling_rate`: part of each window that was read; counts are divided by it.
+    `compacted_topics`: gaps in offsets are expected. `batch_size_bytes`: the producers' `batch.size`, for the fill
+    ratio. `sampling_rate`: part of each window that was read; counts are divided by it.
     """
     is_data, records, size = ~F.col("is_control"), F.col("record_count"), F.col("size_bytes")
     covered = F.col("last_offset") - F.col("base_offset") + 1
@@ -80,11 +79,6 @@ def _sum(values: Column) -> Column:
     return F.coalesce(F.sum(values), F.lit(0))
 
 
-_EXACT = "decimal(38,0)"
-_HALF_BITS = 32
-_HALF = 1 << _HALF_BITS
-
-
 def quotient(part: Column, whole: Column) -> Column:
     """Quotient as a double; NULL where the divisor is 0."""
     return F.when(whole != 0, part.cast("double") / whole.cast("double"))
@@ -93,17 +87,13 @@ def quotient(part: Column, whole: Column) -> Column:
 def square_sum(values: Column) -> Column:
     """Exact sum of squares of whole numbers below 2^31, as a decimal: the halves of each square are summed apart."""
     squares = values * values
-    upper = F.sum(F.shiftright(squares, _HALF_BITS)).cast(_EXACT)
-    lower = F.sum(squares.bitwiseAND(F.lit(_HALF - 1))).cast(_EXACT)
-    return upper * F.lit(_HALF).cast("decimal(11,0)") + lower
+    upper = F.sum(F.shiftright(squares, 32)).cast("decimal(38,0)")
+    lower = F.sum(squares.bitwiseAND(F.lit((1 << 32) - 1))).cast("decimal(38,0)")
+    return upper * F.lit(1 << 32).cast("decimal(11,0)") + lower
 
 
 def join_segments(listed: DataFrame, summaries: DataFrame) -> DataFrame:
-    """Rows of `bronze.log_segments` without cluster.
-
-    `listed`: rows of `LISTED_SCHEMA`.
-    `summaries`: rows of `SUMMARY_SCHEMA`; of a file collected in stretches the row with most batches counts.
-    """
+    """Rows of `bronze.log_segments` without cluster; of a file collected in stretches the fullest summary counts."""
     is_segment = F.col("row_kind") == "segment"
     rank = F.when(is_segment, F.coalesce("batch_count", F.lit(0)))
     known = (
@@ -134,10 +124,7 @@ def _known_ms(instant_ms: Column) -> Column:
 
 
 def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:
-    """Puts the arrivals of each producer session, topic and minute, chunks of `CHUNK_SCHEMA`, in one order.
-
-    `is_named`: keys have numbers of their ids; `sampling_rate`: part of each window that was read.
-    """
+    """Puts arrivals of a session, topic and minute in one order; `is_named`: keys have the numbers of their ids."""
     ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in ORDER])
     rows = join_sorted(ordered.to_batches(), is_named=is_named, sampling_rate=sampling_rate)
     return pa.Table.from_batches(rows, ARRIVAL_SCHEMA)

@@ -1,7 +1,7 @@
 """From the traffic of partitions, producer sessions and racks to `gold.zone_traffic`: bytes between zones in a window.
 
-Sums reconcile to the byte: what a topic's zones produce is what its partitions got, whatever part of it is known by whom.
-What rack-aware producers (KIP-1123) add to each broker is `rack_aware_term` of `gold.broker_share`.
+Sums reconcile to the byte: what a topic's zones produce is what its partitions got, whatever part of it is known by
+whom. What rack-aware producers (KIP-1123) add to each broker is `rack_aware_term` of `gold.broker_share`.
 """
 
 from collections import Counter, defaultdict
@@ -19,8 +19,7 @@ from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.gold import ZONE_TRAFFIC
 
 Row = Mapping[str, Any]
-MOST_ASSUMED_ZONES = 20
-"""Over more zones nothing is assumed: racks of that number are no zones that producers are spread over."""
+MOST_ASSUMED_ZONES = 20  # over more nothing is assumed: so many racks are no zones that producers are spread over
 MONTH_HOURS = 730
 ASSUMED, UNKNOWN, CONFIGURED, BROKERS = "assumed", "unknown", "configured", "brokers"
 _GB = 1e9
@@ -49,7 +48,6 @@ class WindowZones:
 
     @property
     def led(self) -> pl.DataFrame:
-        """Bytes by partition and leader."""
         return self.traffic.group_by(_LED).agg(pl.col("size_bytes").sum()).filter(pl.col("size_bytes") > 0)
 
     @property
@@ -65,10 +63,7 @@ class WindowZones:
 
 
 def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -> pa.Table:
-    """Rows of `gold.zone_traffic` of one window, without cluster; none where no broker's zone is known.
-
-    `start` is the window's, `window_ms` its length.
-    """
+    """Rows of `gold.zone_traffic` of one window, without cluster; none where no broker's zone is known."""
     if not any(window.racks.values()):
         columns = [column for column in ZONE_TRAFFIC.columns if column.name not in {"cluster", "run_id"}]
         return pa.schema([(each.name, ARROW_TYPES[each.type]) for each in columns]).empty_table()
@@ -80,10 +75,9 @@ def measure_zone_traffic(window: WindowZones, start: datetime, window_ms: int) -
     rows = rows.sort(*_TOPIC, "kind", *_ENDS).with_columns(window_start=pl.lit(start, pl.Datetime("us", "UTC")))
     is_known = (pl.col("from_zone") != "") & (pl.col("to_zone") != "")
     is_between = pl.when(is_known).then(pl.col("from_zone") != pl.col("to_zone"))
-    price = pl.lit(window.price_per_gb, pl.Float64)
     rows = rows.with_columns(is_between_zones=is_between)
     priced_bytes = pl.when("is_between_zones").then("size_bytes").when(~pl.col("is_between_zones")).then(0)
-    rows = rows.with_columns(cost=priced_bytes / _GB * price)
+    rows = rows.with_columns(cost=priced_bytes / _GB * pl.lit(window.price_per_gb, pl.Float64))
     return rows.with_columns(cost_per_month=pl.col("cost") * (MONTH_HOURS * HOUR_MS / window_ms)).to_arrow()
 
 
@@ -100,9 +94,9 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
 def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
 
-    `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed bytes are
-    its producers' in proportion to what they would have there if each had keys in as many of its bytes as of all its records; of
-    a partition that was not read they are that. Bytes without a session have no keys then.
+    `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed
+    bytes are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of
+    all its records; of a partition that was not read they are that. Bytes without a session have no keys then.
     """
     known = _with_sessions(window.sent, window.sessions)
     guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()
@@ -169,9 +163,8 @@ def _assume(sums: pl.DataFrame, chosen: Mapping[str, float]) -> pl.DataFrame:
     if not chosen:
         return sums
     is_open, total = pl.col("from_zone") == "", sum(chosen.values())
-    ends = pl.DataFrame(
-        {"zone": list(chosen), "weight": list(chosen.values())}, schema={"zone": pl.String, "weight": pl.Float64}
-    ).with_columns(end=pl.col("weight").cum_sum() / total)
+    weights = pl.DataFrame([*chosen.items()], schema={"zone": pl.String, "weight": pl.Float64}, orient="row")
+    ends = weights.with_columns(end=pl.col("weight").cum_sum() / total)
     ends = ends.with_columns(end=pl.when(pl.int_range(pl.len()) == pl.len() - 1).then(1.0).otherwise("end"))
     spread = sums.filter(is_open).join(ends, how="cross").sort(*_TOPIC, "to_zone", maintain_order=True)
     until = (pl.col("size_bytes") * pl.col("end")).floor().cast(pl.Int64)
@@ -189,10 +182,7 @@ def sum_replication(window: WindowZones) -> pl.DataFrame:
 
 
 def sum_fetch(window: WindowZones) -> pl.DataFrame:
-    """Bytes to members of groups whose zone is configured; from their own zone where brokers choose the nearest replica.
-
-    Consumers are taken to have their zone as `client.rack`, and to read each byte once.
-    """
+    """Bytes to members of groups with a configured zone, each read once; brokers may choose the nearest replica."""
     racks, nearest = window.racks, window.nearest
     replicas: dict[tuple[str, int], set[str]] = {}
     for topic, partition, replica_id in window.state.select("topic", "partition", "replica_id").iter_rows():
@@ -220,9 +210,9 @@ def sum_rack_aware_bytes(
 ) -> dict[int, float]:
     """Bytes that a broker has more, or less, than if these producers' keyless records went to all leaders of their topics.
 
-    A producer in zone z with B keyless bytes of a topic gives each of the n_z partitions that z leads B / n_z, and without
-    racks it gives each of all n partitions B / n: the difference is due to racks, exactly. What it spreads unevenly within
-    its zone has other reasons and is left out. The sum over all brokers is 0.
+    A producer in zone z with B keyless bytes of a topic gives each of the n_z partitions that z leads B / n_z, and
+    without racks it gives each of all n partitions B / n: the difference is due to racks, exactly. What it spreads
+    unevenly within its zone has other reasons and is left out. The sum over all brokers is 0.
 
     `sent`: bytes by topic, producer id and epoch. `sessions`: `silver.producer_sessions` of rack-aware producers alone.
     `led`: topic, topic id and leader of each partition that has one. `racks`: of brokers, "" without one.
