@@ -1,8 +1,4 @@
-"""Tables by name: `SELECT * FROM gold.broker_share` in a session.
-
-References:
-    Spark's in-memory catalog. An embedded Derby metastore admits one process at a time.
-"""
+"""Tables by name, as `SELECT * FROM gold.broker_share`, in Spark's own catalog: Derby's admits but one process."""
 
 import json
 from collections.abc import Iterable
@@ -19,7 +15,7 @@ from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 
-FOR_FEW_ROWS = {
+FOR_FEW_ROWS = {  # settings of a session that queries few rows
     # Making Java code of a query and compiling it takes longer than interpreting it over a million rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -27,14 +23,10 @@ FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-"""Settings of a session that queries few rows."""
 
 
 def register_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
-    """Gives every declared table of the warehouse its name in this session; an earlier warehouse's names move over.
-
-    Gives the names of the tables that exist; `NothingUsableError` if the warehouse holds none of them.
-    """
+    """Gives the warehouse's tables their names in this session; returns the names, `NothingUsableError` for none."""
     present = _find_tables(spark, warehouse, tables)
     for table in present:
         path = table_path(warehouse, table)
@@ -45,10 +37,7 @@ def register_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Tab
 
 
 def register_copies(spark: SparkSession, warehouse: Folder, tables: Iterable[Table], folder: Path) -> None:
-    """Does the same with copies of small tables, in a folder that is there for as long as they are read.
-
-    Spark reads them without Delta's log, and the session needs nothing of Delta: 4 of 10 CPU-s of a query less.
-    """
+    """The same, with small tables copied to a folder: without Delta's log a query takes 4 of 10 CPU-s less."""
     for table in _find_tables(spark, warehouse, tables):
         stored = open_table(table_path(warehouse, table))
         schema = StructType.fromJson(json.loads(stored.schema().to_json()))

@@ -2,9 +2,8 @@
 
 Java 17 archives no serializable lambda, which most of Scala's are: 3,400 of them are made at every start of `sql`.
 
-References:
-    `-XX:ArchiveClassesAtExit` (JEP 350) writes the classes that a run loaded. The JVM checks the archive against its own
-    build and the class path, and starts without it where they differ.
+`-XX:ArchiveClassesAtExit` (JEP 350) writes the classes that a run loaded. The JVM checks the archive against its own
+build and the class path, and starts without it where they differ.
 """
 
 import tempfile

@@ -1,11 +1,8 @@
 """Delta commits of files that tasks wrote: rows go from tasks to files, and the driver makes one conditional commit.
 
-A file holds rows of one partition. A file that also holds rows of other windows is written anew without those that are
-replaced.
-
-References:
-    Delta protocol, `add` and `remove` actions. delta-rs commits a version by a rename or a conditional PUT that fails where
-    the version is there; without retries a commit is refused as soon as anybody else has committed.
+A file holds rows of one partition; one that also holds rows of other windows is written anew without those replaced.
+delta-rs commits a version (`add` and `remove` actions of the Delta protocol) by a rename or a conditional PUT that
+fails where the version is there; without retries a commit is refused as soon as anybody else has committed.
 """
 
 from __future__ import annotations
@@ -27,10 +24,9 @@ from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
 from pipeline.storage import file_writer
-from pipeline.storage.contents import note_contents
 from pipeline.storage.durability import open_table
 from pipeline.storage.file_writer import FILE, WRITTEN, Scope, format_partition
-from pipeline.storage.frames import arrow_schema
+from pipeline.storage.frames import arrow_schema, note_contents
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
@@ -39,16 +35,13 @@ from pipeline.tables.arrow_types import format_sql_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Files = Sequence[Mapping[str, Any]]  # rows of `WRITTEN`, or files as delta-rs lists them
 _REFUSED = {file_writer.MISMATCH: TableMismatchError, file_writer.NOT_WRITTEN: StorageError}
-ADDED_ROWS = "num_added_rows"
-"""Entry of a commit's information, as delta-rs's own writer names it among its metrics."""
+ADDED_ROWS = "num_added_rows"  # in a commit's information, as delta-rs's own writer names it among its metrics
 
 
 def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope | None = None) -> list[dict[str, Any]]:
-    """Has tasks write the rows of a frame, in the declared columns, as data files of a table that no commit names yet.
-
-    `scope`: what all rows have to belong to. Gives rows of `WRITTEN`.
-    """
+    """Has tasks write rows of a scope as data files of a table that no commit names yet; gives rows of `WRITTEN`."""
     work = partial(file_writer.write_batches, warehouse, table, scope)
     return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
@@ -64,8 +57,8 @@ def replace_windows(
 ) -> int:
     """Replaces a cluster's rows of some windows in one commit, which is on disk when this returns; returns the table's version.
 
-    `frame`: rows in the declared columns, see `frames.fit_frame`. `TableMismatchError` for a row that lies outside, or is NULL
-    where it must not be; `StorageConflictError` where other writers came first every time it was tried.
+    `frame`: rows in the declared columns, see `frames.fit_frame`. `TableMismatchError` for a row that lies outside, or
+    is NULL where it must not be; `StorageConflictError` where other writers came first every time it was tried.
     """
     scope = Scope.of(cluster, windows)
     return _replace(spark, write_files(frame, warehouse, table, scope), warehouse, table, scope)
@@ -76,8 +69,7 @@ def replace_in_tables(
 ) -> dict[str, int]:
     """Replaces the rows of a scope in several tables by the files that tasks wrote, each table in one commit.
 
-    `answers`: rows of `WRITTEN`; a table of which there is none is left without rows in the scope. Gives versions by table;
-    errors as of `replace_windows`.
+    `answers`: rows of `WRITTEN`, perhaps none of a table. Gives versions by table; errors as of `replace_windows`.
     """
     by_table: dict[str, list[dict[str, Any]]] = {table.name: [] for table in tables}
     for file in _take_files(answers):
@@ -89,9 +81,7 @@ def replace_in_tables(
     return write_at_once([partial(replace, table) for table in tables])
 
 
-def _replace(
-    spark: SparkSession, written: Sequence[Mapping[str, Any]], warehouse: Folder, table: Table, scope: Scope
-) -> int:
+def _replace(spark: SparkSession, written: Files, warehouse: Folder, table: Table, scope: Scope) -> int:
     def is_inside(file: Mapping[str, Any]) -> bool:  # all its rows are known to be replaced
         low, high = _span(file)  # a table that is not partitioned has files of several clusters
         return "cluster" in table.partitioned_by and low is not None and high is not None and scope.covers(low, high)
@@ -101,7 +91,7 @@ def _replace(
         mixed = [(file["path"], format_partition(file.get("partition"))) for file in touched if not is_inside(file)]
         work = partial(file_writer.keep_others, warehouse, table, scope)  # writes files anew without what is replaced
         kept = _take_files(map_tasks(spark, mixed, work, WRITTEN)) if mixed else []
-        actions = [*_remove(touched, written), *map(_add, (*written, *kept))]
+        actions = [*(_remove(file, written) for file in touched), *map(_add, (*written, *kept))]
         _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
 
     return commit(warehouse, table, write)
@@ -116,11 +106,7 @@ def load_stored(
 
 
 def read_files(
-    spark: SparkSession,
-    files: Sequence[Mapping[str, Any]],
-    warehouse: Folder,
-    table: Table,
-    columns: Sequence[str] = (),
+    spark: SparkSession, files: Files, warehouse: Folder, table: Table, columns: Sequence[str] = ()
 ) -> DataFrame:
     """Rows of some files, as `list_touched` lists them; some columns, all and `FILE` by default."""
     schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
@@ -138,22 +124,20 @@ def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int
 def commit_once(
     warehouse: Folder,
     table: Table,
-    written: Sequence[Mapping[str, Any]],
-    removed: Sequence[Mapping[str, Any]],
+    written: Files,
+    removed: Files,
     is_as_read: Callable[[DeltaTable], bool],
     *,
     of: tuple[str, str] | None = None,
 ) -> bool:
-    """Commits files if the table is still as it was read; returns False, with nothing committed, where somebody was quicker.
-
-    `of`: the cluster and the run whose added rows are noted.
-    """
+    """Commits files if the table is as it was read, else gives False; `of`: whose rows are added, cluster and run."""
     is_committed = not written
 
     def write(on_disk: DeltaTable) -> None:
         nonlocal is_committed
         if not is_committed and is_as_read(on_disk):
-            _commit(on_disk, table, [*_remove(removed, written), *map(_add, written)], written, of)
+            actions = [*(_remove(file, written) for file in removed), *map(_add, written)]
+            _commit(on_disk, table, actions, written, of)
             is_committed = True
 
     if written:
@@ -161,24 +145,21 @@ def commit_once(
     return is_committed
 
 
-def _remove(files: Iterable[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> list[RemoveAction]:
-    return [
-        RemoveAction(
-            path=file["path"],
-            data_change=True,
-            deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
-            size=file["size_bytes"],
-            partition_values=format_partition(file.get("partition")),
-        )
-        for file in files
-    ]
+def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
+    return RemoveAction(
+        path=file["path"],
+        data_change=True,
+        deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
+        size=file["size_bytes"],
+        partition_values=format_partition(file.get("partition")),
+    )
 
 
 def _commit(
     on_disk: DeltaTable,
     table: Table,
     actions: list[Any],
-    written: Sequence[Mapping[str, Any]],
+    written: Files,
     of: tuple[str, Iterable[TimeWindow] | str] | None,
 ) -> None:
     if not actions:
@@ -242,8 +223,8 @@ def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str
     """Runs functions that write tables, each in a thread of its own.
 
     Each of them waits in turn for Spark, for delta-rs and for this process; together they fill the cores. Spark serves
-    their jobs in the order they come. All of them end before this does, also where one fails. Each gives the versions of the
-    tables it wrote, no two the same one; these are put together in the order of the functions.
+    their jobs in the order they come. All of them end before this does, also where one fails. Each gives the versions
+    of the tables it wrote, no two the same one; these are put together in the order of the functions.
 
     >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
     {'a': 1, 'b': 2}

@@ -1,10 +1,8 @@
 """Rows merged into Delta: added where their key is missing, or in place of stored ones.
 
-Spark's tasks read and write the data files, and delta-rs makes the one commit, see `data_files`: the same on a disk and in an
-object store, on classic Spark, behind Spark Connect and on Sail.
-
-References:
-    Delta 4.3's log store for S3, `S3SingleDriverLogStore`, overwrites a version that another writer put there since it looked.
+Spark's tasks read and write the data files, and delta-rs makes the one commit, see `data_files`: the same on a disk and
+in an object store, on classic Spark, behind Spark Connect and on Sail. Delta 4.3's log store for S3,
+`S3SingleDriverLogStore`, would overwrite a version that another writer put there since it looked.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ def insert_missing(
 ) -> int:
     """Adds a cluster's rows whose key is not stored yet; returns the table's version after the commit.
 
-    `frame`: rows in the declared columns, one a key; of a table partitioned by cluster and `window_date`.
-    `windows`: those whose dates the rows have; `run_id`: whose rows they are. Errors as of `data_files.replace_windows`.
+    `frame`: rows in the declared columns, one a key, of the dates of `windows` and the run `run_id`; the table is
+    partitioned by cluster and `window_date`. Errors as of `data_files.replace_windows`.
     """
     path = table_path(warehouse, table)
     for _ in range(_ATTEMPTS):
@@ -60,12 +58,10 @@ def insert_missing(
 def merge_frame(
     spark: SparkSession, frame: DataFrame, warehouse: Folder, table: Table, cluster: str, *, replacing: str
 ) -> int:
-    """Adds a cluster's rows whose key is not stored; rows that `replacing` holds for replace stored ones that differ.
+    """Adds a cluster's rows whose key is not stored; those with `replacing` true replace others that differ.
 
-    Makes no commit where nothing changes; gives the table's version, errors as of `data_files.replace_windows`.
-
-    `frame`: rows in the declared columns, one a key; of a table partitioned by cluster alone.
-    `replacing`: name of a column.
+    `frame`: rows in the declared columns, one a key; the table is partitioned by cluster alone. Makes no commit where
+    nothing changes; gives the table's version, errors as of `data_files.replace_windows`.
     """
     path, scope = table_path(warehouse, table), Scope.of(cluster, [TimeWindow(0, END_OF_TIME_MS)])
     for _ in range(_ATTEMPTS):
@@ -81,13 +77,12 @@ def merge_frame(
         else:
             changed = frame
         written = [] if changed is None else write_files(changed, warehouse, table)
-        is_as_read = partial(_has_files, table, scope, stored)
-        if commit_once(warehouse, table, written, removed, is_as_read):
+        if commit_once(warehouse, table, written, removed, partial(_is_as_read, table, scope, stored)):
             return open_table(path).version()
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 
 
-def _has_files(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], on_disk: DeltaTable) -> bool:
+def _is_as_read(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], on_disk: DeltaTable) -> bool:
     return list_touched(on_disk, table, scope) == files
 
 

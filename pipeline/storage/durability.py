@@ -1,9 +1,8 @@
 """Commits that survive a power cut, and storage errors in one line.
 
-References:
-    Neither delta-rs nor Spark's local file system syncs what it writes: after a power cut the newest files of a Delta
-    log may be empty or cut, and a reader that skips them answers from an older version without a word. The newest commit
-    may also be there without the data that it names. An object store answers once it has what was written.
+Neither delta-rs nor Spark's local file system syncs what it writes: after a power cut the newest files of a Delta log
+may be empty or cut, and a reader that skips them answers from an older version without a word. The newest commit may
+also be there without the data that it names. An object store answers once it has what was written.
 """
 
 import errno
@@ -56,8 +55,8 @@ class StorageErrors(AbstractContextManager["StorageErrors"]):
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Raises the error of one line; conflicts of writers pass, they are tried again."""
         is_foreign = isinstance(error, DeltaError) and _FOREIGN.search(str(error)) is not None
+        # conflicts of writers pass: they are tried again
         if isinstance(error, PipelineError) or (isinstance(error, CommitFailedError) and not is_foreign):
             return
         # delta-rs raises Exception itself for a Parquet file that is gone or cut, ValueError for statistics that are missing
@@ -68,10 +67,7 @@ class StorageErrors(AbstractContextManager["StorageErrors"]):
 
 
 def has_table(path: Folder) -> bool:
-    """Returns whether a folder holds a Delta table.
-
-    `StorageError` if an object store does not answer, or data are there without a log: no table is made anew over them.
-    """
+    """Whether a folder holds a table; `StorageError` if no store answers, or for data without a log: they stay."""
     if isinstance(path, Path):
         there = next((one for one in (path, *path.parents) if os.path.lexists(one)), Path("/"))
         if not there.is_dir():  # a file, or a link that leads nowhere
@@ -80,20 +76,16 @@ def has_table(path: Folder) -> bool:
     with StorageErrors(path, ON_REMOTE):
         if DeltaTable.is_deltatable(str(path), _options(path)):
             return True
-        has_data = _has_data(path)
+        if isinstance(path, Path):
+            has_data = any(path.rglob("*.parquet"))
+        else:
+            from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
+
+            below = fs.FileSelector(path.path, allow_not_found=True, recursive=True)
+            has_data = any(one.path.endswith(".parquet") for one in path.file_system().get_file_info(below))
     if has_data:
         raise StorageError(f"{path}: data without a log ({_LOG}), as after half a restore; {ON_READ}")
     return False
-
-
-def _has_data(path: Folder) -> bool:
-    """Whether a folder without a log holds data files."""
-    if isinstance(path, Path):
-        return any(path.rglob("*.parquet"))
-    from pyarrow import fs  # noqa: PLC0415 - loaded where an object store is used
-
-    entries = path.file_system().get_file_info(fs.FileSelector(path.path, allow_not_found=True, recursive=True))
-    return any(one.path.endswith(".parquet") for one in entries)
 
 
 def _options(path: Folder) -> dict[str, str] | None:
@@ -103,8 +95,8 @@ def _options(path: Folder) -> dict[str, str] | None:
 def open_table(path: Folder) -> DeltaTable:
     """Opens the newest version of a table; reads its log only where it changed since this process read it.
 
-    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`. `StorageError` if
-    there is no table, or its log is damaged: its last commit may be lost.
+    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`. `StorageError`
+    if there is no table, or its log is damaged: its last commit may be lost.
     """
     table = take_table(path)
     keep_table(path, table)
@@ -203,11 +195,8 @@ def _find_state(path: Path) -> _LogState | None:
 
 
 def sync_commits(path: Folder, *, after: int, to: int) -> None:
-    """Waits until commits of a table, `after` a version (-1: a new table's) up `to` one, and the files they added, are on the disk.
-
-    An object store needs no waiting.
-    """
-    if isinstance(path, RemoteFolder):
+    """Waits until a table's commits `after` a version (-1: a new table) up `to` one, and their files, are on disk."""
+    if isinstance(path, RemoteFolder):  # needs no waiting
         return
     names = [f"{version:020d}" for version in range(after + 1, to + 1)]
     checkpoints = [path / _LOG / name for name in (*(f"{one}{_CHECKPOINT}" for one in names), _LAST_CHECKPOINT)]

@@ -20,19 +20,16 @@ _COLUMNS = (*_TERM, "log_start_offset", "log_end_offset", "size_bytes", "window_
 
 
 def load_earlier_states(warehouse: Folder, cluster: str, span: TimeWindow) -> tuple[EarlierState, ...]:
-    """The newest leader's row of each leader epoch in the windows before a span, and likewise since it, oldest first.
+    """The newest leader's row of each leader epoch in the week before a span of windows, and since it, oldest first.
 
     Who led in an epoch is true at any time: a late run learns it for earlier windows from runs over later ones. A row
     names the leader at its window's end, and the one observed after it.
-
-    `warehouse`: folder of all tables; one that is not there yet, or is of a version without the columns, has none.
-    `span`: the run's windows; rows of a week before and after it count.
     """
     path = table_path(warehouse, CLUSTER_STATE)
     if not has_table(path):
         return ()
     stored = open_table(path)
-    if not {*_COLUMNS} <= {field.name for field in stored.schema().fields}:
+    if not {*_COLUMNS} <= {field.name for field in stored.schema().fields}:  # of an older version
         return ()
     reach = TimeWindow(max(0, span.start_ms - REACH_MS), span.end_ms + REACH_MS)
     where = format_datafusion_predicate(CLUSTER_STATE, cluster, (reach,))

@@ -3,15 +3,14 @@
 The code above is the same for all: PySpark's DataFrames, the part of them that Spark Connect has.
 
 Sail listens on a port on loopback, has no login, and runs Python code: nobody but this process connects to that port
-(`take_port`). The kernel drops whatever comes to the listening socket, but for one connection of this process. gRPC reaches
-that one by a Unix socket in a folder of mode 0700.
+(`take_port`). The kernel drops whatever comes to the listening socket, but for one connection of this process. gRPC
+reaches that one by a Unix socket in a folder of mode 0700.
 
-References:
-    Sail (`pysail`) speaks Spark Connect's protocol over DataFusion, without a JVM. Its server lives as long as its Python object.
-    PySpark's functions make expressions of classic Spark or of Spark Connect, by a variable of the whole process: a process
-    uses one of them at a time.
-    `SO_ATTACH_FILTER` of Linux (socket(7), classic BPF): a filter on a listening socket sees each segment from its TCP header
-    on, at negative offsets (`SKF_NET_OFF`) the IP header; connections that it accepts inherit it.
+References: Sail (`pysail`) speaks Spark Connect's protocol over DataFusion, without a JVM; its server lives as long as
+its Python object. PySpark's functions make expressions of classic Spark or of Spark Connect, by a variable of the whole
+process: it uses one of them at a time. `SO_ATTACH_FILTER` of Linux (socket(7), classic BPF): a filter on a listening
+socket sees each segment from its TCP header on, at negative offsets (`SKF_NET_OFF`) the IP header; connections that it
+accepts inherit it.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
 
 _ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeout_ms", (1 << 31) - 1)]
 """Options of a channel whose one connection stays; servers refuse a path as the name of a host."""
-_servers: list[Any] = []
-"""Servers of Sail that run in this process: one that nobody holds stops."""
+_servers: list[Any] = []  # of Sail that run in this process: one that nobody holds stops
 _LOOPBACK = "127.0.0.1"
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06

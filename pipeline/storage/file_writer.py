@@ -19,9 +19,7 @@ from pyarrow import fs
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow, stretches_of
-from pipeline.storage.contents import digest_rows
-from pipeline.storage.frames import arrow_schema, find_mismatch
-from pipeline.storage.row_groups import count_group_rows
+from pipeline.storage.frames import arrow_schema, count_group_rows, digest_rows, find_mismatch
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 
@@ -32,8 +30,7 @@ WRITTEN = pa.schema(
     ]
 )
 """What a task says of a file that it wrote."""
-FILE = "_file"
-"""Name of a column: in which data file a row is."""
+FILE = "_file"  # name of a column: in which data file a row is
 MISMATCH, NOT_WRITTEN = -1, -2
 """In place of a file's rows, where it was refused or could not be written; the reason stands in place of its statistics."""
 

@@ -25,16 +25,11 @@ _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small ar
 _KEPT_BYTES = 1 << 26
 """Row groups of a window's rows, before compression, that are read once and kept: 49 reads of the sessions of two windows of
 41,000 batches took 2.8 of 12 CPU-s of their replay."""
-_REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")
-"""Texts that many rows share: given as dictionaries."""
+_REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")  # texts of many rows: given as dictionaries
 
 
 def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
-    """Paths of the Parquet files that may hold a cluster's rows of some windows, sorted; in a store without the scheme.
-
-    `table`: a declaration partitioned by cluster and window date.
-    `windows`: at least one; rows of other windows may lie in the same files.
-    """
+    """Sorted paths of the files that may hold a cluster's rows of these windows; in a store without the scheme."""
     predicate, folder = format_datafusion_predicate(table, cluster, windows), table_path(warehouse, table)
     on_disk = open_table(folder)
     root = on_disk.table_uri.removeprefix("file://")  # as in a URI: a space is %20
@@ -49,15 +44,11 @@ def _files_of(warehouse: Folder) -> fs.FileSystem | None:
 
 
 def count_file_rows(warehouse: Folder, paths: Sequence[str]) -> int:
-    """Rows of some files together, from their footers."""
     return sum(int(pq.read_metadata(path, filesystem=_files_of(warehouse)).num_rows) for path in paths)
 
 
 def iter_file_rows(warehouse: Folder, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of one file, some columns of them; a quarter of a million at once.
-
-    `columns`: their names; not those the table is partitioned by.
-    """
+    """Some columns of a file's rows, a quarter of a million at once; none that the table is partitioned by."""
     texts = [name for name in columns if name in _REPEATED]
     with pq.ParquetFile(path, read_dictionary=texts, filesystem=_files_of(warehouse)) as file:
         yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
@@ -72,11 +63,10 @@ def read_window_rows(
     *,
     most_bytes: int = _KEPT_BYTES,
 ) -> pa.Table:
-    """Rows of one window, from some files; row groups that hold none are not read. A small window is read once.
+    """Rows of one window, from some files; row groups that hold none are not read.
 
-    `columns`: their names; not those the table is partitioned by.
-    `within`: of some of them the values wanted.
-    `most_bytes`: of the row groups of a small window.
+    `columns`: none that the table is partitioned by; `within`: of some of them the values wanted. A small window, whose
+    row groups have `most_bytes`, is read once.
     """
     whole = _read_small_window(warehouse, tuple(paths), tuple(columns), start_ms, most_bytes)
     if whole is None:
@@ -115,8 +105,7 @@ class _WindowFile(NamedTuple):
         return cls(fragment.subset(is_of_window), is_of_window)
 
     @property
-    def size_bytes(self) -> int:
-        """Before compression."""
+    def size_bytes(self) -> int:  # before compression
         return sum(int(group.total_byte_size) for group in self.fragment.row_groups)
 
     def read(self, columns: Sequence[str], within: Mapping[str, list[Any]]) -> pa.Table:

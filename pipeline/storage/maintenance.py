@@ -1,9 +1,8 @@
 """Upkeep of the tables through delta-rs: small files joined, unused files deleted. No Spark.
 
-References:
-    Delta keeps replaced files so that readers of an older version finish; a vacuum below 168 h breaks them, and may
-    take away files of a commit under way. Files a killed writer left behind appear in no log: only a full vacuum, which
-    lists the folder, finds them.
+Delta keeps replaced files so that readers of an older version finish; a vacuum below 168 h breaks them, and may take
+away files of a commit under way. Files a killed writer left behind appear in no log: only a full vacuum, which lists
+the folder, finds them.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,7 +16,7 @@ from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
 from pipeline.storage.durability import StorageErrors, has_table, open_table, sync_commits, take_table
-from pipeline.storage.row_groups import count_group_rows
+from pipeline.storage.frames import count_group_rows
 from pipeline.storage.rows import FEW_ROWS, commit, query_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
@@ -44,18 +43,15 @@ def maintain_tables(
 ) -> tuple[Upkeep, ...]:
     """Joins small files of closed dates and deletes files older than 168 h, by the file system's clock, that no version needs.
 
-    Tables without a date are joined whole: they are small.
-
-    `as_of_ms`: dates before this instant's UTC date are closed.
-    `tables`: the declarations; those not on disk are left out.
-    `passing`: tables whose replaced files are kept a day only.
+    Tables without a date are joined whole: they are small. `as_of_ms`: dates before this instant's UTC date are closed.
+    `tables`: those not on disk are left out; `passing`: those whose replaced files are kept a day only.
     `StorageConflictError` if other writers came first every time it was tried; so do the functions below.
     """
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
-    present = [table for table in tables if has_table(table_path(warehouse, table))]
     return tuple(
         _maintain(warehouse, table, today, PASSING_HOURS if table in passing else SAFE_RETENTION_HOURS)
-        for table in present
+        for table in tables
+        if has_table(table_path(warehouse, table))
     )
 
 
@@ -87,10 +83,7 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
 
 
 def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int) -> tuple[str, ...]:
-    """Drops rows older than a retention, counted from the end of their date; later vacuums remove the files.
-
-    Gives a sentence if there were any.
-    """
+    """Drops rows whose date ended longer ago than they are kept, and says so; later vacuums remove the files."""
     last = datetime.fromtimestamp((as_of_ms - kept_ms) / 1000, UTC).date().isoformat()
     if not has_table(table_path(warehouse, table)):
         return ()
@@ -104,7 +97,7 @@ def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int
 def _drop_unread(warehouse: Folder) -> int:
     """Drops rows of closed files that nobody read, so that no date tells their age, before all that have a date.
 
-    Of a partition that has none all such rows go; the next run lists the files that are still there. Gives their number.
+    Of a partition that has none all such rows go; the next run lists the files that are still there.
     """
     of_log, columns = "cluster, topic, topic_id, partition", ", ".join(LOG_SEGMENTS.key)
     sql = (
@@ -126,10 +119,7 @@ def _drop_unread(warehouse: Folder) -> int:
 
 
 def drop_dates(warehouse: Folder, table: Table, last: str, *, where: str = "true") -> int:
-    """Drops rows before a date, `2026-11-21`, for which `where` holds; makes no commit where there are none.
-
-    Gives the number of dates that rows were dropped of.
-    """
+    """Drops rows before a date, `2026-11-21`, for which `where` holds; gives of how many dates, no commit for none."""
     is_expired = f"{table.dated_by} < '{last}' AND {where}"
     dates = f"SELECT DISTINCT CAST({table.dated_by} AS DATE) FROM dated WHERE {is_expired}"  # noqa: S608 - declared names
     count: int = query_rows(warehouse, dates, {"dated": table}).num_rows

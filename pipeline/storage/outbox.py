@@ -11,8 +11,6 @@ from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
 
-from deltalake import DeltaTable
-
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.config.storage import Folder
 from pipeline.model.incident import ENDED, SILENCED, AlertMessage
@@ -25,8 +23,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, tuples_of, values_of
 
-UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"
-"""`last_error` from the beginning of an attempt to its end."""
+UNCONFIRMED = "the attempt ended before its outcome was noted; the message may have been delivered"  # a `last_error`
 
 
 def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
@@ -100,10 +97,7 @@ def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: 
 
 
 def empty_delivered(warehouse: Folder, before_ms: int) -> int:
-    """Empties messages that were delivered before a moment, and tells how many: with charts and files they fill the table.
-
-    What they told, when and whom stays.
-    """
+    """Takes the payload, which fills the table, of messages delivered before a moment; tells of how many."""
     if not has_table(table_path(warehouse, ALERT_OUTBOX)):
         return 0
     is_old = f"payload <> X'' AND delivered_at < {format_datafusion_instant(before_ms)}"
@@ -150,8 +144,4 @@ def _update(warehouse: Folder, message_ids: Iterable[str], changes: dict[str, st
     """Changes messages in one commit, which writes their files anew."""
     named = ", ".join(map(format_datafusion_text, message_ids))
     predicate = f"message_id IN ({named}) AND delivered_at IS NULL"
-
-    def write(on_disk: DeltaTable) -> None:
-        on_disk.update(updates=changes, predicate=predicate)
-
-    return commit(warehouse, ALERT_OUTBOX, write)
+    return commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates=changes, predicate=predicate))

@@ -7,11 +7,7 @@ from pipeline.tables import Table
 
 
 def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[TimeWindow]) -> str:
-    """Condition that selects a cluster's rows in some windows; adjacent windows become one range.
-
-    A plain timestamp literal of DataFusion has nanoseconds, which Delta's file skipping refuses to compare. `ValueError`
-    without windows.
-    """
+    """Condition that selects a cluster's rows in windows, adjacent ones as one range; `ValueError` without windows."""
     spans = [(span.start_ms, span.end_ms) for span in stretches_of(windows)]
     if not spans:
         raise ValueError("no windows")
@@ -60,5 +56,5 @@ def format_datafusion_text(text: str) -> str:
 
 
 def format_datafusion_instant(instant_ms: int) -> str:
-    """Writes an instant as DataFusion's literal in microseconds, as tables hold it."""
+    """Writes an instant as DataFusion's literal; of its plain one, in nanoseconds, Delta's file skipping wants none."""
     return f"arrow_cast('{format_instant(instant_ms)}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -1,8 +1,7 @@
 """Small tables as Arrow rows through delta-rs: loaded, replaced, merged in milliseconds and without a JVM.
 
-References:
-    A Delta commit of 36 rows takes delta-rs 10-30 ms; Spark's replaceWhere takes 0.5-2 s on a quiet machine. Both
-    keep to reader version 1 and writer version 4 at most (checks, change data feed), so that either may write next.
+A Delta commit of 36 rows takes delta-rs 10-30 ms; Spark's replaceWhere takes 0.5-2 s on a quiet machine. Both keep to
+reader version 1 and writer version 4 at most (checks, change data feed), so that either may write next.
 """
 
 import json
@@ -19,11 +18,9 @@ from pipeline.config.storage import Folder
 from pipeline.errors import StorageConflictError, TableMismatchError
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage import durability
-from pipeline.storage.contents import CONTENTS, digest_rows, note_contents
 from pipeline.storage.durability import ON_READ, StorageErrors, find_version, open_table
-from pipeline.storage.frames import arrow_schema, find_mismatch
+from pipeline.storage.frames import CONTENTS, arrow_schema, count_group_rows, digest_rows, find_mismatch, note_contents
 from pipeline.storage.predicates import format_datafusion_predicate, format_datafusion_text
-from pipeline.storage.row_groups import count_group_rows
 from pipeline.storage.tables_on_disk import read_commit_info, table_path
 from pipeline.tables import Table
 
@@ -42,11 +39,7 @@ def load_rows(
     columns: Sequence[str] = (),
     where: str = "",
 ) -> pa.Table:
-    """The rows of a small table, in the declared columns and order.
-
-    `windows`: of which windows; needs `cluster`; all by default.
-    `where`: a further condition, in DataFusion's SQL.
-    """
+    """Rows of a small table, of all windows or (with `cluster`) some, in declared order; `where` is DataFusion SQL."""
     conditions = [where] if where else []
     if cluster is not None:
         of_cluster = f"cluster = {format_datafusion_text(cluster)}"
@@ -76,9 +69,9 @@ def compare_contents(
 def compare_added(
     warehouse: Folder, table: Table, of: tuple[str, str], windows: Sequence[TimeWindow], since: int
 ) -> tuple[datetime, int, int, int, int] | None:
-    """As `compare_contents`, of the rows that a run added: no later run changes them. What an earlier try of it added counts, too.
+    """As `compare_contents`, of the rows that a run (`of`: cluster and run) added, earlier tries of it included.
 
-    `of`: cluster and run; `windows`: those of whose dates its rows are.
+    No later run changes them; `windows`: those of whose dates they are.
     """
     path = table_path(warehouse, table)
     wanted = f"{format_datafusion_predicate(table, of[0], windows)} AND run_id = {format_datafusion_text(of[1])}"
@@ -119,10 +112,7 @@ def _stream_rows(
 
 
 def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.Table:
-    """Answers DataFusion's SQL over tables, which it reads file by file.
-
-    `tables`: declarations, by the names that the query gives them.
-    """
+    """Answers DataFusion's SQL over tables, which it reads file by file; `tables` by their names in the query."""
     query = QueryBuilder()
     for name, table in tables.items():
         query.register(name, open_table(table_path(warehouse, table)))
@@ -138,8 +128,8 @@ def replace_rows(
 ) -> int:
     """Replaces all rows of a cluster in some windows, in one commit; no rows clear them; gives the table's version then.
 
-    `TableMismatchError` if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside its
-    checks; `StorageConflictError` if other writers came first every time it was tried.
+    `TableMismatchError` if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside
+    its checks; `StorageConflictError` if other writers came first every time it was tried.
     """
     starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
     here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
@@ -164,8 +154,7 @@ def merge_rows(
 ) -> int:
     """Upserts rows by the declared key; makes no commit where nothing changes; gives the table's version afterwards.
 
-    `insert_only`: leave stored rows alone, whatever the new ones say.
-    `of`: the cluster and the run whose added rows the commit notes; with `insert_only`.
+    `insert_only` leaves stored rows alone, and notes whose rows it adds in the commit (`of`: cluster and run).
     `TableMismatchError` if two rows have one key; otherwise errors are those of `replace_rows`.
     """
     counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
@@ -204,10 +193,9 @@ def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:
 
 
 def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None]) -> int:
-    """Makes one commit, again on the newest version where another writer came first; on disk when this returns.
+    """Makes one commit, on disk when this returns, and again where another came first; gives the table's version.
 
-    Gives the table's version afterwards. `StorageConflictError` if other writers came first every time it was tried,
-    `StorageError` if the table cannot be written.
+    `StorageConflictError` if others came first every time it was tried, `StorageError` if the table cannot be written.
     """
     path = table_path(warehouse, table)
     conflict: Exception | None = None

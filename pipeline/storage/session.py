@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from pipeline.environment import cache_directory, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
+from pipeline.storage.frames import ROW_GROUP_BYTES
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
 from pipeline.storage.java import find_java, write_java_shim
-from pipeline.storage.row_groups import ROW_GROUP_BYTES
 from pipeline.storage.staging import own_folder
 
 if TYPE_CHECKING:
@@ -62,21 +62,17 @@ _SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
-
-_local_folder = contextlib.ExitStack()
-"""Of this process's session; locked for as long as the process lives."""
+_local_folder = contextlib.ExitStack()  # of this process's session; locked for as long as the process lives
 
 
 def create_session(
     spark_config: Spark, *, app_name: str = "partition-health", extra_conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Starts Spark with Delta, in UTC, quietly; finds Java and Delta's jars.
+    """Starts Spark with Delta, in UTC, quietly; gives the session that already runs in this process where there is one.
 
-    A session that already runs in this process is returned as it is. Collected timestamps are naive datetimes in the
-    zone of the Python process (a pyspark trait): collect `unix_millis(column)` instead.
-
-    `spark_config`: master, memory and settings from the configuration; its settings win over ours, an empty one leaves
-    Spark's own. `extra_conf`: settings of the caller; they win over both. `ConfigError` without a usable Java or Delta's jars.
+    Collected timestamps are naive datetimes in the zone of the Python process (a pyspark trait): collect
+    `unix_millis(column)` instead. Settings of `spark_config` win over ours, an empty one leaves Spark's own, and
+    `extra_conf` wins over both. `ConfigError` without a usable Java or Delta's jars.
     """
     cache = cache_directory() / "spark"
     cache.mkdir(parents=True, exist_ok=True)

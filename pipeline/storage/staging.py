@@ -1,8 +1,8 @@
 """Where a run's tasks leave what they read or measured, until its tables hold it: `_staging` below the warehouse.
 
-A folder a run, of mode 700: parts hold pseudonyms of keys, and keys of clear topics. A run that was killed leaves its folder
-behind; the next one deletes it. A folder whose run lives is known by the lock that the run holds; in an object store,
-which has no locks, by its age.
+A folder a run, of mode 700: parts hold pseudonyms of keys, and keys of clear topics. A run that was killed leaves its
+folder behind; the next one deletes it. A folder whose run lives is known by the lock that the run holds; in an object
+store, which has no locks, by its age.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO
 
 from pipeline.config.storage import Folder, RemoteFolder
 from pipeline.storage.durability import StorageErrors
@@ -52,30 +51,19 @@ def own_folder(root: Path) -> Iterator[Path]:
         root.chmod(stat.S_IRWXU)
         _delete_unlocked(root)
     folder = root / uuid.uuid4().hex
-    with _locked(folder):
+    with contextlib.ExitStack() as stack:
+        is_held = False
+        with StorageErrors(folder, _ADVICE):
+            while not is_held:  # another run may delete the folder between the file and its lock
+                folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+                lock = stack.enter_context((folder / _LOCK).open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                with contextlib.suppress(FileNotFoundError):
+                    is_held = os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        with StorageErrors(folder, _ADVICE):
-            while True:
-                folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-                lock = stack.enter_context((folder / _LOCK).open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if _holds(folder, lock):
-                    break  # else another run deleted the folder between the file and its lock
-        yield
-
-
-def _holds(folder: Path, lock: IO[str]) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
-    return False
 
 
 def _delete_unlocked(root: Path) -> None:
@@ -86,8 +74,10 @@ def _delete_unlocked(root: Path) -> None:
         try:
             lock = (folder / _LOCK).open("r+")
         except OSError:  # another run deletes it, or has not made its lock yet
-            if _age(folder) > _OLD:
-                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                written_at = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+                if datetime.now(UTC) - written_at > _OLD:  # noqa: TID251 - the file system's clock
+                    shutil.rmtree(folder, ignore_errors=True)
             continue
         with lock:
             try:
@@ -95,13 +85,6 @@ def _delete_unlocked(root: Path) -> None:
             except BlockingIOError:
                 continue
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _age(folder: Path) -> timedelta:
-    try:
-        return datetime.now(UTC) - datetime.fromtimestamp(folder.stat().st_mtime, UTC)  # noqa: TID251 - the file system's clock
-    except OSError:
-        return timedelta(0)
 
 
 def _delete_old_remote(root: RemoteFolder) -> None:

@@ -23,14 +23,9 @@ _PRIVATE = (*EXPIRING, ALERT_OUTBOX)
 _ATTEMPTS = 20
 _log = logging.getLogger(__name__)
 SCHEMA_VERSION_PROPERTY = "partitionHealth.schemaVersion"
-_LOG_PROPERTIES = {
-    # Who opens a table reads a checkpoint and fewer commits than this, however many there were.
-    "delta.checkpointInterval": "10",
-    # As long as replaced files are kept for readers of older versions.
-    "delta.logRetentionDuration": "interval 7 days",
-}
-_RENAMED = {"bigint": "long", "int": "integer"}
-"""Delta's names of Spark SQL's types, where they differ."""
+# Who opens a table reads a checkpoint and fewer commits than this; replaced files are kept as long, for older readers.
+_LOG_PROPERTIES = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 7 days"}
+_RENAMED = {"bigint": "long", "int": "integer"}  # Delta's names of Spark SQL's types, where they differ
 
 
 def table_path(warehouse: Folder, table: Table) -> Folder:
@@ -45,10 +40,7 @@ def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str,
 
 
 def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str, int]:
-    """Rows that one commit each added, by table name, as the writers counted them: delta-rs, our tasks, or Spark.
-
-    Only the commit is read. A commit that is gone or counts nothing is left out.
-    """
+    """Rows that one commit each added, by table, as delta-rs, our tasks or Spark counted; without commits now gone."""
     counts = {}
     for name, version in versions.items():
         info = read_commit_info(warehouse.joinpath(*name.split(".")), version)
@@ -74,8 +66,7 @@ def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
 def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
     """Makes the tables that are missing and adds the columns that older ones lack; gives the names of those.
 
-    `warehouse`: folder of all tables; made where it is missing. `TableMismatchError` if a table on disk is newer than its
-    declaration or differs in more than added columns.
+    `TableMismatchError` if a table on disk is newer than its declaration or differs in more than added columns.
     """
     changed = []
     for table in tables:

@@ -29,8 +29,6 @@ MOST_TRIES = 6
 
 
 class StoredAvailability(NamedTuple):
-    """Expected and received data of a source in a window."""
-
     expected_count: int | None
     arrived_count: int
     missing: str | None = None
@@ -39,9 +37,7 @@ class StoredAvailability(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWindows:
     windows: frozenset[TimeWindow] = frozenset()
-    # `row_count` of `bronze.window_status`, by source and window
-    row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)
-    # expected and arrived of `bronze.window_status`, by source and window
+    row_counts: Mapping[tuple[str, TimeWindow], int] = field(default_factory=dict)  # by source and window, as the next
     availability: Mapping[tuple[str, TimeWindow], StoredAvailability] = field(default_factory=dict)
     tries: Mapping[TimeWindow, int] = field(default_factory=dict)  # in vain, by window
 
@@ -56,8 +52,8 @@ def lost_windows(
 ) -> tuple[tuple[TimeWindow, ...], ...]:
     """The windows before one, at most so many, that no data gate passed over, in stretches without a gap.
 
-    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES` times,
-    or whose time windows of another length hold.
+    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES`
+    times, or whose time windows of another length hold.
     """
     path = table_path(warehouse, WINDOW_STATUS)
     if not has_table(path):
@@ -102,12 +98,9 @@ def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]
 
 
 def withdraw_trust(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> None:
-    """Notes that windows are about to be replaced: a run that dies half-way leaves none of them trusted.
-
-    Makes a commit only where some of them are trusted.
-    """
+    """Notes that windows are about to be replaced: a run that dies half-way leaves none of them trusted."""
     trusted = sorted(trusted_windows(warehouse, cluster, windows) & set(windows))
-    if trusted:
+    if trusted:  # else no commit is made
         _mark(warehouse, cluster, trusted, is_trusted=None)
 
 
@@ -119,7 +112,6 @@ def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_
 
 
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
-    """Loads the stored rows of the windows that a run is about to replace."""
     columns = ("window_start_ms", "window_end_ms", "source", "row_count", "expected_count", "arrived_count", "missing")
     rows = _status_rows(warehouse, cluster, windows)
     status = list(tuples_of(rows, *columns))

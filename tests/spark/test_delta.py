@@ -17,8 +17,7 @@ from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, replace_windows
 from pipeline.storage.delta import insert_missing, merge_frame
 from pipeline.storage.files import list_data_files
-from pipeline.storage.frames import arrow_schema, fit_rows
-from pipeline.storage.row_groups import ROW_GROUP_BYTES
+from pipeline.storage.frames import ROW_GROUP_BYTES, arrow_schema, fit_rows
 from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
