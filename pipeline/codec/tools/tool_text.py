@@ -40,7 +40,6 @@ class DescribedReplica(NamedTuple):
 
 
 def is_log_size(size_bytes: int) -> bool:
-    """Whether a replica's log may have so many bytes."""
     return 0 <= size_bytes <= MOST_LOG_BYTES
 
 

@@ -11,8 +11,6 @@ SECOND = 1_000_000_000
 
 
 class ClientFamily(IntEnum):
-    """How a client batches and sends."""
-
     JAVA = 0
     LIBRDKAFKA = 1  # a request carries one partition; a partition waits for its own linger only
 

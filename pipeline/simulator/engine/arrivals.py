@@ -94,7 +94,6 @@ def is_fed(thread: ThreadState) -> bool:
 
 @njit
 def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
-    """Makes the record that is due the one the thread sends."""
     place = thread.sent_count
     thread.sent_count += 1
     thread.sent_at_ns = now_ns

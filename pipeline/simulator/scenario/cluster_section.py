@@ -34,8 +34,6 @@ class IdleSection(ScenarioPart):
 
 
 class ServiceSection(ScenarioPart):
-    """How long a broker takes for a request."""
-
     request_ms: QuantityMs
     """for each request"""
     idle: tuple[IdleSection, ...] = ()
@@ -134,8 +132,6 @@ def _list_brokers(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
 
 
 class ClusterSection(ScenarioPart):
-    """The brokers."""
-
     brokers: Annotated[
         tuple[BrokerSection, ...], BeforeValidator(_list_brokers), Field(min_length=1), AfterValidator(named_once("id"))
     ]

@@ -18,8 +18,6 @@ from pipeline.simulator.scenario.traffic_section import TrafficSection
 
 
 class ClientSection(ScenarioPart):
-    """Which client, and how it is configured."""
-
     client: Literal["kafka-clients", "librdkafka", "franz-go", "sarama", "kafka-python", "aiokafka"] = "kafka-clients"
     version: str | None = None
     """of the client, such as 3.9.1: it decides the defaults"""
@@ -117,8 +115,6 @@ class Evidence(ScenarioPart):
 
 
 class ScenarioSection(ScenarioPart):
-    """A scenario file."""
-
     name: str | None = None
     """that of the file where not given"""
     summary: Sentence = ""

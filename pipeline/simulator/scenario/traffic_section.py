@@ -74,8 +74,6 @@ class RecordedArrivals(ScenarioPart):
 
 
 class KeysSection(ScenarioPart):
-    """Records with keys."""
-
     share: Share = 1
     """of the records"""
     count: int = Field(ge=1, le=1_000_000)
@@ -94,16 +92,12 @@ class KeysSection(ScenarioPart):
 
 
 class ExplicitSection(ScenarioPart):
-    """Records that name their partition."""
-
     share: Share
     """of the records"""
     partitions: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
 
 
 class TrafficSection(ScenarioPart):
-    """Configuration of a sending thread's traffic."""
-
     topic: str | None = None
     """the only topic where not given; or, by weight,"""
     topics: dict[str, Annotated[float, Field(ge=0.000001, allow_inf_nan=False)]] | None = Field(None, min_length=1)
