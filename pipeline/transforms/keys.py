@@ -10,6 +10,7 @@ _MOST_PROBLEMS = 1000
 _PARTITION = ("window_start_ms", "topic", "topic_id", "partition")
 _SUMS = ("record_count", "size_bytes", "count_error", "size_error_bytes")
 _OF_A_KEY = (*("is_empty", "murmur2", "crc32", "fnv1a", "murmur3", "java_string", "kafkajs_legacy"), "clear_key")
+_TRAFFIC_KINDS = ("no_key", "other_keys", "unreadable")
 Questions = Sequence[tuple[str, str, int]]
 """Strategies, versions and partition counts, by the place at which a scan's rows name them."""
 
@@ -32,11 +33,7 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
         (F.col("count_error") + F.coalesce("unnamed_count", F.lit(0))).alias("count_error"),
         (F.col("size_error_bytes") + F.coalesce("unnamed_bytes", F.lit(0))).alias("size_error_bytes"),
     )
-    by_kind = (
-        others.where(F.col("kind").isin("no_key", "other_keys", "unreadable"))
-        .groupBy(*_PARTITION, "kind")
-        .agg(*_sums_of(_SUMS))
-    )
+    by_kind = others.where(F.col("kind").isin(*_TRAFFIC_KINDS)).groupBy(*_PARTITION, "kind").agg(*_sums_of(_SUMS))
     rest = by_kind.select(*_PARTITION, "kind", F.lit("").alias("key_id"), *_SUMS)
     return _with_window(named.unionByName(rest))
 

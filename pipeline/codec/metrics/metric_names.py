@@ -22,15 +22,13 @@ KEPT_PREFIXES = (
 )
 """Metrics beside those of the table that `bronze.metric_samples` keeps, under their own names: of the same MBeans."""
 MOST_BAD_LINES = 999  # of a text: a file of noise must not become a table of noise
-_APART = (
-    "client_id",
-    "node_id",
-    "client_instance_id",
-    "client_rack",
-    "client_software_name",
-    "client_software_version",
-)
-_LABEL_WORDS = {word.replace("_", ""): word for word in _APART} | {
+_LABEL_WORDS = {
+    "clientid": "client_id",
+    "nodeid": "node_id",
+    "clientinstanceid": "client_instance_id",
+    "clientrack": "client_rack",
+    "clientsoftwarename": "client_software_name",
+    "clientsoftwareversion": "client_software_version",
     "kafka_version": "client_software_version",  # Micrometer
     "kafka_broker_id": "broker_id",
     "kafka_node_id": "broker_id",
@@ -43,7 +41,7 @@ _LABEL_WORDS = {word.replace("_", ""): word for word in _APART} | {
 _CLIENT_AND_NODE = re.compile(r"(?P<client>.*), ?node-id=(?P<node>[^,]*)")
 _OBJECT_NAME = re.compile(r"(?P<domain>[\w.]+)<type=(?P<type>[^,>]+)(?P<keys>[^>]*)><>(?P<attribute>[\w-]+)")
 _OBJECT_KEY = re.compile(r", ?([\w-]+)=([^,]*)")
-_LEAST_LIKENESS = 0.6  # words that both names have, over those that either has
+_LEAST_LIKENESS = 0.6
 _NO_COUNTS = ("_avg", "_mean", "_max", "_min", "rate")
 
 
@@ -150,9 +148,7 @@ def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
     }
     unknown = []
     for name in plain.keys() - FORMS_BY_NAME.keys():
-        words = {*name.split("_")}
-        parts = ((known, {*known.split("_")}) for known, metric in missing.items() if _may_be(name, metric))
-        alike = ((len(words & others) / len(words | others), known) for known, others in parts)
+        alike = ((_likeness(name, known), known) for known, metric in missing.items() if _may_be(name, metric))
         likeness, nearest = max(alike, default=(0.0, ""))
         if likeness >= _LEAST_LIKENESS:
             unknown.append((-likeness, plain[name], nearest, missing[nearest].name))
@@ -164,3 +160,9 @@ def _may_be(name: str, metric: Metric) -> bool:
     if name.endswith(_NO_COUNTS) and metric.kind != "gauge":
         return False
     return name.endswith("rate") == metric.unit.endswith("/s") and metric.kind != "text"
+
+
+def _likeness(name: str, known: str) -> float:
+    """Words that both names have, over those that either has."""
+    words, others = {*name.split("_")}, {*known.split("_")}
+    return len(words & others) / len(words | others)

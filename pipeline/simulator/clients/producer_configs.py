@@ -21,11 +21,17 @@ from pipeline.simulator.clients.client import MS
 
 JAVA = "kafka-clients"
 LIBRDKAFKA = "librdkafka"
-OLDEST = {JAVA: "0.11", LIBRDKAFKA: "1.0", "franz-go": "1.5.3", "sarama": "1.50", "kafka-python": "3.0"}
-OLDEST |= {"aiokafka": "0.12"}  # before, clients batch otherwise
-CLIENTS = tuple(OLDEST)
-NEWEST = {JAVA: "4.4", LIBRDKAFKA: "2.16", "franz-go": "1.22", "sarama": "1.61", "kafka-python": "3.0"}
-NEWEST |= {"aiokafka": "0.14"}  # the newest version a table was read from; later ones are taken to be alike
+_SPANS = {
+    JAVA: ("0.11", "4.4"),
+    LIBRDKAFKA: ("1.0", "2.16"),
+    "franz-go": ("1.5.3", "1.22"),
+    "sarama": ("1.50", "1.61"),
+    "kafka-python": ("3.0", "3.0"),
+    "aiokafka": ("0.12", "0.14"),
+}
+CLIENTS = tuple(_SPANS)
+OLDEST = {client: oldest for client, (oldest, _) in _SPANS.items()}  # before, clients batch otherwise
+NEWEST = {client: newest for client, (_, newest) in _SPANS.items()}  # a table was read from; later ones are alike
 SIMULATED = "simulated"
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
 _FLOATS = ("double", "float")

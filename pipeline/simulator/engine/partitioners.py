@@ -34,8 +34,15 @@ class Placement(IntEnum):
 
 
 BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})  # the accumulator asks them
-TWO_QUESTIONS = {Placement.STICKY, Placement.ROUND_ROBIN_TWO_TURN, Placement.STICKY_NEIGHBOUR, Placement.LEAST_BACKUP}
-TWO_QUESTIONS |= {Placement.RANDOM_TWO_DRAWS}  # asked again for a record that finds no batch with room
+TWO_QUESTIONS = frozenset(  # asked again for a record that finds no batch with room
+    {
+        Placement.STICKY,
+        Placement.ROUND_ROBIN_TWO_TURN,
+        Placement.STICKY_NEIGHBOUR,
+        Placement.LEAST_BACKUP,
+        Placement.RANDOM_TWO_DRAWS,
+    }
+)
 RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)

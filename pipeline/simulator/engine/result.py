@@ -24,9 +24,7 @@ class QueueCounter(IntEnum):
     FAILED_BATCHES = 4
     DONE_BYTES = 5  # of acknowledged batches, as written to the log: 61 bytes each and the records, maybe compressed
     RETRIES = 6  # batches that went back to the queue after an error
-    CAPACITY_BYTES = (
-        7  # of the buffers that acknowledged batches were built in; `PLAIN_BYTES` / this: how full they were
-    )
+    CAPACITY_BYTES = 7  # of the buffers that acknowledged batches were built in; `PLAIN_BYTES` / this: how full
     PLAIN_BYTES = 8  # as `DONE_BYTES`, before compression
     IN_SYSTEM_NS = 9  # records x ns from append to the end, summed as the run goes on: Little's law must give the same
 

@@ -19,8 +19,10 @@ from pipeline.sources.live.state import BROKER_CONFIGS
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (  # what is asked besides records, and the permission it takes
-    *(("replica sizes", "Describe on the cluster"), ("topic configs", "DescribeConfigs on the topics")),
-    *(("broker configs", "DescribeConfigs on the cluster"), ("reassignments", "Describe on the cluster")),
+    ("replica sizes", "Describe on the cluster"),
+    ("topic configs", "DescribeConfigs on the topics"),
+    ("broker configs", "DescribeConfigs on the cluster"),
+    ("reassignments", "Describe on the cluster"),
 )
 _NO_TOPIC_ADVICE = "allow Describe and Read on the topics; if the cluster is new, create a topic"
 """A broker leaves out of its metadata the topics that the principal may not describe."""

@@ -88,15 +88,13 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
     try:
         return socket.create_connection((host, port), timeout=timeout_s)
     except socket.gaierror as error:
-        raise _ProbeError(
-            f"the name {host} does not resolve here ({error.strerror}): DNS, or a misspelt host"
-        ) from error
+        reason = f"the name {host} does not resolve here ({error.strerror}): DNS, or a misspelt host"
+        raise _ProbeError(reason) from error
     except ConnectionRefusedError as error:
         raise _ProbeError(f"port {port} of {host} refuses connections: no broker listens there") from error
     except TimeoutError as error:
-        raise _ProbeError(
-            f"{host}:{port} does not answer within {timeout_s:.0f} s: host down, or a firewall"
-        ) from error
+        reason = f"{host}:{port} does not answer within {timeout_s:.0f} s: host down, or a firewall"
+        raise _ProbeError(reason) from error
     except OSError as error:
         raise _ProbeError(f"{host}:{port} cannot be reached: {error.strerror or error}") from error
 

@@ -79,11 +79,7 @@ def scan_range(
             is_before = scan.base_offset < lowest
             straddled_until = int(scan.last_offset[is_before].max(initial=straddled_until - 1)) + 1
             is_ours &= ~is_before
-        for (
-            problem
-        ) in scan.problems:  # with the offset in place of the position in a reply, which is another every time
-            index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
-            problems.append(replace(problem, position=int(scan.base_offset[min(index, len(scan) - 1)])))
+        problems += [_at_offset(problem, scan) for problem in scan.problems]
         own = replace(scan, rows=scan.rows[is_ours])
         if on_reply is not None:
             on_reply(data, replace(own, rows=own.rows.copy()))
@@ -115,6 +111,12 @@ def scan_range(
         lost=tuple(lost),
         retry_count=state.retry_count,
     )
+
+
+def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
+    """Names the offset in place of the position in a reply, which is another one every time."""
+    index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
+    return replace(problem, position=int(scan.base_offset[min(index, len(scan) - 1)]))
 
 
 MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it

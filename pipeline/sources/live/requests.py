@@ -76,7 +76,7 @@ def ask_all(
 ) -> tuple[list[_T], dict[int, str]]:
     """Asks all brokers side by side, page after page; gives the answers, and by broker why it is silent.
 
-    A broker whose answer is of the type `refused` is not silent.
+    A broker that answers with an error is not silent: where that may happen, `refused` takes it.
     """
     silent: dict[int, str] = {}
 
