@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 62_072
-LEAST_LOGIC_PERCENT = 41.9
+MOST_LINES = 60_968
+LEAST_LOGIC_PERCENT = 42.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
