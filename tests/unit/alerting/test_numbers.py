@@ -37,6 +37,7 @@ MINUS = "\N{MINUS SIGN}"
         (format_percent(0.0004), "0.04 %"),
         (format_percent(1 / 3, 1), "33.3 %"),
         (format_points(0.1724), "+17.2"),
+        (format_bytes(9_995), "10.0 kB"),
         (format_ratio(1.534), "1.53x"),
         (format_ratio(12.34), "12.3x"),
         (format_ratio(140.2), "140x"),

@@ -11,7 +11,9 @@ import shutil
 import pytest
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.report.answers import Answer
 from pipeline.report.page import gather_report, render_report
+from pipeline.report.topics import draw_heat_map
 from pipeline.runs import plan_runs
 from pipeline.tables.gold import VERDICTS
 from tests.report_page import read_answers, read_page
@@ -40,6 +42,15 @@ def config(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(config):
     return read_page(render(gather(config)))
+
+
+@pytest.mark.parametrize(("leader", "shown", "said"), [(0, "0", "leader 0"), (-1, "", "no leader")])
+def test_broker_0_is_a_leader_and_no_broker_is_none(leader, shown, said):
+    row = {"topic": "clicks", "partition": 2, "size_bytes": 9_000.0, "leader_id": leader, "ratio_to_mean": None}
+    partitions, topics = (Answer(name="partitions", sql="", columns=(), rows=rows) for rows in ((row,), ()))
+    drawn = draw_heat_map(partitions, topics, 0)
+    (cell,) = drawn["rows"][0]["cells"]
+    assert (cell["leader"], cell["title"], cell["is_own"]) == (shown, f"clicks-2: 9.00 kB, {said}", leader == 0)
 
 
 def test_the_first_screen_says_what_is_wrong_since_when_and_what_to_do(page):
