@@ -20,7 +20,7 @@ from pipeline.advice.following import Ends, describe_ratios, move_partitions, pr
 from pipeline.advice.slow_broker import CHECK_BROKER, HotBroker, check_broker
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
-from pipeline.measures.reassignment import ReassignmentPlan, plan_election, plan_leaders, plan_replicas
+from pipeline.measures.reassignment import BEST_FOUND, ReassignmentPlan, plan_election, plan_leaders, plan_replicas
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
@@ -173,6 +173,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     partitions = f"{count} partition{'' if count == 1 else 's'}"
     costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
     _, title, does = _PLANS[plan.kind]
+    found = f" {BEST_FOUND}" if plan.is_cut else ""
     stays = "It holds as far as producers of records without keys spread them as they did in this window."
     if all(move.topic in hot.keyed for move in plan.moves):
         stays = "Keys keep the load of these partitions on them, as it was in this window."
@@ -184,7 +185,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         subject=f"broker {hot.broker_id}",
         action=plan.kind,
         title=f"{title} of {partitions}",
-        text=f"{does.format(partitions, costs)} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
+        text=f"{does.format(partitions, costs)}{found} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         share_ratio=hot.share_ratio,
         **describe_ratios(ratios, hot.broker_id, hot.target_ratio),

@@ -182,9 +182,9 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     restored = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
     copied = sum(one.moved_bytes for one in _moves(cluster.partitions, {_key(p): p.replicas for p in restored}))
     left = None if max_moved_bytes is None else max_moved_bytes - copied
-    capped = partial(plan_replicas, max_moved_bytes=left)
-    plans = [make(restored, cluster.brokers, target_ratio=target_ratio) for make in (plan_leaders, capped)]
-    plan = next((plan for plan in plans if plan.peak_ratio <= target_ratio), plans[-1])
+    plan = plan_leaders(restored, cluster.brokers, target_ratio=target_ratio)
+    if plan.peak_ratio > target_ratio:
+        plan = plan_replicas(restored, cluster.brokers, target_ratio=target_ratio, max_moved_bytes=left)
     planned = {(m.topic, m.partition): m.new_replicas for m in plan.moves}
     # A move that leaves all replicas where they are makes the first of them the leader.
     moves = _moves(cluster.partitions, {_key(p): p.replicas for p in restored} | planned, also=planned)

@@ -47,6 +47,7 @@ class ZoneWhatIf:
     then: ZoneState
     planned: ZoneState
     moves: Sequence[PartitionMove]
+    is_cut: bool = False  # the search ended at its bound: it is the best plan that was found
 
 
 def work_out(
@@ -67,9 +68,9 @@ def work_out(
             ratios=zone_plans.rate_brokers(loaded, brokers),
         )
 
-    now = state(partitions, loads)
+    now, is_cut = state(partitions, loads), False
     if change is ZoneChange.RACK_AWARE:
-        planned = zone_plans.even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
+        planned, is_cut = zone_plans.even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
         then_loads, planned_loads = (loads.make_rack_aware(placed, racks) for placed in (partitions, planned))
     else:
         if change is ZoneChange.LEADERS:
@@ -79,7 +80,8 @@ def work_out(
         then_loads = planned_loads = loads
     then = state(partitions, then_loads)
     moves = zone_plans.diff_placements(partitions, planned)
-    return ZoneWhatIf(change=change, now=now, then=then, planned=state(planned, planned_loads), moves=moves)
+    planned_state = state(planned, planned_loads)
+    return ZoneWhatIf(change=change, now=now, then=then, planned=planned_state, moves=moves, is_cut=is_cut)
 
 
 def price(size_bytes: float, price_per_gb: float | None, window_ms: int) -> float | None:

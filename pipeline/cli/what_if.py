@@ -205,6 +205,7 @@ def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) 
             "moved_partition_count": len(plan.moves),
             "moved_bytes": plan.moved_bytes,
             "peak_ratio": foreseen.peak,
+            "is_cut": plan.is_cut,
         },
     }
 

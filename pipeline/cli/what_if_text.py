@@ -5,6 +5,7 @@ from typing import Any
 
 from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
 from pipeline.cli.text_table import format_table
+from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
 
 _MOST_NAMED = 5
@@ -81,7 +82,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
         if peak is not None:
             brings = f"the highest broker is then at {format_ratio(peak)}"
         plan_text = f"The plan moves {len(plan.moves)} partitions and copies {copies}; {brings}"
-        lines.append(f"{plan_text}, the aim is {format_ratio(target)}.")
+        lines.append(f"{plan_text}, the aim is {format_ratio(target)}." + (f" {BEST_FOUND}" if plan.is_cut else ""))
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"
 
 

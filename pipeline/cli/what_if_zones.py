@@ -19,6 +19,7 @@ from pipeline.jobs.recommend import load_doubts, load_placement
 from pipeline.jobs.recommend.promises import find_keyed
 from pipeline.jobs.replay.plans import WindowReplay
 from pipeline.jobs.score_health import load_zone_loads
+from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_ratio
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import TimeWindow
@@ -59,6 +60,7 @@ def run(
         "planned": _describe_state(run, worked.planned),
         "moved_partition_count": len(worked.moves),
         "moved_bytes": sum(move.moved_bytes for move in worked.moves),
+        "is_cut": worked.is_cut,
         "notes": describe_zones(brokers, loads),
         "not_replayed": reasons,
     }
@@ -188,7 +190,7 @@ def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None
     if worked.change is ZoneChange.RACK_AWARE:
         broker_id, peak = worked.planned.peak
         told += f"; with it the highest broker is {broker_id} at {format_ratio(peak)}"
-    return f"{told}."
+    return f"{told}. {BEST_FOUND}" if worked.is_cut else f"{told}."
 
 
 def _compare(before: float, after: float) -> str:

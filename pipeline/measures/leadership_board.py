@@ -1,18 +1,32 @@
-"""Leadership while a plan is made, and the single steps of a plan."""
+"""Leadership while a plan is made, and how much of a search for one is left."""
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from pipeline.measures.window_loads import Floats, Places, expected_shares
 from pipeline.model.placement import Brokers, Partitions
 
-PAIRS_TRIED = 64
-MOST_PLACEMENTS = 20_000
-HARDLY = 0.005
 EVENNESS = 1e-6
 """Weight of evenness relative to being below the target: it decides between changes that are equal otherwise."""
+MOST_EXAMINED = 50_000_000
+"""Candidates that one search for a plan examines: a second or two. A count, so that equal clusters get equal plans."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """What a search may still examine."""
+
+    left: int
+    is_cut: bool = False  # it has left candidates out: there may be a better plan
+
+    def is_spent(self) -> bool:
+        """Whether nothing is left; the search is cut then."""
+        self.is_cut |= self.left <= 0
+        return self.left <= 0
 
 
 class Board:
@@ -29,7 +43,8 @@ class Board:
         self.target = target
         self.total = float(sum(p.load_bytes for p in self.partitions)) or 1.0
         self.weight = np.array([p.load_bytes for p in self.partitions], np.float64) / self.total
-        self.leader = np.array([self.place[p.leader_id] for p in self.partitions], np.int64)
+        self.first = np.array([self.place[p.leader_id] for p in self.partitions], np.int64)
+        self.leader = self.first.copy()
         self.shares: Floats = np.bincount(self.leader, self.weight, len(self.brokers)).astype(np.float64)
         self.size = np.array([p.size_bytes for p in self.partitions], np.float64)
         self.holds = np.zeros((len(self.partitions), len(self.brokers)), np.bool_)
@@ -38,6 +53,29 @@ class Board:
             self.holds[number, [self.place[one] for one in held]] = True
         self.room = np.array([np.inf if one.free_bytes is None else one.free_bytes for one in self.brokers], np.float64)
         self.budget = np.inf if max_moved_bytes is None else max_moved_bytes  # bytes that may still be copied
+        self.may_move = np.array([p.load_bytes > 0 and not p.is_pinned for p in self.partitions], np.bool_)
+        self.effort = Effort(MOST_EXAMINED)
+
+    def fork(self) -> "Board":
+        """The same state for a search of its own."""
+        other = copy(self)
+        other.leader, other.shares, other.room = self.leader.copy(), self.shares.copy(), self.room.copy()
+        other.effort = Effort(MOST_EXAMINED, is_cut=self.effort.is_cut)
+        return other
+
+    def changed(self) -> Places:
+        """Places of partitions that another broker leads than at first."""
+        return np.flatnonzero(self.leader != self.first)
+
+    @cached_property
+    def leader_moves(self) -> tuple[Places, Places]:
+        """Every partition that may be reassigned as it is with every in-sync replica that may lead it, by place."""
+        return list_pairs(
+            (number, [self.place[one] for one in sorted(partition.in_sync) if one in partition.replicas])
+            for number in np.flatnonzero(self.may_move).tolist()
+            for partition in [self.partitions[number]]
+            if self.place.keys() >= {*partition.replicas}
+        )
 
     def potential(self, shares: Floats, place: Places | slice = slice(None)) -> Floats:
         """How far brokers are above the target, squared, and a little for being uneven at all."""
@@ -49,7 +87,7 @@ class Board:
     def gains(self, partition: Places, receiver: Places) -> Floats:
         """Returns by how much the potential falls when each partition's leadership goes to the receiver.
 
-        Minus infinity where it has it, and where copying a replica exceeds the budget or the receiver's room.
+        Minus infinity where it has it, and where copying a replica exceeds the receiver's room. The budget is not asked.
         """
         giver, weight = self.leader[partition], self.weight[partition]
         before = self.potential(self.shares)
@@ -57,7 +95,7 @@ class Board:
         after += self.potential(self.shares[receiver] + weight, receiver)
         gain: Floats = before[giver] + before[receiver] - after
         copied = self.copied(partition, receiver)
-        gain[(giver == receiver) | (copied > self.budget) | (copied > self.room[receiver])] = -np.inf
+        gain[(giver == receiver) | (copied > self.room[receiver])] = -np.inf
         return gain
 
     def copied(self, partition: Places, receiver: Places) -> Floats:
@@ -105,76 +143,11 @@ def measure_excess(ratios: Floats, fair: Floats, target: float) -> float:
     return float(np.sqrt(fair @ np.maximum(0.0, np.abs(ratios - 1) - (target - 1)) ** 2))
 
 
-def change(board: Board, number: Places, receiver: Places, price: Floats, least_gain: float) -> bool:
-    """Makes the change that gains most for its price, or else the best two together; returns whether there was one."""
-    gains = board.gains(number, receiver)
-    best = int(np.argmax(gains / price))
-    if gains[best] > least_gain:
-        board.lead(int(number[best]), int(receiver[best]))
-        return True
-    pairs: list[tuple[float, int, int]] = []
-    for one in np.argsort(-gains, kind="stable")[:PAIRS_TRIED].tolist():
-        giver = int(board.leader[number[one]])
-        if gains[one] == -np.inf:
-            break
-        board.lead(int(number[one]), int(receiver[one]))
-        both = gains[one] + board.gains(number, receiver)
-        both[number == number[one]] = -np.inf
-        other = int(np.argmax(both / (price[one] + price)))
-        if both[other] > least_gain:
-            pairs.append((-float(both[other]) / float(price[one] + price[other]), one, other))
-        board.lead(int(number[one]), giver)
-    if not pairs:
-        return False
-    for place in min(pairs)[1:]:
-        board.lead(int(number[place]), int(receiver[place]))
-    return True
-
-
-def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bool:
-    """Makes the cheapest of all combinations of changes that leave no broker above the target.
-
-    Each partition stays or goes to one of its receivers. Where there are too many, or none does it, nothing is changed.
-    """
-    choices: dict[int, list[tuple[int, float]]] = {
-        place: [(int(board.leader[place]), 0.0)] for place in np.unique(number).tolist()
-    }
-    for place, to, cost in zip(number.tolist(), receiver.tolist(), price.tolist(), strict=True):
-        if to != board.leader[place]:
-            choices[place].append((to, cost))
-    sizes = [len(options) for options in choices.values()]
-    if not sizes or np.prod(sizes, dtype=np.float64) > MOST_PLACEMENTS:
-        return False
-    places = np.array(list(choices), np.int64)
-    combined = np.array(list(itertools.product(*(range(size) for size in sizes))), np.int64)
-    shares = np.tile(board.shares, (len(combined), 1))
-    rows, cost, taken = np.arange(len(combined)), np.zeros(len(combined)), np.zeros_like(shares)
-    for column, place in enumerate(places.tolist()):
-        options = np.array([to for to, _ in choices[place]], np.int64)[combined[:, column]]
-        cost += np.array([paid for _, paid in choices[place]])[combined[:, column]]
-        shares[:, board.leader[place]] -= board.weight[place]
-        np.add.at(shares, (rows, options), board.weight[place])
-        taken[rows, options] += board.copied(np.full(len(rows), place), options)
-    is_allowed = np.all(taken <= board.room, axis=1) & (taken.sum(axis=1) <= board.budget)
-    good = np.flatnonzero(is_allowed & np.all(shares <= board.target * board.fair * (1 + 1e-12), axis=1))
-    if not len(good):
-        return False
-    moves = (combined[good] > 0).sum(axis=1)
-    best = good[np.lexsort((moves, cost[good]))[0]]
-    for column, place in enumerate(places.tolist()):
-        board.lead(place, choices[place][int(combined[best, column])][0])
-    return True
-
-
-def take_back(board: Board, changes: Sequence[tuple[int, int]]) -> None:
-    """Undoes changes that are not needed: without them no broker is above the target, or hardly more is above it.
-
-    Changes are places of partitions and of who led them before, those to be undone first.
-    """
-    allowed = max(board.target, board.peak() * (1 + HARDLY)) * (1 + 1e-12)
-    excess = board.excess() * (1 + HARDLY)
-    for number, giver in changes:
-        receiver = int(board.leader[number])
-        board.lead(number, giver)
-        if board.peak() > allowed or board.excess() > excess + 1e-12:
-            board.lead(number, receiver)
+def list_pairs(rows: Iterable[tuple[int, list[int]]]) -> tuple[Places, Places]:
+    """Partitions, each with some receivers, as two columns."""
+    numbers, counts, receivers = list[int](), list[int](), list[int]()
+    for number, some in rows:
+        numbers.append(number)
+        counts.append(len(some))
+        receivers += some
+    return np.repeat(np.array(numbers, np.int64), np.array(counts, np.int64)), np.array(receivers, np.int64)

@@ -3,7 +3,7 @@
 A partition's load is taken to follow the partition: what a new leader gets is what the old one had in the window. Every
 plan is made of single changes, each the one that brings the brokers above the target down most per byte copied; changes
 that turn out to be unneeded are taken back, dearest first. The same input gives the same plan: ties go to the lower
-broker id, then topic and partition.
+broker id, then topic and partition, and what ends a search is a count of candidates. The plan says so (`is_cut`).
 
 Rules: a partition keeps its number of replicas, each on another broker; its replicas stay on as many racks as they were
 on; leadership goes to in-sync replicas; no replica goes to a broker that takes none; no broker gets more bytes than its
@@ -20,28 +20,25 @@ References:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from pipeline.measures.leadership_board import (
-    EVENNESS,
-    MOST_PLACEMENTS,
-    Board,
-    change,
-    measure_excess,
-    take_back,
-    try_all,
-)
-from pipeline.measures.window_loads import Places
+from pipeline.measures.leadership_board import EVENNESS, Board, measure_excess
+from pipeline.measures.plan_moves import choose_gone, list_dead, list_replica_moves
+from pipeline.measures.plan_steps import MOST_PLACEMENTS, Changes, count_placements, take_back, try_all
+from pipeline.measures.window_loads import Floats, Places
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]
 MOST_CHANGES = 1_000
+MANY_PARTITIONS = 1_000
+MOST_CANDIDATES = 500_000  # moves of replicas to choose from, some 50 MB
 MOST_ROUNDS = 4  # of leaders, then replicas: either makes room for the other
 THRIFTS = (1.0, 0.5, 2.0, 0.0)
+BEST_FOUND = "The cluster is too large to look at every move: it is the best plan found, a better one may exist."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +48,7 @@ class ReassignmentPlan:
     kind: PlanKind
     moves: tuple[PartitionMove, ...]
     ratios: Mapping[int, float]
+    is_cut: bool = False  # the search ended at its bound: it is the best that was found, there may be a better one
 
     @property
     def moved_bytes(self) -> int:
@@ -80,9 +78,8 @@ def plan_leaders(partitions: Partitions, brokers: Brokers, *, target_ratio: floa
     """Leadership handed to other in-sync replicas until no broker is above the target; no byte is copied."""
     board = Board(partitions, brokers, target_ratio)
     nothing = _plan_of("move_leaders", board)
-    first = board.leader.copy()
     _hand_over_leadership(board)
-    take_back(board, [(place, int(first[place])) for place in np.flatnonzero(board.leader != first).tolist()])
+    take_back(board, [(place, int(board.first[place])) for place in board.changed().tolist()])
     return _choose((nothing, _plan_of("move_leaders", board)), board)
 
 
@@ -95,15 +92,17 @@ def plan_replicas(
     least = _plan_cheapest(board)
     if least is not None:
         return least
-    plans = [
-        _plan_replicas(Board(partitions, brokers, target_ratio, max_moved_bytes), thrift, leaders_first=leaders_first)
-        for thrift in THRIFTS
-        for leaders_first in (True, False)
-    ]
+    led = board.fork()
+    _hand_over_leadership(led)
+    plans = [_plan_replicas(led.fork(), THRIFTS[0])]
+    # where leaders suffice nothing is copied, and no copy is free
+    if not led.is_done() or not board.size[board.may_move].all():
+        starts = [(thrift, start) for thrift in THRIFTS for start in (led, board)][1:]
+        plans += [_plan_replicas(start.fork(), thrift) for thrift, start in starts]
     return _choose((nothing, *plans), board)
 
 
-def _choose(plans: Iterable[ReassignmentPlan], board: Board) -> ReassignmentPlan:
+def _choose(plans: Sequence[ReassignmentPlan], board: Board) -> ReassignmentPlan:
     """The plan with the lowest peak, of those the one that leaves least above the target (to 0.001), then the cheapest.
 
     Two steps that help together may, one taken back, do harm.
@@ -114,31 +113,35 @@ def _choose(plans: Iterable[ReassignmentPlan], board: Board) -> ReassignmentPlan
         excess = round(measure_excess(ratios, board.fair, board.target), 3)
         return max(plan.peak_ratio, board.target), excess, plan.moved_bytes, len(plan.moves)
 
-    return min(plans, key=rank)
+    return replace(min(plans, key=rank), is_cut=any(plan.is_cut for plan in plans))
 
 
-def _plan_replicas(board: Board, thrift: float, *, leaders_first: bool) -> ReassignmentPlan:
-    first = board.leader.copy()
+def _plan_replicas(board: Board, thrift: float) -> ReassignmentPlan:
+    """Replicas, then leaders and replicas in turn; on a board where leadership may have been handed over before."""
     for round_number in range(MOST_ROUNDS):
         before = board.leader.copy()
-        if leaders_first or round_number:
+        if round_number:
             _hand_over_leadership(board)
         _move_replicas(board, thrift)
-        if board.is_done() or np.array_equal(board.leader, before):
+        if board.is_done() or (np.array_equal(board.leader, before) and round_number):
             break
-    places = np.flatnonzero(board.leader != first)
+    places = board.changed()
     dearest_first = places[np.argsort(-board.copied(places, board.leader[places]), kind="stable")]
-    take_back(board, [(place, int(first[place])) for place in dearest_first.tolist()])
+    take_back(board, [(place, int(board.first[place])) for place in dearest_first.tolist()])
     return _plan_of("move_replicas", board)
 
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
     """The cheapest plan of all; None where there are too many to try, or none reaches the target."""
-    # each partition with a choice doubles the plans: with so many there are too many
-    moves = _leader_moves(board), _replica_moves(board, hot_only=False, most=MOST_PLACEMENTS.bit_length())
-    number, receiver = (np.concatenate(each) for each in zip(*moves, strict=True))
-    if board.is_done() or not len(number):
+    if board.is_done():
         return None
+    moves = [board.leader_moves]
+    number, receiver = moves[0]
+    if count_placements(number[receiver != board.leader[number]]) > MOST_PLACEMENTS:
+        return None
+    # each partition with a choice doubles the plans: with so many there are too many
+    moves.append(list_replica_moves(board, np.flatnonzero(board.may_move), most=MOST_PLACEMENTS.bit_length()))
+    number, receiver = (np.concatenate(each) for each in zip(*moves, strict=True))
     if not try_all(board, number, receiver, board.copied(number, receiver)):
         return None
     return _plan_of("move_replicas", board)
@@ -148,47 +151,18 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
     """The plan that leads to the board's leaders."""
     racks = {broker.broker_id: broker.rack for broker in board.brokers}
     moves = []
-    for number, partition in enumerate(board.partitions):
-        new_leader = board.brokers[int(board.leader[number])].broker_id
-        if new_leader != partition.leader_id:
-            is_copied = new_leader not in partition.replicas
-            gone = _choose_gone(partition, partition.leader_id, new_leader, racks) if is_copied else None
-            kept = (replica for replica in partition.replicas if replica not in {gone, new_leader})
-            moves.append(move_partition(partition, (new_leader, *kept)))
-    return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios())
-
-
-def _dead_of(partition: PlacedPartition, live: Mapping[int, object]) -> list[int]:
-    return [replica for replica in partition.replicas if replica not in live]
-
-
-def _may_move(partition: PlacedPartition) -> bool:
-    return partition.load_bytes > 0 and not partition.is_pinned
-
-
-def _leader_moves(board: Board) -> tuple[Places, Places]:
-    """Every partition that may be reassigned as it is with every in-sync replica that may lead it."""
-    return _columns(
-        (number, board.place[replica])
-        for number, partition in enumerate(board.partitions)
-        if not _dead_of(partition, board.place)
-        for replica in sorted(partition.in_sync)
-        if replica in partition.replicas and replica in board.place and _may_move(partition)
-    )
-
-
-def _columns(pairs: Iterable[tuple[int, int]]) -> tuple[Places, Places]:
-    rows = np.array(list(pairs), np.int64).reshape(-1, 2)
-    return rows[:, 0].copy(), rows[:, 1].copy()
+    for number in board.changed().tolist():
+        partition, new_leader = board.partitions[number], board.brokers[int(board.leader[number])].broker_id
+        is_copied = new_leader not in partition.replicas
+        gone = choose_gone(partition, partition.leader_id, racks[new_leader], racks) if is_copied else None
+        kept = (replica for replica in partition.replicas if replica not in {gone, new_leader})
+        moves.append(move_partition(partition, (new_leader, *kept)))
+    return ReassignmentPlan(kind=kind, moves=tuple(moves), ratios=board.ratios(), is_cut=board.effort.is_cut)
 
 
 def _hand_over_leadership(board: Board) -> None:
-    number, receiver = _leader_moves(board)
-    if not len(number):
-        return
-    for _ in range(MOST_CHANGES):
-        if board.is_done() or not change(board, number, receiver, np.ones(len(number)), 1e-15):
-            break
+    number, receiver = board.leader_moves
+    _make_changes(board, Changes(board, number, receiver, np.ones(len(number)), 1e-15))
 
 
 def _move_replicas(board: Board, thrift: float) -> None:
@@ -196,62 +170,34 @@ def _move_replicas(board: Board, thrift: float) -> None:
 
     `thrift` weighs moved bytes against the gain; 0 ignores them.
     """
-    first = board.leader.copy()
-    number, receiver = _replica_moves(board)
-    size = np.array([max(1, board.partitions[place].size_bytes) for place in number.tolist()], np.float64)
-    if len(number) and not try_all(board, number, receiver, size):
-        for _ in range(MOST_CHANGES):
-            free = board.leader[number] == first[number]
-            if board.is_done() or not free.any():
-                break
-            # not worth copying a replica for evenness alone
-            if not change(board, number[free], receiver[free], size[free] ** thrift, EVENNESS):
-                break
+    price = np.maximum(1.0, board.size)
+    chosen = _choose_hot(board, board.weight / price**thrift)
+    number, receiver = list_replica_moves(board, chosen)
+    if len(number) and not try_all(board, number, receiver, price[number]):
+        # not worth copying a replica for evenness alone; of many partitions each brings little
+        least_gain = EVENNESS * min(1.0, MANY_PARTITIONS / len(board.partitions))
+        _make_changes(board, Changes(board, number, receiver, price[number] ** thrift, least_gain, once=True))
 
 
-def _replica_moves(board: Board, *, hot_only: bool = True, most: int | None = None) -> tuple[Places, Places]:
-    """Partitions (of brokers above the target), with every broker that may take the leader's replica under the rules.
-
-    `most`: only so many partitions that have a choice.
-    """
-    racks = {broker.broker_id: broker.rack for broker in board.brokers}
-    able = [broker.broker_id for broker in board.brokers if broker.takes_replicas]
-    is_hot = (board.shares > board.target * board.fair) | (not hot_only)
-    candidates: dict[int, list[int]] = {}
-    for number, partition in enumerate(board.partitions):
-        if len(candidates) == most:
-            break
-        if not _may_move(partition) or not is_hot[board.leader[number]]:
-            continue
-        leader_id = board.brokers[int(board.leader[number])].broker_id
-        receivers = [
-            board.place[one]
-            for one in able
-            if one not in partition.replicas and _choose_gone(partition, leader_id, one, racks) is not None
-        ]
-        if receivers:
-            candidates[number] = receivers
-    return _columns((number, receiver) for number, receivers in candidates.items() for receiver in receivers)
+def _choose_hot(board: Board, worth: Floats) -> Places:
+    """Partitions of brokers above the target, of each broker equally many of those that are worth most, not too many in all."""
+    is_hot = board.shares > board.target * board.fair
+    hot = np.flatnonzero(board.may_move & is_hot[board.leader])
+    most = MOST_CANDIDATES // max(1, len(board.brokers))
+    if len(hot) <= most:
+        return hot
+    board.effort.is_cut = True
+    order = hot[np.lexsort((-worth[hot], board.leader[hot]))]
+    starts = np.searchsorted(board.leader[order], board.leader[order])
+    rank = np.arange(len(order)) - starts
+    return np.sort(order[np.argsort(rank, kind="stable")[:most]])
 
 
-def _choose_gone(
-    partition: PlacedPartition, leader_id: int, receiver_id: int, racks: Mapping[int, str | None]
-) -> int | None:
-    """Chooses the replica that makes room for the receiver's and leaves as many racks, the leader's if it can be.
-
-    A dead one it must be, where there is one: then the receiver brings its rack where the live ones leave one free.
-    """
-    dead = _dead_of(partition, racks)
-    if len(dead) > 1:
-        return None
-    rack_count = len({racks.get(replica) for replica in partition.replicas if replica in racks})
-    if dead:
-        rack_count = min(rack_count + 1, len({*racks.values()}))
-    for gone in dead or sorted(partition.replicas, key=lambda replica: replica != leader_id):
-        kept = {racks.get(replica) for replica in (*partition.replicas, receiver_id) if replica != gone}
-        if len(kept) >= rack_count:
-            return gone
-    return None
+def _make_changes(board: Board, changes: Changes) -> None:
+    for _ in range(MOST_CHANGES):
+        if board.is_done() or not changes.make_best():
+            return
+    board.effort.is_cut = True
 
 
 def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:
@@ -288,7 +234,7 @@ def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: f
     led = (p for p in partitions if p.leader_id in live and p.leader_id in p.replicas)
     hurt = (p for p in led if not live.keys() >= {*p.replicas})
     for partition in sorted(hurt, key=lambda p: (len(live.keys() & {*p.replicas}), p.topic, p.partition)):
-        dead = _dead_of(partition, live)
+        dead = list_dead(partition, live)
         copied = len(dead) * partition.size_bytes
         chosen = _choose_receivers(partition, live, held, room) if copied <= budget else None
         if chosen is None:
@@ -310,7 +256,7 @@ def _choose_receivers(
 ) -> dict[int, int] | None:
     """A live broker for each dead replica; None where one finds none."""
     chosen: dict[int, int] = {}
-    for dead in _dead_of(partition, live):
+    for dead in list_dead(partition, live):
         there = ({*partition.replicas} & live.keys()) | {*chosen.values()}
         racks = {live[replica].rack for replica in there}
         able = []

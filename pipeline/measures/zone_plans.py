@@ -19,7 +19,8 @@ from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, 
 
 BytesByZone = Mapping[str, float]
 _MOST_STEPS = 200
-_MOST_RATED = 4_000_000  # partitions, over all steps and trials: half a minute
+_MOST_RATED = 4_000_000  # partitions, over all steps: half a minute
+_MOST_ROUNDS = 200  # of leaders that wait for room
 _MOST_TRIED = 12  # partitions of the highest broker, and topics of its zone, that a step looks at: the largest
 _LEAST_GAIN = 1e-9
 
@@ -131,9 +132,8 @@ def lead_near_producers(
             if sent and saved < 0:
                 waiting.append((saved, receiver, number))
     waiting.sort()
-    has_moved = True
-    while has_moved:
-        has_moved, left = False, []
+    for _ in range(_MOST_ROUNDS):
+        left = []
         for saved, receiver, number in waiting:
             one = now[number]
             if one.leader_id != partitions[number].leader_id:
@@ -146,7 +146,8 @@ def lead_near_producers(
             if one.leader_id in ratios:
                 ratios[one.leader_id] -= part / parts[one.leader_id]
             now[number] = replace(one, leader_id=receiver)
-            has_moved = True
+        if len(left) == len(waiting):
+            break
         waiting = left
     return tuple(now)
 
@@ -180,52 +181,104 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
     return tuple(after)
 
 
-def even_rack_aware(partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float) -> Partitions:
+def even_rack_aware(
+    partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float
+) -> tuple[Partitions, bool]:
     """Leaders under which rack-aware producers load no broker above the target, as far as leaders alone can do that.
 
     Step by step the change that brings the highest broker down most: one leader to another replica, or all leaders of a
-    topic out of a zone, whose producers of the topic then send to all of its leaders.
+    topic out of a zone, whose producers of the topic then send to all of its leaders. Second, whether the search ended at its
+    bound: then there may be better ones.
     """
-    racks = _racks_of(brokers)
-
-    def rate(placed: Partitions) -> tuple[float, float, float]:
-        aware = loads.make_rack_aware(placed, racks)
-        ratios = rate_brokers(aware.with_loads(placed), brokers).values()
-        above = sum(max(0.0, ratio - target_ratio) ** 2 for ratio in ratios)
-        return max(target_ratio, *ratios), above, sum_between_zones(placed, aware, racks).total
-
-    now = partitions
-    rated, trials_left = rate(now), _MOST_RATED // max(1, len(now))
+    board, rated_left = _AwareBoard(partitions, brokers, loads, target_ratio), _MOST_RATED
     for _ in range(_MOST_STEPS):
-        if rated[0] <= target_ratio or trials_left <= 0:
+        steps = [] if board.rank[0] <= target_ratio else board.list_steps()
+        tried = [(board.rate(*step), number) for number, step in enumerate(steps)]
+        best, number = min(tried, default=(board.rank, 0))
+        if best[:2] >= (board.rank[0] - _LEAST_GAIN, board.rank[1] - _LEAST_GAIN):
+            return board.placed(), False
+        board.lead(*steps[number])
+        rated_left -= sum(len(own) for _, own in steps)
+        if rated_left <= 0:
             break
-        loaded = loads.make_rack_aware(now, racks).with_loads(now)
-        tried = [(rate(each), number, each) for number, each in enumerate(_list_steps(loaded, brokers, racks))]
-        trials_left -= len(tried)
-        best, _, placed = min(tried, default=(rated, 0, now))
-        if best[:2] >= (rated[0] - _LEAST_GAIN, rated[1] - _LEAST_GAIN):
-            break
-        now, rated = placed, best
-    return tuple(now)
+    return board.placed(), board.rank[0] > target_ratio
 
 
-def _list_steps(partitions: Partitions, brokers: Brokers, racks: Mapping[int, str]) -> list[Partitions]:
-    """Placements one step away that take something from the highest broker: its largest partitions, its zone's topics."""
-    ratios = rate_brokers(partitions, brokers)
-    highest = max(ratios, key=lambda broker_id: (ratios[broker_id], -broker_id))
-    own = [number for number, one in enumerate(partitions) if one.leader_id == highest]
-    own.sort(key=lambda number: -partitions[number].load_bytes)
-    steps: list[Partitions] = [
-        (*partitions[:number], replace(partitions[number], leader_id=receiver), *partitions[number + 1 :])
-        for number in own[:_MOST_TRIED]
-        for receiver in sorted(set(partitions[number].in_sync) & racks.keys() - {highest})
-    ]
-    rack = racks[highest]
-    for topic in list(dict.fromkeys(partitions[number].topic for number in own))[:_MOST_TRIED]:
-        moved = tuple(_led_outside(one, rack, racks) if one.topic == topic else one for one in partitions)
-        if not any(one.topic == topic and racks.get(one.leader_id) == rack for one in moved):
-            steps.append(moved)
-    return steps
+class _AwareBoard:
+    """What rack-aware producers load brokers with, topic by topic: a step changes one topic and leaves all others as they are."""
+
+    def __init__(self, partitions: Partitions, brokers: Brokers, loads: ZoneLoads, target_ratio: float) -> None:
+        self._partitions, self._zone_loads, self._target = partitions, loads, target_ratio
+        self._racks, self._parts = _racks_of(brokers), fair_parts(brokers)
+        self._topics: dict[str, list[PlacedPartition]] = defaultdict(list)
+        for one in partitions:
+            self._topics[one.topic].append(one)
+        self._sums: dict[str, tuple[Counter[int], float]] = {}
+        self._loads, self._between = Counter(dict.fromkeys(self._parts, 0)), 0.0
+        for topic, own in self._topics.items():
+            self.lead(topic, own)
+
+    def lead(self, topic: str, own: list[PlacedPartition]) -> None:
+        """Gives a topic's partitions their leaders."""
+        self._loads, self._between = self._add_up(topic, own)
+        self._topics[topic], self._sums[topic] = self._sum(own)
+        self.rank = self._rank(self._loads, self._between)
+
+    def rate(self, topic: str, own: list[PlacedPartition]) -> tuple[float, float, float]:
+        """Rates a topic's partitions with other leaders: the highest broker, how much is above the target, bytes between zones."""
+        return self._rank(*self._add_up(topic, own))
+
+    def placed(self) -> Partitions:
+        leaders = {(one.topic, one.partition): one.leader_id for own in self._topics.values() for one in own}
+        return tuple(replace(one, leader_id=leaders[one.topic, one.partition]) for one in self._partitions)
+
+    def list_steps(self) -> list[tuple[str, list[PlacedPartition]]]:
+        """Topics with other leaders that take something from the highest broker: its largest partitions, its zone's topics."""
+        ratios = self._ratios(self._loads)
+        highest = max(ratios, key=lambda broker_id: (ratios[broker_id], -broker_id))
+        own = [one for of_topic in self._topics.values() for one in of_topic if one.leader_id == highest]
+        own.sort(key=lambda one: -one.load_bytes)
+        steps = [
+            (
+                one.topic,
+                [replace(each, leader_id=receiver) if each is one else each for each in self._topics[one.topic]],
+            )
+            for one in own[:_MOST_TRIED]
+            for receiver in sorted(set(one.in_sync) & self._racks.keys() - {highest})
+        ]
+        rack = self._racks[highest]
+        for topic in list(dict.fromkeys(one.topic for one in own))[:_MOST_TRIED]:
+            moved = [_led_outside(one, rack, self._racks) for one in self._topics[topic]]
+            if not any(self._racks.get(one.leader_id) == rack for one in moved):
+                steps.append((topic, moved))
+        return steps
+
+    def _sum(self, own: list[PlacedPartition]) -> tuple[list[PlacedPartition], tuple[Counter[int], float]]:
+        """A topic's partitions with their loads, and what its leaders carry and what goes between zones."""
+        aware = self._zone_loads.make_rack_aware(own, self._racks)
+        carried: Counter[int] = Counter()
+        loaded = aware.with_loads(own)
+        for one in loaded:
+            if one.leader_id in self._parts:
+                carried[one.leader_id] += one.load_bytes
+        return list(loaded), (carried, sum_between_zones(own, aware, self._racks).total)
+
+    def _add_up(self, topic: str, own: list[PlacedPartition]) -> tuple[Counter[int], float]:
+        _, (carried, between) = self._sum(own)
+        was_carried, was_between = self._sums.get(topic, (Counter(), 0.0))
+        loads = self._loads.copy()
+        loads.update(carried)
+        loads.subtract(was_carried)
+        return loads, self._between + between - was_between
+
+    def _ratios(self, loads: Mapping[int, int]) -> dict[int, float]:
+        total = sum(loads.values()) or 1
+        return {broker_id: loads[broker_id] / total / part for broker_id, part in self._parts.items()}
+
+    def _rank(self, loads: Mapping[int, int], between: float) -> tuple[float, float, float]:
+        ratios = self._ratios(loads).values()
+        above = sum(max(0.0, ratio - self._target) ** 2 for ratio in ratios)
+        return max(self._target, *ratios), above, between
 
 
 def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]) -> PlacedPartition:

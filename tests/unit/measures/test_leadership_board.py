@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.measures.leadership_board import Board, change, try_all
+from pipeline.measures.leadership_board import Board
+from pipeline.measures.plan_steps import Changes, try_all
 from pipeline.model.placement import PlacedPartition, PlacementBroker
 
 LOADS = (50, 30, 11, 7, 2)
@@ -50,10 +51,10 @@ def test_every_change_lowers_the_potential_by_one_move_or_two():
     made = []
     for _ in range(40):
         board = board_of(1.0, [rng.randint(1, 60) for _ in LOADS])
-        is_made = True
+        changes, is_made = Changes(board, number, receiver, np.ones(len(moves)), least_gain=1e-9), True
         while is_made:
             before, leader = board.potential(board.shares).sum(), board.leader.copy()
-            is_made = change(board, number, receiver, np.ones(len(moves)), least_gain=1e-9)
+            is_made = changes.make_best()
             made.append(int((board.leader != leader).sum()))
             assert made[-1] in ({1, 2} if is_made else {0})
             assert not is_made or board.potential(board.shares).sum() < before - 1e-9

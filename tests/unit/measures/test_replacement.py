@@ -1,8 +1,9 @@
 """Dead brokers are emptied. Oracle: four brokers on two racks, worked out by hand."""
 
+import numpy as np
 import pytest
 
-from pipeline.measures import reassignment
+from pipeline.measures import plan_moves, reassignment
 from pipeline.measures.leadership_board import Board
 from pipeline.measures.reassignment import plan_leaders, plan_replicas, replace_dead
 from pipeline.model.placement import PlacedPartition, PlacementBroker
@@ -66,11 +67,14 @@ def test_no_plan_names_a_dead_broker(gone):
 
 def test_a_large_cluster_is_not_looked_through_for_the_cheapest_plan_of_all(monkeypatch):
     """Each pair of a partition and a broker was listed, to find that there are too many plans."""
-    asked, choose = [], reassignment._choose_gone
-    monkeypatch.setattr(reassignment, "_choose_gone", lambda *given: asked.append(given) or choose(*given))
-    partitions = [partition(number, number % 4) for number in range(300)]
-    assert reassignment._plan_cheapest(Board(partitions, ALL, 1.1, None)) is None
-    assert len(asked) == 15 * 3
+    asked, choose = [], plan_moves.choose_gone
+    monkeypatch.setattr(plan_moves, "choose_gone", lambda *given: asked.append(given) or choose(*given))
+    board = Board([partition(number, number % 4) for number in range(300)], ALL, 1.1, None)
+    board.shares[0] += 1  # as if it were hot
+    assert reassignment._plan_cheapest(board) is None
+    assert len(asked) == 2 * 2  # racks of replicas x racks of brokers
+    number, _ = plan_moves.list_replica_moves(board, np.arange(300), most=15)
+    assert number.tolist() == [place for place in range(15) for _ in range(3)]
 
 
 def test_a_plan_is_about_the_brokers_that_stand():
