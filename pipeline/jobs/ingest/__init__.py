@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.sections import PSEUDONYMOUS
-from pipeline.engine import count_task_slots
+from pipeline.engine import count_task_slots, describe_work
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
@@ -30,6 +30,7 @@ from pipeline.jobs.ingest.windows import (
     fresh_windows,
     list_expired_windows,
 )
+from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext, TableRows
@@ -180,7 +181,9 @@ def write_arrivals(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow,
 def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> JobReport:
     """Ingests the run's windows of one cluster; `NothingUsableError` if no source of the cluster held anything."""
     begin("sources")
-    earlier = load_earlier_states(run.warehouse, run.cluster_name, run.span)
+    is_live = any(source.kind == LIVE_CLUSTER for source in run.cluster.sources)  # no other source asks for them
+    describe_work(f"{run.subject}: load what earlier runs saw")
+    earlier = load_earlier_states(spark, run.warehouse, run.cluster_name, run.span) if is_live else ()
     newest, storage = find_newest_window(run), run.config.storage
     reading = read_cluster(
         run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=newest, storage=storage
