@@ -1,13 +1,18 @@
 """A minute of the capture in which broker 1 is slow, replayed by simulation: sums, shares, back-test, another dealing."""
 
 import dataclasses
+from collections import defaultdict
 
+import numpy as np
 import pytest
 
 from expectations.replay_gate import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs import replay
+from pipeline.jobs.replay.load import make_readers
+from pipeline.tables.keys import KEY_HASHES
 from pipeline.tables.replay import REPLAY
+from pipeline.tables.silver import ARRIVALS
 from tests.engines import sail
 from tests.spark.capture_runs import stable_columns, stored
 
@@ -85,3 +90,22 @@ def test_a_rerun_gives_the_same_rows(spark, replayed, context, is_in_process):
     _, rows = replayed
     replay.run(sail() if is_in_process else spark, context, context.windows)
     assert rows_by_table(context) == rows
+
+
+def test_a_task_holds_the_hashes_of_the_keys_its_sessions_sent(ingested):
+    """Each simulating task held those of all keys of a day."""
+    run, window = ingested.context, ingested.context.windows[SLOW_MINUTE]
+    readers = make_readers(run, (window,))
+    sent = defaultdict(set)
+    columns = ("producer_id", "producer_epoch", "keys")
+    for producer_id, epoch, keys in run.tuples(ARRIVALS, (window,), *columns):
+        sent[producer_id, epoch] |= set(keys)
+    keyed = sorted((session for session, keys in sent.items() if keys), key=lambda session: len(sent[session]))
+    every = readers.read_hashes([(window.start_ms, keyed)])
+    assert set(every.keys.tolist()) == set().union(*sent.values())
+    fewest = readers.read_hashes([(window.start_ms, keyed[:1])])
+    assert set(fewest.keys.tolist()) == sent[keyed[0]]
+    assert len(fewest.keys) < len(every.keys) <= run.load(KEY_HASHES, (window,), ("key_id",)).num_rows
+    places = np.searchsorted(every.keys, fewest.keys)
+    assert fewest.hashes["murmur2"].tolist() == every.hashes["murmur2"][places].tolist()
+    assert len(readers.read_hashes([]).keys) == 0

@@ -6,6 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,8 @@ from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
-from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, KeyHashes, index_hashes
+from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, NO_HASHES, KeyHashes, index_hashes
+from pipeline.replay.simulated.runs import Keyed
 from pipeline.runs import Row, RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.stages import run_values
@@ -39,6 +41,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
+_KEY_COLUMNS = ("producer_id", "producer_epoch", "keys")
 _NODE_COLUMNS = (
     *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
     *("outgoing_bytes", "request_latency_avg_ms"),
@@ -157,7 +160,7 @@ def _load_samples(
 
 
 class Readers(NamedTuple):
-    """Readers of what grows with the traffic, sent to where tasks run: of some sessions' rows in a window, and of hashes."""
+    """Readers of what grows with the traffic, sent to where tasks run: of some sessions' rows in a window, and of their keys' hashes."""
 
     read_arrivals: partial[pa.Table]
     read_batches: partial[pa.Table]
@@ -171,7 +174,7 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
         partial(_read_sessions, run.warehouse, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
         # every epoch: arrivals pool those of transactional producers
         partial(_read_sessions, run.warehouse, batches, BATCH_COLUMNS, every_epoch=True),
-        partial(_read_hashes, run.warehouse, hashes),
+        partial(_read_hashes, run.warehouse, arrivals, hashes),
     )
 
 
@@ -213,8 +216,16 @@ def _read_sessions(
     return rows if all(is_wanted) else rows.filter(pa.array(is_wanted, pa.bool_()))  # a filter copies
 
 
-def _read_hashes(warehouse: Folder, paths: Sequence[str]) -> KeyHashes:
-    return index_hashes(batch for path in paths for batch in iter_file_rows(warehouse, path, KEY_HASH_COLUMNS))
+def _read_hashes(warehouse: Folder, arrivals: Sequence[str], paths: Sequence[str], keyed: Keyed) -> KeyHashes:
+    """Hashes of the keys that some sessions sent: a day may have many times as many."""
+    wanted = NO_HASHES.keys
+    for start_ms, sessions in keyed:
+        rows = _read_sessions(warehouse, arrivals, _KEY_COLUMNS, start_ms, sessions, every_epoch=False)
+        wanted = np.union1d(wanted, pc.list_flatten(rows["keys"]).to_numpy())
+    if not len(wanted):
+        return NO_HASHES
+    batches = (batch for path in paths for batch in iter_file_rows(warehouse, path, KEY_HASH_COLUMNS))
+    return index_hashes(batches, wanted)
 
 
 def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:

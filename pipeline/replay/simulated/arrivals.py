@@ -79,14 +79,21 @@ NO_HASHES = KeyHashes(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
 """Nothing is stored about keys: they stay where they were recorded."""
 
 
-def index_hashes(batches: Iterable[pa.RecordBatch]) -> KeyHashes:
-    """Rows of `silver.key_hashes`, `KEY_HASH_COLUMNS`; a key may come several times."""
-    read = [batch for batch in batches if batch.num_rows]
-    if not read:
+def index_hashes(batches: Iterable[pa.RecordBatch], wanted: NDArray[np.int64]) -> KeyHashes:
+    """Some keys' rows of `silver.key_hashes`, `KEY_HASH_COLUMNS`; a key may come several times, the others' are not kept.
+
+    `wanted`: numbers of keys, rising.
+    """
+    read, kept = [NO_HASHES.keys], []
+    for batch in batches:
+        numbers = parse_key_ids(batch["key_id"].cast(pa.string())).view(np.int64)
+        is_wanted = np.isin(numbers, wanted)
+        read.append(numbers[is_wanted])
+        kept.append(batch.select(KEY_HASH_COLUMNS[1:]).filter(pa.array(is_wanted)))
+    keys, first = np.unique(np.concatenate(read), return_index=True)
+    if not len(keys):
         return NO_HASHES
-    rows = pa.Table.from_batches(read)
-    numbers = np.concatenate([parse_key_ids(batch["key_id"].cast(pa.string())) for batch in read]).view(np.int64)
-    keys, first = np.unique(numbers, return_index=True)
+    rows = pa.Table.from_batches(kept)
     stored = {name: pc.fill_null(rows[name], _UNKNOWN).to_numpy()[first] for name in HASH_COLUMNS.values()}
     hashes = {name: values.astype(np.int64) for name, values in stored.items()}
     return KeyHashes(keys, rows["is_empty"].to_numpy(zero_copy_only=False)[first], hashes)

@@ -81,6 +81,14 @@ class SessionGroup:
         return sum(session.record_count for session in self.sessions)
 
     @property
+    def is_keyed(self) -> bool:
+        return any(session.is_keyed for session in self.sessions)
+
+    def list_sessions(self) -> list[tuple[int, int]]:
+        """Producer ids and epochs, each pair once."""
+        return list(dict.fromkeys((session.producer_id, session.producer_epoch) for session in self.sessions))
+
+    @property
     def broker_ids(self) -> tuple[int, ...]:
         """Brokers that lead a partition or have a service model, ascending."""
         leaders = {leader for topic in self.topics for leader in topic.leaders if leader >= 0}

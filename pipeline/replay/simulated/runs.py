@@ -3,7 +3,6 @@
 Each run's chance follows from its seed and its group, so the result is the same whichever task does it.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.sessions import ReadRows
-from pipeline.replay.simulated.arrivals import NO_HASHES, GroupArrivals, KeyHashes, prepare_arrivals
+from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
 from pipeline.replay.tasks import deal_tasks
@@ -48,6 +47,8 @@ class TopicRun:
     client_latency_sum_ns: int
 
 
+Keyed = Sequence[tuple[int, Sequence[tuple[int, int]]]]
+"""Starts of windows, each with sessions in it that send keys: what their keys' hashes are read for."""
 GroupRun = tuple[int, int, int, TopicRun]
 """Number of a group, candidate, seed, and a topic of the group in that run."""
 RUN_SCHEMA = pa.schema(
@@ -70,18 +71,17 @@ def make_run_rows(rows: Sequence[tuple[int, str, str, int, int, int, bytes]]) ->
 
 
 def simulate_runs(
-    staging: Staging, plan: SimulationPlan, *, read_arrivals: ReadRows, read_hashes: Callable[[], KeyHashes]
+    staging: Staging, plan: SimulationPlan, *, read_arrivals: ReadRows, read_hashes: Callable[[Keyed], KeyHashes]
 ) -> Parts:
-    """Simulates all runs of a plan; rows of `RUN_SCHEMA`. Both readers are called where tasks run."""
+    """Simulates all runs of a plan; rows of `RUN_SCHEMA`. Both readers are called where tasks run, for what a task simulates."""
 
     def simulate_each(runs: Sequence[SimulationRun]) -> Pieces:
-        read_hashes_once = functools.cache(read_hashes)
+        task = [plan.groups[number] for number in dict.fromkeys(run.group for run in runs)]
+        hashes = read_hashes([(group.start_ms, group.list_sessions()) for group in task if group.is_keyed])
         rows = []
         for number, of_group in itertools.groupby(runs, key=lambda run: run.group):
             group = plan.groups[number]
-            keys = dict.fromkeys((session.producer_id, session.producer_epoch) for session in group.sessions)
-            arrivals = prepare_arrivals(group, iter_sessions(read_arrivals(group.start_ms, keys)))
-            hashes = read_hashes_once() if any(session.is_keyed for session in group.sessions) else NO_HASHES
+            arrivals = prepare_arrivals(group, iter_sessions(read_arrivals(group.start_ms, group.list_sessions())))
             for candidate, of_candidate in itertools.groupby(of_group, key=lambda run: run.candidate):
                 variant = plan.variants[number][candidate]
                 producers = variant.producers if variant else ()
