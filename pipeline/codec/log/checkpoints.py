@@ -23,6 +23,8 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")  # version 1, CRC-32C of all behind it,
 _PRODUCER_BYTES = struct.calcsize(">qhiqiqiq")
 _SNAPSHOT_CRC_FROM = 6
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+_MOST_OFFSET = 1 << 62  # so that sums and differences of two stay within 64 bits
+_MOST_ID = 2**31 - 1  # of brokers, partitions and leader epochs
 
 
 class MetaProperties(NamedTuple):
@@ -69,7 +71,7 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     node = properties.get("node.id", properties.get("broker.id"))
     return MetaProperties(
         version,
-        None if node is None else _parse_integer(node[1], node[0]),
+        None if node is None else _parse_integer(node[1], node[0], least=0, most=_MOST_ID),
         properties["cluster.id"][1] if "cluster.id" in properties else None,
         properties["directory.id"][1] if "directory.id" in properties else None,
     )
@@ -115,13 +117,15 @@ def _read_rows(data: bytes, form: str) -> Iterator[list[Any]]:
     if len(lines) < 2:
         raise InputError("expected a count on line 2", position=2)
     count, names = _parse_integer(lines[1], 2), form.split()
+    most = [_MOST_OFFSET if name.endswith("offset") else _MOST_ID for name in names]
     if count != len(lines) - 2:
         raise InputError(f"expected {count} entries, found {len(lines) - 2}", position=2)
     for number, line in enumerate(lines[2:], start=3):
         fields = line.split(" ")
         if len(fields) != len(names):
             raise InputError(f"expected `{form}`", position=number)
-        yield [f if n == "topic" else _parse_integer(f, number) for n, f in zip(names, fields, strict=True)]
+        found = zip(names, fields, most, strict=True)
+        yield [text if name == "topic" else _parse_integer(text, number, most=m) for name, text, m in found]
 
 
 def _split_lines(data: bytes) -> list[str]:
@@ -134,7 +138,9 @@ def _split_lines(data: bytes) -> list[str]:
     return text.replace("\r\n", "\n").split("\n")
 
 
-def _parse_integer(text: str, number: int) -> int:
+def _parse_integer(text: str, number: int, *, least: int = -1, most: int = _MOST_OFFSET) -> int:
     if not _INTEGER.fullmatch(text):
         raise InputError("expected a number", position=number)
-    return int(text)
+    if not least <= (value := int(text)) <= most:
+        raise InputError(f"expected a number from {least} to {most}", position=number)
+    return value

@@ -15,8 +15,8 @@ from pipeline.model.log_tree import LeaderEpoch
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_offset_checkpoint(end):
-    data = end.join(["0", "2", "orders 0 12", "a.b-c 11 9223372036854775807", ""]).encode()
-    assert parse_offset_checkpoint(data) == {("orders", 0): 12, ("a.b-c", 11): 2**63 - 1}
+    data = end.join(["0", "2", "orders 0 12", "a.b-c 11 4611686018427387904", ""]).encode()
+    assert parse_offset_checkpoint(data) == {("orders", 0): 12, ("a.b-c", 11): 2**62}
 
 
 @pytest.mark.parametrize("data", [b"", b"0\n0\n"])
@@ -35,6 +35,9 @@ def test_no_entries(data):
         (b"0\n1\norders 0\n", 3, "expected `topic partition offset`"),
         (b"0\n2\norders 0 1\norders one 1\n", 4, "expected a number$"),
         (b"0\n1\norders 0 \xff1\n", 3, "expected text"),
+        (b"0\n1\norders 0 9999999999999999999\n", 3, "expected a number from -1 to 4611686018427387904$"),
+        (b"0\n1\norders 0 -2\n", 3, "expected a number from -1"),
+        (b"0\n1\norders 2147483648 1\n", 3, "expected a number from -1 to 2147483647$"),
     ],
 )
 def test_broken_offset_checkpoint_says_which_line(data, line, reason):
@@ -72,6 +75,9 @@ def test_meta_properties(data, expected):
         (b"version=2\n", "version 2, expected 0 or 1"),
         (b"version=0\nbroker.id=one\n", "expected a number$"),
         (b"version=0\nbroker.id\n", "expected `name=value`"),
+        (b"version=1\nnode.id=9999999999999999999\n", "expected a number from 0 to 2147483647$"),
+        (b"version=1\nnode.id=2147483648\n", "expected a number from 0 to 2147483647$"),
+        (b"version=1\nnode.id=-7\n", "expected a number from 0 to 2147483647$"),
     ],
 )
 def test_broken_meta_properties(data, reason):
