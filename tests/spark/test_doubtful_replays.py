@@ -9,6 +9,7 @@ from pipeline.config_file import load_config
 from pipeline.jobs import ingest, replay
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.storage.window_status import trust_windows
+from tests.batches import make_batch, make_records
 from tests.config_files import write_configuration
 from tests.engines import sail
 from tests.spark.awkward_traffic import SECONDS, START_MS, make_topics, write_brokers, write_scrapes
@@ -89,3 +90,29 @@ def test_metrics_that_fit_are_not_doubted(back_tests):
     row, _ = back_tests["right-metrics"]
 
     assert "metrics" not in row["trust"] + row["assumptions"]
+
+
+def test_a_partition_on_a_disk_whose_owner_is_unknown_is_one_without_a_leader(tmp_path):
+    """A host may write any number into its `meta.properties`: its traffic was more than its topic's partitions had."""
+    for number, node in enumerate((1, 2, -7)):
+        partition = tmp_path / f"brokers/b{number}/orders-{number}"
+        partition.mkdir(parents=True)
+        (partition.parent / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id=c\n")
+        (partition / "partition.metadata").write_text("version: 0\ntopic_id: gDY-1ROJSyK2s_UOjvrR2g")
+        batches = (make_records(5, base_offset=5 * n, start_ms=START_MS + n * 1000) for n in range(20))
+        (partition / f"{0:020d}.log").write_bytes(b"".join(map(make_batch, batches)))
+    make_secret(tmp_path)
+    sources = [{"kind": "log_directories", "paths": ["brokers"]}]
+    path = write_configuration(
+        tmp_path,
+        {"demo": {"as_of": format_instant(END_MS + 1), "sources": sources}},
+        window=f"PT{SECONDS}S",
+        replay={"seeds": 3},
+    )
+    context = plan(load_config(path), TimeWindow(START_MS, END_MS))
+    ingest.run(sail(), context)
+    trust_windows(context.warehouse, context.cluster_name, context.windows)
+    replay.run(sail(), context, context.windows)
+    assert {row["baseline_partition_count"] for row in stored(context.warehouse, "gold.scenario_comparison")} == {3}
+    leaders = {row["partition"]: row["leader_id"] for row in stored(context.warehouse, "gold.replay_results")}
+    assert leaders == {0: 1, 1: 2, 2: -1}

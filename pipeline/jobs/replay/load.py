@@ -64,6 +64,10 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
             leaders[where][partition] = leader_id
         if offset is not None:
             log_starts[where][partition] = min(offset, log_starts[where].get(partition, offset))
+    named = ("window_start_ms", "topic", "topic_id", "partition")
+    for start_ms, topic, topic_id, partition in run.tuples(PARTITION_TRAFFIC, windows, *named):
+        if (start_ms, topic, topic_id) in leaders:  # on a disk whose owner is unknown
+            leaders[start_ms, topic, topic_id].setdefault(partition, -1)
     racks: dict[int, dict[int, str]] = defaultdict(dict)
     told = run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")
     for broker_id, start_ms, rack in sorted(told, key=itemgetter(0, 1)):
