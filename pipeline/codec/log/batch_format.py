@@ -9,6 +9,8 @@ MAX_MAGIC = 2
 MIN_LENGTH = (14, 22, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES)  # value of the length field, by magic
 MIN_RECORD_BYTES = 7  # length, attributes, two deltas, key length, value length, header count
 MAX_LENGTH = 2**31 - 1 - LOG_OVERHEAD_BYTES
+MOST_LENGTH = 256 << 20
+"""Of a batch that is read, however much room a sparse file has: `max.message.bytes` is 1 MiB where nobody sets it."""
 MAX_BASE_OFFSET = 2**63 - 2**31 - 1
 MAX_CODEC = (3, 3, 4)  # by magic; zstd came with magic 2
 HEADER_FIELDS = (

@@ -66,7 +66,7 @@ def _find_stop(length: int, magic: int, most: int) -> Stop:
         return Stop.BEYOND_FILE
     if magic > MAX_MAGIC:
         return Stop.BAD_MAGIC
-    return Stop.BAD_LENGTH if length < form.MIN_LENGTH[magic] else Stop.BEYOND_CHUNK
+    return Stop.BEYOND_CHUNK if form.MIN_LENGTH[magic] <= length <= form.MOST_LENGTH else Stop.BAD_LENGTH
 
 
 def _read_rows(data: bytes, positions: NDArray[np.int64]) -> NDArray[np.void]:

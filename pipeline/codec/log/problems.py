@@ -75,7 +75,7 @@ def describe_stop(
         Stop.BEYOND_FILE: f"torn: the batch wants {length + LOG_OVERHEAD_BYTES} bytes, {left} are left in the file"
         if len(first_bytes) >= LOG_OVERHEAD_BYTES
         else f"torn: {left} bytes left, too few for a batch header",
-        Stop.BAD_LENGTH: f"batch length {length}: negative, or too small to be a batch",
+        Stop.BAD_LENGTH: f"batch length {length}: negative, or too small or large to be a batch",
         Stop.BAD_MAGIC: f"magic {first_bytes[16] if len(first_bytes) > 16 else None}, want 0, 1 or 2",
         Stop.ZERO_LENGTH: f"batch length 0, and the {left} bytes from here on are not all zero",
     }

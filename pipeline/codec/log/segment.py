@@ -7,6 +7,7 @@ byte limit, in the middle of a batch: that is no problem, `valid_bytes` is where
 References: Kafka `FileLogInputStream`, `DefaultRecordBatch`, `DumpLogSegments --deep-iteration`.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from pipeline.regular_files import open_regular
 
 CHUNK_BYTES = 16 << 20
 _FEW_BYTES = 64 << 10  # what a search reads at once: an index has an entry every 4 KiB
-_ZERO_BLOCK_BYTES = 1 << 20
+_ZEROS = bytes(1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
         stop=stop,
         stop_bytes=data[end : end + wording.FIRST_BYTES],
         file_bytes=len(data),
-        is_zero_tail=stop is Stop.ZERO_LENGTH and not any(data[end:]),
+        is_zero_tail=stop is Stop.ZERO_LENGTH and data[end:] == bytes(len(data) - end),
     )
     _open_wrappers(chunk)
     problems, others = _find_problems(name, chunk, None, is_placed=True)
@@ -127,8 +128,6 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         batch_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(data[8:LOG_OVERHEAD_BYTES], "big")
         return _read_chunk(file, start, end, file_bytes, batch_bytes, check_crc=check_crc)
     rows["position"] += start
-    file.seek(start + after)
-    rest = iter(lambda: file.read(_ZERO_BLOCK_BYTES), b"")
     return _Chunk(
         data=data,
         start=start,
@@ -137,8 +136,24 @@ def _read_chunk(file: FileIO, start: int, end: int, file_bytes: int, wanted_byte
         stop=stop,
         stop_bytes=os.pread(file.fileno(), wording.FIRST_BYTES, start + after),
         file_bytes=file_bytes,
-        is_zero_tail=stop is Stop.ZERO_LENGTH and not any(map(any, rest)),
+        is_zero_tail=stop is Stop.ZERO_LENGTH and _ends_in_zeros(file, start + after),
     )
+
+
+def _ends_in_zeros(file: FileIO, position: int) -> bool:
+    """Whether all bytes of a file from a position on are zero; the holes of a preallocated one are passed over."""
+    while True:
+        try:
+            position = os.lseek(file.fileno(), position, os.SEEK_DATA)
+        except OSError as error:  # no data from there on, or a file system without holes
+            if error.errno == errno.ENXIO:
+                return True
+        block = os.pread(file.fileno(), len(_ZEROS), position)
+        if block != _ZEROS[: len(block)]:
+            return False
+        if not block:
+            return True
+        position += len(block)
 
 
 def _open_wrappers(chunk: _Chunk) -> None:

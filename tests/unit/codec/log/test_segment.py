@@ -1,8 +1,10 @@
 """Scans of whole files: ranges, chunks, memory that does not grow; oracle: the plain reader of the tests."""
 
 import itertools
+import resource
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -159,3 +161,60 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     count, grown_mib = run_python(MEMORY, tmp_path / "small.log", tmp_path / "large.log").split()
     assert int(count) == 12_800
     assert int(grown_mib) < 40
+
+
+ROOM = 64 << 20  # of a preallocated file
+
+
+@pytest.mark.parametrize(("damage", "problems"), [(None, 0), (0, 1), (1 << 20, 1), (ROOM // 2, 1), (ROOM - 501, 1)])
+def test_a_preallocated_tail_is_zeros_to_its_end(tmp_path, damage, problems):
+    """Oracle: the byte that was put there. Holes are passed over, and what is no hole is compared."""
+    path, batch = tmp_path / f"{0:020d}.log", make_batch(make_records(2))
+    with path.open("wb") as file:
+        file.write(batch)
+        file.truncate(ROOM)
+        if damage is not None:
+            file.seek(500 + damage)
+            file.write(b"\1")
+            file.seek(500 + damage + (3 << 20))
+    scan = scan_headers(path)
+    assert (len(scan), scan.valid_bytes, len(scan.problems)) == (1, len(batch), problems)
+
+
+@pytest.mark.parametrize("is_hole", [True, False])
+def test_a_tail_of_zeros_takes_no_time_of_its_length(tmp_path, is_hole):
+    """A file on 4 KiB of disk may claim 2 GiB of them, and a broker preallocates its segments."""
+    path = tmp_path / f"{0:020d}.log"
+    with path.open("wb") as file:
+        file.write(make_batch(make_records(2)))
+        if is_hole:
+            file.truncate(2**31 - 1)
+        else:
+            for _ in range(128):
+                file.write(bytes(1 << 20))
+    began_s = time.process_time()
+    assert scan_headers(path).problems == ()
+    assert time.process_time() - began_s < 1
+
+
+def test_a_batch_beyond_any_limit_of_brokers_is_not_taken_into_memory(tmp_path):
+    """A sparse file of 4 KiB of disk has room for a batch of 2 GiB, of which two copies were made."""
+    path, batch = tmp_path / f"{0:020d}.log", make_batch(make_records(2))
+    path.write_bytes(batch[:8] + ((1 << 30) - 12).to_bytes(4, "big") + batch[12:])
+    with path.open("ab") as file:
+        file.truncate(1 << 30)
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scan = scan_headers(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 200 << 10
+    assert len(scan) == 0
+    assert [problem.reason for problem in scan.problems] == [
+        f"batch length {(1 << 30) - 12}: negative, or too small or large to be a batch"
+    ]
+
+
+def test_a_batch_of_100_mebibytes_is_read(tmp_path):
+    """`max.message.bytes` may be set so high."""
+    path, record = tmp_path / f"{0:020d}.log", make_records(1, value=bytes(100 << 20))
+    path.write_bytes(make_batch(record) + make_batch(make_records(1, base_offset=1)))
+    scan = scan_headers(path)
+    assert (scan.record_count.tolist(), scan.problems) == ([1, 1], ())
