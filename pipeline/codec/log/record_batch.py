@@ -198,6 +198,10 @@ def unwrap(wrapper: Message) -> list[Record]:
     # A producer's own set, not yet stored, has a wrapper offset below its inner ones; Kafka then takes those as they are.
     base_offset = 0 if wrapper.magic == 0 else max(0, wrapper.record.offset - inner[-1].record.offset)
     records = [replace(message.record, offset=base_offset + message.record.offset) for message in inner]
+    offsets = [record.offset for record in records]
+    low, high, own = min(offsets), max(offsets), wrapper.record.offset
+    if low < 0 or high > batch_format.MAX_BASE_OFFSET or max(high, own) - min(low, own) >= 2**31:
+        raise InputError("inner messages with negative offsets, or far from the wrapper's")
     if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
         records = [replace(record, timestamp_ms=wrapper.record.timestamp_ms) for record in records]
     return records

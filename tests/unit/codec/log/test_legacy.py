@@ -115,3 +115,25 @@ def test_broken_wrapper_keeps_its_row_and_the_rest(tmp_path, data, reason):
     assert scan.headers.usable.tolist() == [False, True]
     (problem,) = scan.headers.problems
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize(
+    ("magic", "offsets", "own"),
+    [
+        (0, (-(2**63), 4), 4),
+        (0, (0, 4), 2**62),  # a sum over two such batches goes beyond 64 bits
+        (0, (2**62, 4), 4),
+        (1, (0, -(2**63)), 4),
+        (1, (-5, 0), 4),
+    ],
+)
+def test_inner_offsets_that_no_broker_gives_break_the_wrapper_alone(tmp_path, magic, offsets, own):
+    inner = [write_message(Record(offset=n, timestamp_ms=0, key=None, value=b"v"), magic=magic) for n in offsets]
+    wrapper = Record(offset=own, timestamp_ms=0, key=None, value=gzip.compress(b"".join(inner)))
+    path = tmp_path / "segment.log"
+    path.write_bytes(write_message(wrapper, magic=magic, codec=1))
+    scan = scan_headers(path)
+    assert [(problem.position, problem.reason) for problem in scan.problems] == [
+        (0, "records do not parse: inner messages with negative offsets, or far from the wrapper's")
+    ]
+    assert scan.last_offset.tolist() == scan.base_offset.tolist() == [own]
