@@ -72,8 +72,8 @@ def iter_replies(
             pauses = _pauses(now_s + limit_s)
             before = state.next_offset
             yield bytes(row.records)
-            if state.next_offset == before:
-                state.stopped = f"the reply at offset {before} holds no whole batch"
+            if state.next_offset <= before:
+                state.stopped = f"the reply at offset {before} holds no whole batch from there on"
                 return
         elif code == _OFFSET_OUT_OF_RANGE:
             if not _skip_deleted(connection, read, leader_id, state):

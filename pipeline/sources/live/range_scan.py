@@ -67,13 +67,14 @@ def scan_range(
     scans: list[NDArray[np.void]] = []
     problems: list[Problem] = []
     straddled_until = read.start_offset
-    stream_bytes = 0
+    stream_bytes, newest = 0, -(2**63)  # the largest base offset that was kept
     for data in iter_replies(connection, read, state, Counter() if given_up is None else given_up):
         scan = scan_reply(data, name=read.path)
         if not len(scan):
             continue
-        state.next_offset = int(scan.last_offset.max()) + 1
-        is_ours = scan.base_offset < read.end_offset
+        asked, state.next_offset = state.next_offset, max(state.next_offset, int(scan.last_offset.max()) + 1)
+        is_ours = (scan.base_offset < read.end_offset) & (scan.last_offset >= asked) & (scan.base_offset > newest)
+        is_ours &= _are_first(scan.base_offset)
         lowest = read.taken_until if read.is_first else read.start_offset
         if lowest:
             is_before = scan.base_offset < lowest
@@ -81,6 +82,7 @@ def scan_range(
             is_ours &= ~is_before
         problems += [_at_offset(problem, scan) for problem in scan.problems]
         own = replace(scan, rows=scan.rows[is_ours])
+        newest = int(own.base_offset.max(initial=newest))
         if on_reply is not None:
             on_reply(data, replace(own, rows=own.rows.copy()))
         own.rows["position"] += stream_bytes
@@ -111,6 +113,15 @@ def scan_range(
         lost=tuple(lost),
         retry_count=state.retry_count,
     )
+
+
+def _are_first(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether batches are the first of their base offset in a reply, as all are that a broker keeps in order."""
+    is_first = np.ones(len(offsets), np.bool_)
+    if (np.diff(offsets) <= 0).any():
+        is_first[:] = False
+        is_first[np.unique(offsets, return_index=True)[1]] = True
+    return is_first
 
 
 def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:

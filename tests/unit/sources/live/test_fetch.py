@@ -159,3 +159,41 @@ def test_a_leader_that_never_answers_is_asked_three_times_by_a_process(monkeypat
     assert Counter(asked) == {1: 3, 2: 10}
     assert {row["reason"] for row in rows} == {"broker 1 is asked no more: it did not answer 3 times"}
     assert len(rows) == 7
+
+
+class GoesBack(Broker):
+    """Answers with a batch of one record at offset 12, and after it with the one at 10 and others."""
+
+    def __init__(self, *after):
+        super().__init__(0)
+        self.replies = iter([[10, 11, 12], *after])
+
+    def send(self, request, leader_id):
+        offsets = next(self.replies)
+        records = b"".join(make_batch(make_records(1, base_offset=offset)) for offset in offsets)
+        row = SimpleNamespace(partition_index=0, error_code=0, records=records)
+        topic = SimpleNamespace(topic="t", partitions=[row])
+        return SimpleNamespace(error_code=0, version=BY_NAME_VERSION, responses=[topic])
+
+
+@pytest.mark.parametrize("after", [[10], [10, 12]])
+def test_a_leader_whose_answers_go_back_is_left(after):
+    found = scan_range(GoesBack(after), READ, START_MS + 1)
+    assert found.scanned.headers.base_offset.tolist() == [10, 11, 12]
+    assert found.lost == (
+        "offsets 13 to 29 could not be read: the reply at offset 13 holds no whole batch from there on",
+    )
+
+
+def test_batches_that_were_read_before_count_once():
+    """A second row of the same batch broke the tables' key, and nothing of the cluster was judged."""
+    kept = []
+    found = scan_range(
+        GoesBack([11, 12, 13, 13], [14, 29, 14]),
+        READ,
+        START_MS + 1,
+        on_reply=lambda _, scan: kept.append(scan.base_offset),
+    )
+    assert found.scanned.headers.base_offset.tolist() == [10, 11, 12, 13, 14, 29]
+    assert [offset for offsets in kept for offset in offsets.tolist()] == [10, 11, 12, 13, 14, 29]
+    assert found.lost == ()
