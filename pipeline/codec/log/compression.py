@@ -26,6 +26,9 @@ XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 Buffer = bytes | memoryview
+_FEW_BLOCKS, _LEAST_BLOCK_BYTES = 1024, 32
+"""Clients fill blocks of 1 KiB (Snappy before 1.0) or more, which take more than 32 bytes even of zeros; a set may have others."""
+_GZIP_MAGIC = b"\x1f\x8b\x08"
 
 
 def bound_output_bytes(input_bytes: int, *, max_bytes: int = MAX_OUTPUT_BYTES) -> int:
@@ -54,6 +57,9 @@ def decompress_into(codec: int, data: Buffer, output: memoryview) -> int:
         raise InputError(reason, first_bytes=bytes(data[:64])) from error
 
 
+_TOO_MANY_BLOCKS = "more compressed blocks than a client makes of so few bytes"
+
+
 def _too_large(codec: Codec, room_bytes: int) -> str:
     return f"{codec.name.lower()} data decompress to more than {room_bytes} bytes"
 
@@ -74,18 +80,30 @@ def _unzstd_into(data: Buffer, output: memoryview) -> int:
     return written
 
 
+def _bound_blocks(data: Buffer) -> int:
+    return _FEW_BLOCKS + len(data) // _LEAST_BLOCK_BYTES
+
+
+def _ungzip_into(data: Buffer, output: memoryview) -> int:
+    if bytes(data).count(_GZIP_MAGIC) > _bound_blocks(data):
+        raise InputError(_TOO_MANY_BLOCKS)
+    return int(cramjam.gzip.decompress_into(data, output))
+
+
 def _unsnappy_into(data: Buffer, output: memoryview) -> int:
     if bytes(data[:8]) != XERIAL_MAGIC:
         return _unsnappy_block_into(data, output)
     position, written = XERIAL_HEADER_BYTES, 0
-    while position < len(data):
+    for _ in range(_bound_blocks(data)):
+        if position >= len(data):
+            return written
         block_bytes = int.from_bytes(data[position : position + 4], "big", signed=True)
         position += 4
         if not 0 <= block_bytes <= len(data) - position:
             raise InputError(f"a snappy block longer than the {len(data) - position} bytes that are left")
         written += _unsnappy_block_into(data[position : position + block_bytes], output[written:])
         position += block_bytes
-    return written
+    raise InputError(_TOO_MANY_BLOCKS)
 
 
 def _unsnappy_block_into(block: Buffer, output: memoryview) -> int:
@@ -107,12 +125,12 @@ def _unlz4_into(data: Buffer, output: memoryview) -> int:
     position = 7 + 8 * bool(flags & 0x08) + 4 * bool(flags & 0x01)
     trailer_bytes = 4 * bool(flags & 0x10)
     written = 0
-    while True:
+    for _ in range(_bound_blocks(data)):
         header = int.from_bytes(data[position : position + 4], "little")
         position += 4
         if position > len(data):
             raise InputError("lz4 frame ends before its end mark")
-        if header == 0:
+        if header & 0x7FFFFFFF == 0:
             return written
         block = data[position : position + (header & 0x7FFFFFFF)]
         if len(block) < header & 0x7FFFFFFF:
@@ -120,6 +138,7 @@ def _unlz4_into(data: Buffer, output: memoryview) -> int:
         room = output[written : written + LZ4_BLOCK_BYTES[block_size_code]]
         written += _unlz4_block_into(block, room, stored=bool(header >> 31), rest_bytes=len(output) - written)
         position += len(block) + trailer_bytes
+    raise InputError(_TOO_MANY_BLOCKS)
 
 
 def _unlz4_block_into(block: Buffer, room: memoryview, *, stored: bool, rest_bytes: int) -> int:
@@ -135,7 +154,7 @@ def _unlz4_block_into(block: Buffer, room: memoryview, *, stored: bool, rest_byt
 
 _DECOMPRESSORS: dict[int, Callable[[Buffer, memoryview], int]] = {
     Codec.NONE: _copy,
-    Codec.GZIP: lambda data, output: int(cramjam.gzip.decompress_into(data, output)),
+    Codec.GZIP: _ungzip_into,
     Codec.SNAPPY: _unsnappy_into,
     Codec.LZ4: _unlz4_into,
     Codec.ZSTD: _unzstd_into,

@@ -111,3 +111,35 @@ def test_bombs_stop_before_memory_is_gone():
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
     if sys.platform == "linux":
         assert grown_kib < 150 << 10
+
+
+LZ4_HEAD = frame_lz4(b"")[:7]
+XERIAL_HEAD = b"\x82SNAPPY\x00" + bytes(3) + b"\x01" + bytes(3) + b"\x01"
+BLOCKS = {
+    "lz4, stored": (Codec.LZ4, LZ4_HEAD + bytes.fromhex("0100008061") * 3_000 + bytes(4)),
+    "snappy, empty": (Codec.SNAPPY, XERIAL_HEAD + bytes.fromhex("0000000100") * 3_000),
+    "snappy, of no bytes": (Codec.SNAPPY, XERIAL_HEAD + bytes(4) * 3_000),
+    "gzip, empty": (Codec.GZIP, gzip.compress(b"") * 4_000),
+}
+
+
+@pytest.mark.parametrize(("codec", "data"), BLOCKS.values(), ids=BLOCKS)
+def test_a_set_of_next_to_empty_blocks_is_refused(codec, data):
+    """They were read at 5 MiB/s; a batch of a mebibyte has room for 200,000 of them."""
+    with pytest.raises(InputError, match="more compressed blocks"):
+        decompress(codec, data)
+
+
+@pytest.mark.parametrize("value", [bytes(8 << 20), random.Random(1).randbytes(8 << 20)], ids=["zeros", "noise"])
+def test_the_smallest_blocks_that_clients_make_are_read(value):
+    """Java clients before 1.0 gave Snappy a buffer of 1 KiB."""
+    data = XERIAL_HEAD
+    for start in range(0, len(value), 1 << 10):
+        block = bytes(cramjam.snappy.compress_raw(value[start : start + (1 << 10)]))
+        data += len(block).to_bytes(4, "big") + block
+    assert decompress(Codec.SNAPPY, data) == value
+
+
+def test_an_empty_stored_block_ends_an_lz4_frame_as_it_does_in_kafka():
+    """`Lz4BlockInputStream.readBlock` takes the bit of a stored block away before it looks for the end."""
+    assert decompress(Codec.LZ4, frame_lz4(TEXT)[:-4] + bytes.fromhex("00000080") + b"what follows") == TEXT
