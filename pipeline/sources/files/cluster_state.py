@@ -7,12 +7,14 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from pipeline.codec.log.index_files import read_offset_index
 from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import scan_headers
+from pipeline.errors import InputError
 from pipeline.model.cluster import (
     NO_LEADER,
     ONLY_REPLICA,
@@ -120,7 +122,7 @@ def read_metadata_ends(tree: LogTree) -> dict[int, int]:
     ends_ms: dict[int, int] = {}
     for directory, log in tree.iter_partitions(kind=DirectoryKind.LIVE):
         if log.is_cluster_metadata and log.segments and directory.broker_id is not None:
-            with contextlib.suppress(OSError):  # whoever reads the log says so
+            with contextlib.suppress(InputError, OSError):  # whoever reads the log says so
                 tail = _scan_tail(log.segments[-1])
                 stamps_ms = tail.max_timestamp_ms[tail.usable]
                 ends_ms[directory.broker_id] = int(stamps_ms.max(initial=ends_ms.get(directory.broker_id, -1)))
@@ -139,9 +141,10 @@ def _scan_tail(segment: SegmentFile) -> HeaderScan:
     """The batches from the last index entry on that points into the file; all where there is none."""
     start = 0
     if segment.index_path is not None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(InputError, OSError):
             positions = read_offset_index(segment.index_path, segment.base_offset or 0).position
-            start = int(np.max(positions[(positions >= 0) & (positions < segment.size_bytes)], initial=0))
+            size_bytes = Path(segment.path).stat().st_size  # it may have been cut since it was found
+            start = int(np.max(positions[(positions >= 0) & (positions < size_bytes)], initial=0))
     return scan_headers(segment.path, start=start, check_crc=False)
 
 
@@ -151,7 +154,7 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
     if partition.segments:
         try:
             log_end_offset = read_log_end_offset(partition.segments[-1])
-        except OSError as error:
+        except (InputError, OSError) as error:
             problems.append(Problem.of_error(partition.segments[-1].path, error))
     first = partition.segments[0].base_offset if partition.segments else None
     is_live = partition.kind is DirectoryKind.LIVE

@@ -36,6 +36,8 @@ class DirectoryWalk:
         self._root = Path()
         self._seen: set[str] = set()  # real paths of directories
         self._siblings: dict[Path, tuple[Mapping[str, Path], str]] = {}
+        self._peeked: dict[str, Listing | None] = {}  # by real path, below the path entered last
+        self._links: set[Path] = set()  # to files, and looked at: one put in place of a file later is not followed
 
     def enter(self, path: Path) -> bool:
         """Goes to a path that links below must not leave; False, with a problem noted, where it cannot be used."""
@@ -49,6 +51,8 @@ class DirectoryWalk:
             self.problem(path, "a loop of links")
             return False
         self._root = real if real.is_dir() else real.parent
+        self._peeked.clear()
+        self._links |= {path} if path.is_symlink() else set()  # whoever gives it means it
         return True
 
     def problem(self, path: Path, reason: str, *, position: int | None = None, severity: str = "refused") -> None:
@@ -64,8 +68,11 @@ class DirectoryWalk:
         return self._scan(path, notes=True)
 
     def peek(self, path: Path) -> Listing | None:
-        """Lists a directory that will be listed again: notes no problem and does not remember it."""
-        return self._scan(path, notes=False)
+        """Lists a directory that will be listed again, once whatever links lead to it; notes no problem."""
+        real = os.path.realpath(path)
+        if real not in self._peeked:
+            self._peeked[real] = self._scan(path, notes=False)
+        return self._peeked[real]
 
     def siblings(self, path: Path) -> tuple[Mapping[str, Path], str]:
         """Files of a directory of which some are given one by one, and the highest segment name; listed once."""
@@ -75,12 +82,19 @@ class DirectoryWalk:
             self._siblings[path] = (files, max(filter(SEGMENT_NAME.fullmatch, files), default=""))
         return self._siblings[path]
 
+    def named(self, folder: Path, names: Iterable[str]) -> dict[str, Path]:
+        """Those of some files that are in a directory above the path entered; no link may lead out of it."""
+        found = {name: folder / name for name in sorted(names) if is_file(folder / name)}
+        links = {name for name, path in found.items() if path.is_symlink()}
+        root = folder.resolve()
+        return {n: path for n, path in found.items() if n not in links or self._may_follow(path, root, notes=True)}
+
     def parse(self, path: Path | None, parse: Callable[[bytes], _T], otherwise: _T) -> _T:
         """Parses a small text file; `otherwise` where there is none, or, with a problem noted, where that fails."""
         if path is None:
             return otherwise
         try:
-            data = read_small(path)
+            data = read_small(path, follows=path in self._links)
             if b"\r\n" in data:  # the parsers take them, but the file did not come from a broker as it is
                 self.problem(path, "CRLF line ends, read all the same", position=1, severity="suspect")
             return parse(data)
@@ -88,11 +102,11 @@ class DirectoryWalk:
             self.problems.append(Problem.of_error(path, error))
             return otherwise
 
-    def read_start(self, path: Path, size: int) -> bytes | None:
-        """The first bytes of a file; None, with a problem noted, where it cannot be read."""
+    def read_start(self, path: Path, size: int) -> tuple[bytes, int] | None:
+        """The first bytes of a file and its size; None, with a problem noted, where it cannot be read."""
         try:
-            with open_regular(path) as file:
-                return file.read(size)
+            with open_regular(path, follows=path in self._links) as file:
+                return file.read(size), os.fstat(file.fileno()).st_size
         except OSError as error:
             self.problems.append(Problem.of_error(path, error))
             return None
@@ -112,7 +126,7 @@ class DirectoryWalk:
                 if notes:
                     self.problem(Path(entry.path), HIDDEN)
                 continue
-            if entry.is_symlink() and not self._may_follow(Path(entry.path), notes=notes):
+            if entry.is_symlink() and not self._may_follow(Path(entry.path), self._root, notes=notes):
                 continue
             if entry.is_dir():
                 directories.append(Path(entry.path))
@@ -120,15 +134,16 @@ class DirectoryWalk:
                 files[entry.name] = Path(entry.path)
         return Listing(path=path, files=files, directories=tuple(directories))
 
-    def _may_follow(self, link: Path, *, notes: bool) -> bool:
+    def _may_follow(self, link: Path, root: Path, *, notes: bool) -> bool:
         try:
             real = link.resolve(strict=True)
         except (OSError, RuntimeError):
             reason = "a link that leads nowhere"
         else:
-            if real.is_relative_to(self._root):
+            if real.is_relative_to(root):
+                self._links.add(link)
                 return True
-            reason = f"a link that leads out of the source root {self._root}"
+            reason = f"a link that leads out of the source root {root}"
         if notes:
             self.problem(link, reason)
         return False

@@ -110,9 +110,7 @@ def _read_log_directory(listing: Listing, walk: DirectoryWalk) -> LogDirectory:
 
 def _lone_directory(parent: Path, partition: PartitionDirectory, walk: DirectoryWalk) -> LogDirectory:
     """The log directory of a partition given alone: its parent, where that can be read and says who it is."""
-    files = {}
-    if os.access(parent, os.R_OK | os.X_OK):
-        files = {name: parent / name for name in _ROOT_NAMES if (parent / name).is_file()}
+    files = walk.named(parent, _ROOT_NAMES) if os.access(parent, os.R_OK | os.X_OK) else {}
     return _with_root_files(Listing(path=parent, files=files, directories=()), walk, (partition,))
 
 
@@ -144,7 +142,7 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
     """Log directories without copies of a disk, by broker and path, and a problem for each copy.
 
     1. Same cluster, same node, same `directory.id`: one disk was copied. The first by path is kept, others are refused.
-    2. Same node, other `directory.id`: a second disk of the broker; a live partition that both hold is suspect.
+    2. Same node, other `directory.id`: a second disk of the broker; a live partition that a disk before holds is suspect.
     3. No `directory.id` (before Kafka 3.7): a second disk where no live partition is in both, else a copy.
     4. Partitions of one disk that were given one by one are not copies: they are put together.
     """
@@ -155,34 +153,30 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
         by_path.setdefault(one.path, []).append(one)
     merged = [same[0] if len(same) == 1 else _merge(same) for same in by_path.values()]
     ordered = sorted(merged, key=lambda one: (one.broker_id is None, one.broker_id or 0, one.path))
+    disks: dict[tuple[object, ...], str] = {}  # by node and directory id: the first path
+    holders: dict[tuple[object, ...], str] = {}  # by node and live partition, and for disks without an id once more
     for directory in ordered:
-        node = directory.broker_id, directory.cluster_id
-        twins = [other for other in kept if node[0] is not None and (other.broker_id, other.cluster_id) == node]
-        reason = next(filter(None, (_copied_from(other, directory) for other in twins)), None)
-        if reason:
-            problems.append(Problem(path=directory.path, reason=reason))
+        node, directory_id = (directory.broker_id, directory.cluster_id), directory.directory_id
+        live = [p for p in directory.partitions if p.kind is DirectoryKind.LIVE and node[0] is not None]
+        if directory_id is not None:
+            first, what = disks.get((*node, directory_id)), f"with directory.id {directory_id} is"
+        else:
+            found = (holders.get((*node, p.topic_partition, None)) for p in live)
+            first, what = next(filter(None, found), None), "without directory.id holds partitions"
+        if first is not None:
+            problems.append(Problem(path=directory.path, reason=f"node.id {node[0]} {what} {COPY} {first}"))
             continue
-        for other in twins:
-            reason = f"a live partition that {other.path} of the same broker holds too"
-            shared = _shared_live_partitions(other, directory)
-            problems += [Problem(path=path, reason=reason, severity="suspect") for path in shared]
+        if node[0] is not None:
+            disks.setdefault((*node, directory_id), directory.path)
+        for partition in live:
+            holder = holders.setdefault((*node, partition.topic_partition), directory.path)
+            if holder != directory.path:
+                reason = f"a live partition that {holder} of the same broker holds too"
+                problems.append(Problem(path=partition.path, reason=reason, severity="suspect"))
+            if directory_id is None:
+                holders.setdefault((*node, partition.topic_partition, None), directory.path)
         kept.append(directory)
     return tuple(kept), tuple(problems)
-
-
-def _copied_from(kept: LogDirectory, directory: LogDirectory) -> str | None:
-    node, directory_id = f"node.id {directory.broker_id}", directory.directory_id
-    if directory_id is not None and directory_id == kept.directory_id:
-        return f"{node} with directory.id {directory_id} is {COPY} {kept.path}"
-    if directory_id is None and kept.directory_id is None and _shared_live_partitions(kept, directory):
-        return f"{node} without directory.id holds partitions {COPY} {kept.path}"
-    return None
-
-
-def _shared_live_partitions(one: LogDirectory, other: LogDirectory) -> list[str]:
-    """Paths in the second directory of live partitions that are in both; every node has `__cluster_metadata`."""
-    held = {p.topic_partition for p in one.partitions if p.kind is DirectoryKind.LIVE}
-    return [p.path for p in other.partitions if p.kind is DirectoryKind.LIVE and p.topic_partition in held]
 
 
 def _merge(same: Sequence[LogDirectory]) -> LogDirectory:

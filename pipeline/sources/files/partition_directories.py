@@ -15,6 +15,8 @@ PARTITION_METADATA = "partition.metadata"
 _SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
 _METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
+_MOST_BYTES = 2**31 - 1
+_TOO_LARGE = "more than 2 GiB: Kafka itself writes and opens no such segment"
 
 
 def has_partition_files(listing: Listing) -> bool:
@@ -92,10 +94,11 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
 def _read_segment(
     path: Path, siblings: Mapping[str, Path], walk: DirectoryWalk, *, is_active: bool
 ) -> SegmentFile | None:
-    start = walk.read_start(path, 64)
-    if start is None:
+    found = walk.read_start(path, 64)
+    if found is None:
         return None
-    reason = _not_a_log(start)
+    start, size_bytes = found
+    reason = _not_a_log(start) or (_TOO_LARGE if size_bytes > _MOST_BYTES else None)
     if reason:
         walk.problem(path, reason, position=0)
         return None
@@ -111,7 +114,7 @@ def _read_segment(
     return SegmentFile(
         path=str(path),
         base_offset=base_offset,
-        size_bytes=path.stat().st_size,
+        size_bytes=size_bytes,
         index_path=sibling(".index"),
         time_index_path=sibling(".timeindex"),
         txn_index_path=sibling(".txnindex"),

@@ -30,6 +30,7 @@ class LogName(NamedTuple):
 RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 _FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
+_MOST_MISSING = 1 << 32  # offsets before one batch, however far apart: sums of 2^31 batches stay within 64 bits
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header makes no sense: they are no load
 
 
@@ -110,9 +111,10 @@ def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_bas
     Those missing after the last batch, up to the next segment's `next_base_offset` (-1: none), count with it.
     """
     first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
-    missing: NDArray[np.int64] = np.maximum(first - np.concatenate([[base_offset], last[:-1] + 1])[: len(first)], 0)
+    gaps = first - np.concatenate([[base_offset], last[:-1] + 1])[: len(first)]
+    missing: NDArray[np.int64] = np.clip(gaps, 0, _MOST_MISSING)
     if len(first) and next_base_offset >= 0:
-        missing[-1] += max(0, next_base_offset - (int(last[-1]) + 1))
+        missing[-1] = min(int(missing[-1]) + max(0, next_base_offset - (int(last[-1]) + 1)), _MOST_MISSING)
     return ScannedSegment(
         headers=headers,
         times=assign_event_times(headers.max_timestamp_ms.astype(np.int64), as_of_ms),
