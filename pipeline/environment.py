@@ -24,7 +24,9 @@ def variable(name: str) -> str | None:
 
 
 def environment_secret(name: str | None) -> str | None:
-    """The value of an environment variable that the configuration names; None where it names none.
+    """The value of an environment variable that the configuration names, without a line break at its end; None for no name.
+
+    Secrets often come from files, whose last line ends.
 
     Raises:
         SecretMissingError: if the variable is not set.
@@ -35,7 +37,7 @@ def environment_secret(name: str | None) -> str | None:
     if secret is None:
         shown = name if name.isidentifier() else "with a name that none has"  # it may be the secret itself
         raise SecretMissingError(f"environment variable {shown}, which the configuration names, is not set")
-    return secret
+    return secret.removesuffix("\n").removesuffix("\r")
 
 
 def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.alerting.content import Content
-from pipeline.alerting.http_request import exchange_once
+from pipeline.alerting.http_request import (
+    EXCHANGE_ERRORS,
+    REASON_LIMIT,
+    describe_answer,
+    describe_exchange,
+    exchange_once,
+)
 from pipeline.alerting.message import format_subject, message_of
 from pipeline.config.mail import Alertmanager
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
@@ -26,7 +31,6 @@ from pipeline.model.incident import SILENCED, AlertMessage, IncidentChange
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant, milliseconds_of, parse_instant
 
-_REASON_LIMIT = 300
 _MOST_BYTES = 16 << 20  # some 20,000 silences
 _MOST_CHARACTERS = 10_000  # of an expression
 _MOST_EXPRESSIONS, _MATCHING_S = 1_000, 10  # RE2 takes up to a tenth of a second to read one
@@ -72,7 +76,7 @@ class Silence:
 
     def describe(self) -> str:
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
-        return format_name(said, _REASON_LIMIT)
+        return format_name(said, REASON_LIMIT)
 
 
 def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str]]) -> list[list[Silence]]:
@@ -173,11 +177,11 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     try:
         client = alertmanager.async_client()
         answer, content = exchange_once(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
-    except httpx.HTTPError as error:
-        reason = format_name(str(error), _REASON_LIMIT)
-        raise UnusableServerError(f"{name}: {type(error).__name__}: {reason}") from error
+    except EXCHANGE_ERRORS as error:
+        reason = describe_exchange(error, alertmanager.hide)
+        raise UnusableServerError(f"{name}: {reason}") from None  # the cause may hold a secret
     if not answer.is_success:
-        reason = format_name(content[: 4 * _REASON_LIMIT].decode("utf-8", "replace"), _REASON_LIMIT)
+        reason = describe_answer(content, alertmanager.hide)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
     if len(content) > _MOST_BYTES:
         raise DeliveryError(f"{name}: its answer has more than {_MOST_BYTES:,} bytes")

@@ -115,7 +115,7 @@ def deliver(
         raise DeliveryError(f"message {message_id} has no recipients")
     with _session(smtp) as server:
         refused = server.sendmail(str(message["From"].addresses[0].addr_spec), recipients, payload)
-    said = {address: _describe_replies({address: reply}) for address, reply in sorted(refused.items())}
+    said = {address: _describe_replies({address: reply}, smtp) for address, reply in sorted(refused.items())}
     return Delivery(
         delivered_to=address_of(smtp),
         refused=tuple(text for address, text in said.items() if refused[address][0] >= 500),
@@ -142,7 +142,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
     try:
         server = _open(smtp)
     except (smtplib.SMTPException, OSError, ValueError) as error:  # the last: a user or password smtplib cannot send
-        raise UnusableServerError(_describe_error(error, smtp)) from error
+        raise UnusableServerError(_describe_error(error, smtp)) from None  # the cause may hold the password
     try:
         yield server
     except (
@@ -152,7 +152,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
         LookupError,
     ) as error:  # the last two: addresses smtplib cannot send
         server.close()
-        raise DeliveryError(_describe_error(error, smtp)) from error
+        raise DeliveryError(_describe_error(error, smtp)) from None
     with contextlib.suppress(smtplib.SMTPException, OSError):
         server.quit()
 
@@ -176,18 +176,22 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
 
 
 def _describe_error(error: Exception, smtp: Smtp) -> str:
-    """Describes the error on one line, in the server's words where it answered."""
+    """Describes the error on one line, in the server's words where it answered; no password."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
-        return f"{address_of(smtp)} refused {_describe_replies(error.recipients)}"
+        return f"{address_of(smtp)} refused {_describe_replies(error.recipients, smtp)}"
     if isinstance(error, smtplib.SMTPResponseException):
-        return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error)}"
-    return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error))}"
+        return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error, smtp)}"
+    if isinstance(error, UnicodeError):  # its words have a character of it
+        return f"{address_of(smtp)}: user, password or an address is not ASCII"
+    return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error), smtp)}"
 
 
-def _describe_replies(replies: Mapping[str, tuple[int, bytes]]) -> str:
-    return "; ".join(f"{address}: {code} {_reply_text(text)}" for address, (code, text) in sorted(replies.items()))
+def _describe_replies(replies: Mapping[str, tuple[int, bytes]], smtp: Smtp) -> str:
+    said = sorted(replies.items())
+    return "; ".join(f"{address}: {code} {_reply_text(text, smtp)}" for address, (code, text) in said)
 
 
-def _reply_text(text: bytes | str) -> str:
-    """A server's words on one harmless line."""
-    return format_name(text.decode("utf-8", "replace") if isinstance(text, bytes) else text, _REASON_LIMIT)
+def _reply_text(text: bytes | str, smtp: Smtp) -> str:
+    """A server's words on one harmless line, without the password."""
+    words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return format_name(smtp.hide(words), _REASON_LIMIT)

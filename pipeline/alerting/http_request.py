@@ -1,8 +1,15 @@
 """One HTTP request with one deadline over the whole answer, however slowly the server sends it."""
 
 import asyncio
+from collections.abc import Callable
 
 import httpx
+
+from pipeline.model.number_text import format_name
+
+REASON_LIMIT = 300
+EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
+"""What making, sending or reading a request raises about an address, a header or an answer."""
 
 
 def exchange_once(
@@ -34,3 +41,19 @@ def exchange_once(
         raise httpx.ReadTimeout(f"no whole answer within {limit_s:g} s") from error
     except (httpx.InvalidURL, UnicodeError) as error:
         raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
+
+
+def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
+    """One line about an error of `EXCHANGE_ERRORS`; `hide` takes the secrets of the exchange from a server's words.
+
+    What the client itself refuses to send is not repeated: it may be a secret.
+    """
+    name = type(error).__name__
+    if not isinstance(error, httpx.HTTPError) or isinstance(error, httpx.LocalProtocolError):
+        return f"{name}: the request cannot be sent; check address and credentials"
+    return f"{name}: {format_name(hide(str(error)), REASON_LIMIT)}"
+
+
+def describe_answer(content: bytes, hide: Callable[[str], str]) -> str:
+    """A server's words on one line, without the secrets of the exchange."""
+    return format_name(hide(content[: 4 * REASON_LIMIT].decode("utf-8", "replace")), REASON_LIMIT)

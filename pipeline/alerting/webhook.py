@@ -10,7 +10,7 @@ import logging
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
-from pipeline.alerting.http_request import exchange_once
+from pipeline.alerting.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
 from pipeline.alerting.message import format_subject, message_id_of, message_of, render_text
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
@@ -24,7 +24,6 @@ _CODE_LIMIT = 1_300
 _FACT_LIMIT = 250  # a block holds at least ten
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SECTIONS_SHOWN = 4
-_REASON_LIMIT = 300
 
 
 def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
@@ -48,14 +47,14 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     try:
         client = httpx.AsyncClient(timeout=webhook.timeout_s)
         request = client.build_request("POST", webhook.url, content=payload, headers=headers)
-        answer, body = exchange_once(client, request, most_bytes=4 * _REASON_LIMIT)
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        answer, body = exchange_once(client, request, most_bytes=4 * REASON_LIMIT)
+    except EXCHANGE_ERRORS as error:
         reason = f"webhook {webhook.name}: {type(error).__name__}; check {webhook.url_variable}"
-        raise UnusableServerError(reason) from error
+        raise UnusableServerError(reason) from None  # the cause may hold the address
     finally:
         logger.removeFilter(silence)
     if not answer.is_success:
-        reason = format_name(body.decode("utf-8", "replace"), _REASON_LIMIT)
+        reason = describe_answer(body, webhook.hide)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
 

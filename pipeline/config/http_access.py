@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from pipeline.config.secret_words import hide_secrets
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
@@ -81,13 +82,27 @@ class HttpLogin(Section):
 
     @property
     def password(self) -> str | None:
-        """The secret of `basic_auth`, read when it is used; `ConfigError` where the variable is not set."""
-        return None if self.basic_auth is None else environment_secret(self.basic_auth.password_variable)
+        """The secret of `basic_auth`, read when it is used; `ConfigError` where the variable is not set, or no text."""
+        if self.basic_auth is None:
+            return None
+        password = environment_secret(self.basic_auth.password_variable) or ""
+        if any("\ud800" <= char <= "\udfff" for char in password):
+            raise ConfigError(f"environment variable {self.basic_auth.password_variable} holds no UTF-8")
+        return password
 
     @property
     def bearer_token(self) -> str | None:
-        """The token, read when it is used; `ConfigError` where the variable is not set."""
-        return environment_secret(self.bearer_token_variable)
+        """The token, read when it is used; `ConfigError` where the variable is not set, or no header can carry it."""
+        token = environment_secret(self.bearer_token_variable)
+        if token is not None and not (token and all("!" <= char <= "~" for char in token)):
+            name = self.bearer_token_variable
+            raise ConfigError(f"environment variable {name} holds no token: expected one line of visible ASCII")
+        return token
+
+    def hide(self, words: str) -> str:
+        """A server's words without the secrets that were sent to it."""
+        user = "" if self.basic_auth is None else self.basic_auth.username
+        return hide_secrets(words, self.bearer_token, self.password, user=user)
 
     def async_client(self) -> httpx.AsyncClient:
         """A client with this identity that follows no redirect; `ConfigError` for a secret not set, a file of no use."""
@@ -121,12 +136,24 @@ class HttpAccess(HttpLogin):
 
 
 def check_url(url: str) -> str:
-    """A URL of `http` or `https` with a host and no password; else a `ValueError` that repeats no password."""
+    """A URL of `http` or `https` that can be asked, without a password; else a `ValueError` that repeats no password."""
+    import httpx  # noqa: PLC0415 - reading a configuration without URLs stays quick
+
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise ValueError(f"the URL of {parts.hostname} holds a user or password: use access.basic_auth")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} is not an http or https URL")
+    try:
+        has_port = parts.port != 0
+    except ValueError:  # its words may be a password
+        has_port = False
+    if not has_port:
+        raise ValueError(f"the URL of {parts.hostname} has a port that is no number from 1 to 65535")
+    try:
+        httpx.URL(url)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ValueError(f"{url!r} is no address that can be asked: {error}") from error
     return url
 
 

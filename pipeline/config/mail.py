@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from pipeline.config.http_access import HttpLogin, HttpUrl
+from pipeline.config.secret_words import hide_secrets, list_parts
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 
@@ -65,6 +66,10 @@ class Smtp(Section):
         """The secret, read when it is used; `ConfigError` where the variable is named but not set."""
         return environment_secret(self.password_variable)
 
+    def hide(self, words: str) -> str:
+        """A server's words without the password that was sent to it."""
+        return hide_secrets(words, self.password, user=self.user or "")
+
 
 def _is_this_machine(host: str) -> bool:
     try:
@@ -94,6 +99,10 @@ class Webhook(Section):
     def url(self) -> str:
         """The address, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.url_variable) or ""
+
+    def hide(self, words: str) -> str:
+        """A server's words without the address, or parts of it."""
+        return hide_secrets(words, *list_parts(self.url))
 
 
 class Alertmanager(HttpLogin):

@@ -239,8 +239,9 @@ def _leave_out_silenced(
     for alertmanager in config.mail.alertmanagers if due else ():
         try:
             found = find_covering(read_silences(alertmanager), [labels[key] for key in told])
-        except (DeliveryError, ConfigError) as error:
-            notes.append(f"its silences hold nothing back: {error}")
+        except Exception as error:  # noqa: BLE001 - no Alertmanager stops the mails
+            said = error if isinstance(error, PipelineError) else f"{alertmanager.name}: {type(error).__name__}"
+            notes.append(f"its silences hold nothing back: {said}")
             continue
         for key, silences in zip(told, found, strict=True):
             covering[key] += silences

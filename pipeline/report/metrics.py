@@ -11,16 +11,15 @@ References:
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import httpx
 from prometheus_client import CollectorRegistry, push_to_gateway
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from pipeline.alerting.http_request import exchange_once
+from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_exchange, exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.durable_files import replace_file
-from pipeline.errors import PipelineError
+from pipeline.errors import DeliveryError, PipelineError
 from pipeline.measures import disks
 from pipeline.model.window import END_OF_TIME_MS
 from pipeline.report.answers import ask_newest
@@ -192,7 +191,7 @@ def publish_metrics(run: RunContext) -> tuple[str, ...]:
             replace_file(path, generate_latest(registry), mode=0o644)
         if config.pushgateway is not None:
             _push(registry, config.pushgateway, run.cluster_name)
-    except (OSError, PipelineError, httpx.HTTPError) as error:
+    except (OSError, PipelineError) as error:
         return (f"the metrics could not be published: {error}",)
     return ()
 
@@ -205,4 +204,7 @@ def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> No
         request = client.build_request(method, url, headers=dict(headers), content=data)
         return exchange_once(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status
 
-    push_to_gateway(gateway.url, _JOB, registry, grouping_key={"cluster": cluster}, handler=handler)
+    try:
+        push_to_gateway(gateway.url, _JOB, registry, grouping_key={"cluster": cluster}, handler=handler)
+    except EXCHANGE_ERRORS as error:
+        raise DeliveryError(f"{gateway.url}: {describe_exchange(error, gateway.hide)}") from None

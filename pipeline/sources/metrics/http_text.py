@@ -67,7 +67,18 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         self._runner.close()
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
-        """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do."""
+        """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do.
+
+        No error repeats a secret that was sent, though many servers repeat the request.
+        """
+        try:
+            return self._read(url, query, accept)
+        except HttpStatusError as error:
+            raise HttpStatusError(error.status, self._access.hide(error.reason), path=shown(url)) from None
+        except InputError as error:
+            raise InputError(self._access.hide(error.reason), path=shown(url)) from None
+
+    def _read(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText:
         waited_s = self._waited_s[urlsplit(url).netloc]
         if waited_s > MOST_TIMEOUTS * self._access.timeout_s:
             reason = f"its answers and the pauses between took {waited_s:.0f} s together: the rest is not asked for; raise access.timeout_s"
@@ -193,6 +204,8 @@ def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s
         reason = "connection refused: nothing listens there; start the server or correct host and port"
     elif isinstance(error, httpx.RemoteProtocolError):
         reason = f"the answer broke off or is not HTTP ({error}): is it https rather than http, or did the server die?"
+    elif isinstance(error, httpx.LocalProtocolError):  # its words are what was to be sent
+        reason = "the request cannot be sent: correct address, user, password and token"
     else:
         reason = f"not reached: {error or type(error).__name__}"
     return InputError(escape_hidden(reason), path=shown(url))
