@@ -151,7 +151,7 @@ def check_url(url: str) -> str:
     if not has_port:
         raise ValueError(f"the URL of {parts.hostname} has a port that is no number from 1 to 65535")
     try:
-        httpx.URL(url)
+        _ = httpx.URL(url).host  # decoded when it is asked for
     except (httpx.InvalidURL, ValueError) as error:
         raise ValueError(f"{url!r} is no address that can be asked: {error}") from error
     return url

@@ -228,11 +228,10 @@ def _leave_out_silenced(
 
     A message has the silence that ends first of those it needs. A note tells of each Alertmanager without readable silences.
     """
-    labels: dict[tuple[str, str], dict[str, str]] = {}
-    for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
-        columns = ("incident_id", "rule", "subject")
-        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
-            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+    try:
+        labels = _load_labels(config, due)
+    except PipelineError as error:
+        return list(due), [f"silences hold nothing back: {error}"]
     told = [key for key in {(one.cluster, name) for one in due for name in one.incident_ids} if key in labels]
     covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
     notes = []
@@ -256,6 +255,16 @@ def _leave_out_silenced(
         mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{message.subject_line}: {reason}")
     return [message for message in due if message.message_id not in quiet], notes
+
+
+def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
+    """Labels of incidents, by cluster and id; none where no Alertmanager is asked."""
+    labels = {}
+    for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
+        columns = ("incident_id", "rule", "subject")
+        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
+            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+    return labels
 
 
 def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deque[list[AlertMessage]]:

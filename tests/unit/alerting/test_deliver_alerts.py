@@ -32,7 +32,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import delivering, mark_delivered, mark_retry, pending, reported_changes, undelivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
-from pipeline.tables.incidents import ALERT_OUTBOX
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of
 from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
@@ -516,3 +516,36 @@ def test_an_outbox_without_its_data_is_damage_though_all_is_delivered(config, tm
         assert "restore this folder" in line
         assert printed.out == ""
     assert len(list(config.outbox.glob("*.eml"))) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), UnicodeError("x"), RuntimeError("x")], ids=repr)
+def test_whatever_goes_wrong_with_an_alertmanager_mails_leave(config, error, monkeypatch):
+    def fail(_):
+        raise error
+
+    ensure_tables(config.warehouse, (INCIDENTS,))
+    monkeypatch.setattr(deliver_alerts, "read_silences", fail)
+    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
+    with serving(mailbox := Mailbox()) as smtp:
+        report = send(config.model_copy(update={"mail": mail}), smtp)
+    assert len(mailbox.kept) == 2
+    assert any(f"hold nothing back: alertmanager: {type(error).__name__}" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("token", ["tök", "a\nb"])
+def test_a_token_that_cannot_be_sent_stops_no_mail(config, token, monkeypatch):
+    ensure_tables(config.warehouse, (INCIDENTS,))
+    monkeypatch.setenv("TOKEN", token)
+    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1", bearer_token_variable="TOKEN"),))
+    with serving(mailbox := Mailbox()) as smtp:
+        report = send(config.model_copy(update={"mail": mail}), smtp)
+    assert len(mailbox.kept) == 2
+    assert any("environment variable TOKEN holds no token" in note for note in report.notes)
+
+
+def test_incidents_that_cannot_be_read_hold_back_no_mail(config):
+    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
+    with serving(mailbox := Mailbox()) as smtp:
+        report = send(config.model_copy(update={"mail": mail}), smtp)
+    assert len(mailbox.kept) == 2
+    assert any("silences hold nothing back" in note for note in report.notes)
