@@ -12,7 +12,7 @@ from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts
 from pipeline.jobs.deliver_alerts import DeliveryReport
 from pipeline.model.number_text import format_clock, format_name
-from pipeline.storage.outbox import mark_retry, undelivered
+from pipeline.storage.outbox import check_kept, mark_retry, undelivered
 
 _ALL = "all"
 
@@ -30,6 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
+    check_kept(config.warehouse)
     if args.daily:
         daily_mail.run(config, now_ms=now_ms)
     messages = undelivered(config.warehouse)

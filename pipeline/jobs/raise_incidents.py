@@ -76,7 +76,9 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         problems = (f"nothing is muted: {error}",)
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
-    news = [change for change in changes if change.key not in silenced]
+    gone = {change.incident_id for change in changes if _has_no_verdict(change)}
+    news = [change for change in find_lost(run, opened, history, mutes) if change.incident_id not in gone]
+    news += [change for change in changes if change.key not in silenced]
     judged_from: dict[int, str | None] = dict(run.tuples(VERDICTS, windows, "window_start_ms", "judged_from"))
     judged_from |= {window.start_ms: digest for window, digest in (inputs or {}).items()}
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
@@ -135,6 +137,33 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
         elif run.notify is None and change.window_start_ms < oldest_ms:
             silenced[change.key] = "its window ended longer ago than mail.tell_within"
     return silenced
+
+
+def find_lost(
+    run: RunContext, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
+) -> list[IncidentChange]:
+    """Newest changes of open incidents that were to be told and of which no message is there, as after the loss of the outbox.
+
+    An incident whose window has lost its verdict or loads, too, has no message: its next change tells of it.
+    """
+    reported = reported_changes(run.warehouse, run.cluster_name)
+    told = {incident_of(key) for keys in reported.values() for key in keys}
+    lost = [one.last for one in opened if one.last.incident_id not in told]
+    if not lost or run.notify is False:
+        return []
+    span = TimeWindow(0, max(one.window_start_ms for one in lost) + run.window_ms)
+    sql = "SELECT DISTINCT incident_id FROM changes WHERE silenced_by IS NULL"
+    heard = set(run.query(sql, (span,), changes=INCIDENTS)["incident_id"].to_pylist())
+    to_tell = [one for one in lost if one.incident_id in heard and find_mute(mutes, run.cluster_name, one) is None]
+    return [one for one in to_tell if _has_evidence(run, one, verdicts)]
+
+
+def _has_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> bool:
+    try:
+        gather_evidence(run, change, verdicts)
+    except (ValueError, StopIteration):  # no such verdict, no such row: `retention` took it
+        return False
+    return True
 
 
 def _has_no_verdict(change: IncidentChange) -> bool:

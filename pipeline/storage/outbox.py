@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.config.storage import Folder
+from pipeline.errors import StorageError
 from pipeline.model.incident import ENDED, SILENCED, AlertMessage
 from pipeline.storage.durability import has_table
 from pipeline.storage.frames import rows_of
@@ -31,6 +32,16 @@ def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
     ensure_tables(warehouse, (ALERT_OUTBOX,))
     rows = rows_of(ALERT_OUTBOX, [row_of(message, ALERT_OUTBOX)], run_id=run_id)
     merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
+
+
+def check_kept(warehouse: Folder) -> None:
+    """Raises `StorageError` where there are incidents and no outbox: what waited in it is lost."""
+    path, incidents = table_path(warehouse, ALERT_OUTBOX), table_path(warehouse, INCIDENTS)
+    if has_table(path) or not has_table(incidents):
+        return
+    if load_rows(warehouse, INCIDENTS, columns=("incident_id",)).num_rows:
+        reason = "restore it, or run the next window, which queues the open incidents anew"
+        raise StorageError(f"{path}: the outbox is lost, and with it what waited in it: {reason}")
 
 
 def undelivered(warehouse: Folder, where: str = "true") -> list[AlertMessage]:

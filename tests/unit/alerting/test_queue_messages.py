@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from email import message_from_bytes
@@ -10,8 +11,10 @@ from email.policy import default
 
 import pytest
 
+from pipeline.cli import main
 from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.errors import StorageError
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import IncidentChange
@@ -21,7 +24,7 @@ from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.rows import load_rows
-from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.mail_parts import attached
@@ -208,3 +211,52 @@ def test_mutes_that_cannot_be_read_mute_nothing_and_say_so(tmp_path):
 
     assert report.notes[0].startswith("nothing is muted: ")
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 1
+
+
+def lose_outbox(run):
+    shutil.rmtree(table_path(run.warehouse, ALERT_OUTBOX))
+
+
+def told_states(run):
+    return sorted(row["state"] for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist())
+
+
+@pytest.mark.parametrize(("is_blind", "states"), [(True, ["new"]), (False, ["new", "resolved"])])
+def test_what_waited_in_a_lost_outbox_is_queued_by_the_next_window(is_blind, states, tmp_path):
+    run = a_run(tmp_path)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+    lose_outbox(run)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
+    raise_incidents.run(run, [judged(1, is_blind=is_blind)])
+    assert told_states(run) == states
+    raise_incidents.run(run, [judged(2, is_blind=is_blind)])
+    assert told_states(run) == states  # and by no later one
+
+
+@pytest.mark.parametrize(
+    ("notify", "mutes"), [(False, ""), (None, "- {subject: log_*, until: 2026-11-22}")], ids=["no notices", "muted"]
+)
+def test_what_was_quiet_before_the_outbox_was_lost_stays_quiet(notify, mutes, tmp_path):
+    run = a_run(tmp_path, notify=notify)
+    run.config.mail.mutes.write_text(mutes)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+    lose_outbox(run)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
+    run.config.mail.mutes.write_text("")
+    raise_incidents.run(replace(run, notify=None), [judged(1, is_blind=True)])
+    assert told_states(run) == []
+
+
+@pytest.mark.parametrize("words", [[], ["--send"], ["--retry", "all", "--send"]], ids=str)
+def test_a_lost_outbox_is_not_called_delivered(words, tmp_path, capsys):
+    run = a_run(tmp_path)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+    lose_outbox(run)
+    file = tmp_path / "partition-health.yaml"
+    file.write_text(
+        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
+    )
+    assert main(["outbox", *words, "--config", str(file)]) == StorageError.exit_code
+    printed = capsys.readouterr()
+    assert "the outbox is lost" in printed.err
+    assert printed.out == ""
