@@ -47,6 +47,13 @@ def provide_secrets(secrets: Mapping[str, str]) -> tuple[str, ...]:
     return missing
 
 
+def make_spark_cache() -> Path:
+    """The folder in the cache for Spark's jars, launcher and settings: code, so a new one is for this user alone."""
+    folder = cache_directory() / "spark"
+    folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    return folder
+
+
 def share_memory() -> None:
     """Has libraries take memory from one allocator that a few threads share: each keeps what it freed, 970 MiB in place of 1,330.
 

@@ -26,6 +26,12 @@ def open_regular(path: Path | str, *, follows: bool = True) -> FileIO:
     return file
 
 
+def check_regular(*paths: Path | str | None) -> None:
+    """Raises `OSError` where one of the files cannot be opened, or is a FIFO: OpenSSL would wait for it."""
+    for path in filter(None, paths):
+        open_regular(path).close()
+
+
 def read_small(path: Path | str, most_bytes: int = MOST_SMALL_BYTES, *, follows: bool = True) -> bytes:
     """The bytes of a file that is small wherever a broker or a tool wrote it; what is added meanwhile is left out.
 

@@ -9,6 +9,7 @@ References:
 
 import contextlib
 import io
+import math
 import smtplib
 import socket
 import ssl
@@ -26,9 +27,11 @@ from pipeline.config.mail import Smtp
 from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.number_text import format_name, format_slug
+from pipeline.regular_files import check_regular
 
 _REASON_LIMIT = 300
 _MOST_ANSWER_BYTES = 65_536
+_MOST_TIMEOUTS = 20
 _LEAST_S = 0.001  # a time-out of 0 means none to a socket
 
 
@@ -60,9 +63,24 @@ class _Answer(io.RawIOBase):
 
 
 class _Bounded(smtplib.SMTP):
-    """smtplib's client, whose time-out is for a whole answer and not for each piece of it; its answers have an end."""
+    """smtplib's client, whose time-out is for a whole answer and not for each piece of it; its answers have an end.
+
+    The addresses of a server's name share one time-out, and all answers of a session 20 of them: each recipient has one.
+    """
+
+    _until_s = math.inf
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        self._until_s = time.monotonic() + _MOST_TIMEOUTS * timeout
+        count = len({found[4] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+        connection: socket.socket = super()._get_socket(host, port, timeout / max(count, 1))  # type: ignore[misc]
+        connection.settimeout(timeout)
+        return connection
 
     def getreply(self) -> tuple[int, bytes]:
+        if time.monotonic() > self._until_s:
+            self.close()
+            raise smtplib.SMTPServerDisconnected(f"its answers took {_MOST_TIMEOUTS} time-outs together")
         if self.sock is not None and self.file is None:  # smtplib makes its own otherwise, also after STARTTLS
             self._answer = _Answer(self.sock)
             self.file = io.BufferedReader(self._answer)
@@ -159,6 +177,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
 
 def _open(smtp: Smtp) -> smtplib.SMTP:
     password = smtp.password if smtp.user is not None else None
+    check_regular(smtp.ca_file)
     context = ssl.create_default_context(cafile=smtp.ca_file)
     if smtp.tls == "tls":
         server: smtplib.SMTP = _BoundedSsl(smtp.host, smtp.port, timeout=smtp.timeout_s, context=context)
@@ -182,7 +201,7 @@ def _describe_error(error: Exception, smtp: Smtp) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error, smtp)}"
     if isinstance(error, UnicodeError):  # its words have a character of it
-        return f"{address_of(smtp)}: user, password or an address is not ASCII"
+        return f"{address_of(smtp)}: {type(error).__name__}: user, password or an address is not ASCII"
     return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error), smtp)}"
 
 

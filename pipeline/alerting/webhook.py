@@ -35,7 +35,7 @@ def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertM
 
 
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
-    """Posts one message; returns where it went, but never the address, which is a secret.
+    """Posts one message, by the proxy of the environment; returns where it went, but never the address, which is a secret.
 
     The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat. Raises `UnusableServerError` if
     there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the environment lacks the address.
@@ -45,7 +45,7 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     logger, silence = logging.getLogger("httpx"), lambda _record: False
     logger.addFilter(silence)
     try:
-        client = httpx.AsyncClient(timeout=webhook.timeout_s)
+        client = _make_client(webhook)
         request = client.build_request("POST", webhook.url, content=payload, headers=headers)
         answer, body = exchange_once(client, request, most_bytes=4 * REASON_LIMIT)
     except EXCHANGE_ERRORS as error:
@@ -57,6 +57,14 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
         reason = describe_answer(body, webhook.hide)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
     return f"webhook {webhook.name}"
+
+
+def _make_client(webhook: Webhook) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(timeout=webhook.timeout_s)
+    except (ImportError, ValueError, httpx.InvalidURL):  # their words may hold a proxy's password
+        reason = "the proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names cannot be used; correct it, or set NO_PROXY"
+        raise UnusableServerError(f"webhook {webhook.name}: {reason}") from None
 
 
 def _generic(content: Content, message_id: str) -> dict[str, object]:

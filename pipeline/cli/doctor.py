@@ -21,7 +21,7 @@ from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
-from pipeline.environment import cache_directory, delta_jars, variable
+from pipeline.environment import delta_jars, make_spark_cache, variable
 from pipeline.errors import ConfigError, DeliveryError, StorageError
 from pipeline.model.finding import Finding
 from pipeline.model.number_text import escape_hidden
@@ -177,8 +177,7 @@ def _java() -> str:
 def _delta_jars() -> str:
     if delta_jars():
         return f"{len(find_delta_jars(Path(), Path(), {}))} from DELTA_JARS"
-    cache = cache_directory() / "spark"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = make_spark_cache()
     jars = find_delta_jars(cache, write_java_shim(find_java(), cache), {})
     return f"{len(jars)} of {delta_package()} in {Path(jars[0]).parent}"
 

@@ -18,6 +18,7 @@ from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSecond
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 from pipeline.model.window import milliseconds_of
+from pipeline.regular_files import check_regular
 
 if TYPE_CHECKING:
     import httpx
@@ -54,6 +55,7 @@ class TlsConfig(Section):
     def context(self) -> ssl.SSLContext:
         """Makes the TLS context of a client; `ConfigError` where a file cannot be used."""
         try:
+            check_regular(self.ca_file, self.cert_file, self.key_file)
             context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
             if self.cert_file is not None:
                 context.load_cert_chain(self.cert_file, self.key_file)

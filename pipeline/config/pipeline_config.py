@@ -14,7 +14,7 @@ from pipeline.config import sections
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
-from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, Section, WrongValuesError
+from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, NodeId, Section, WrongValuesError
 from pipeline.config.source import AnySource
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
@@ -49,14 +49,14 @@ class Cluster(Section):
     as_of: Instant | None = None
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
-    capacity: dict[int, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
+    capacity: dict[NodeId, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
     producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[Address, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
-    disk_bytes: dict[int, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
+    disk_bytes: dict[NodeId, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     what_ifs: dict[str, sections.WhatIf] = Field(default_factory=dict)
     zones: sections.Zones = sections.Zones()

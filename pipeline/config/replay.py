@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from pipeline.config.section import KafkaSetting, Section
+from pipeline.config.section import KafkaSetting, NodeId, Section
 from pipeline.model.log import fits_topics
 
 
@@ -47,7 +47,7 @@ class Candidate(Section):
     config: dict[str, KafkaSetting | None] = Field(default_factory=dict)
     commit_every: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8} (ms|records)$")] | None = None
     topics: tuple[str, ...] = ()
-    brokers: dict[int, CandidateBroker] = Field(default_factory=dict)
+    brokers: dict[NodeId, CandidateBroker] = Field(default_factory=dict)
     brokers_alike: bool = False
     partitions: Annotated[str, Field(pattern=r"^(x[1-9][0-9]{0,3}|[1-9][0-9]*)$")] | None = None
 

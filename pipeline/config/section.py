@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Location = tuple[int | str, ...]  # keys and places in lists, from the top of the document
 _MOST_SHOWN = 60
+_MOST_PROBLEMS = 100
+_ID = re.compile("-?(0|[1-9][0-9]*)", re.ASCII)
 LONGEST = timedelta(days=3653)
 _EXPECTED = {
     "int_parsing": "a whole number", "int_type": "a whole number", "int_from_float": "a whole number",
@@ -85,6 +88,16 @@ Duration = Annotated[
     pydantic.PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
 ]
 """A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most."""
+
+
+def _check_id(value: object) -> object:
+    if isinstance(value, str) and any(map(str.isdigit, value)) and not _ID.fullmatch(value):
+        raise ValueError(f"found {_show(value)}; expected a whole number in plain digits")
+    return value
+
+
+NodeId = Annotated[int, pydantic.BeforeValidator(_check_id)]
+"""A broker's id as a key: written in one way, so that no two keys of a file are one id."""
 TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]
 """How long to wait for an answer: an hour at most, which is in the reach of every clock."""
 Instant = Annotated[datetime, _read_by(parse_instant), pydantic.PlainSerializer(write_instant)]
@@ -127,8 +140,11 @@ class Problems:
 
 
 def list_problems(error: pydantic.ValidationError, kind: Any) -> Iterator[tuple[Location, str]]:  # noqa: ANN401  (a type)
-    schema = pydantic.TypeAdapter(kind).json_schema(ref_template="{model}")
-    for detail in error.errors(include_url=False):
+    """What is wrong, each with its location; the first hundred of many, and how many there are."""
+    schema, count = pydantic.TypeAdapter(kind).json_schema(ref_template="{model}"), error.error_count()
+    if count > _MOST_PROBLEMS:
+        yield (), f"{count:,} values are wrong; the first {_MOST_PROBLEMS} follow"
+    for detail in error.errors(include_url=False)[:_MOST_PROBLEMS]:
         if detail["type"] == "default_factory_not_called":  # it follows another value, which is refused itself
             continue
         is_short = detail["type"] == "too_short" and len(detail["input"]) < detail["ctx"]["min_length"]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from pipeline.config.http_access import HttpLogin, HttpUrl
-from pipeline.config.section import ConfigPath, Duration, Section, WrongValuesError, suggest
+from pipeline.config.section import ConfigPath, Duration, NodeId, Section, WrongValuesError, suggest
 from pipeline.model.number_text import format_slug
 from pipeline.tables import KEPT, TABLES, Table
 from pipeline.tables.keys import EXPIRING, KEY_TRAFFIC
@@ -35,7 +35,7 @@ class WhatIf(Section):
     add_brokers: dict[BrokerId, str] = Field(default_factory=dict)
     lose_brokers: tuple[int, ...] = ()
     lose_racks: tuple[str, ...] = ()
-    resize_brokers: dict[int, Factor] = Field(default_factory=dict)
+    resize_brokers: dict[NodeId, Factor] = Field(default_factory=dict)
     grow: dict[str, Factor] = Field(default_factory=dict)
     reassignment: ConfigPath | None = None
 
@@ -184,7 +184,7 @@ class Zones(Section):
         price_per_gb: Price of 10^9 bytes from one zone to another, both directions together, in your currency.
     """
 
-    brokers: dict[int, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    brokers: dict[NodeId, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     clients: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     price_per_gb: float | None = Field(None, ge=0)

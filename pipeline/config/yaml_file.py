@@ -90,9 +90,10 @@ class YamlFile:
         """Line, column and key; parts of the location that the file does not have are passed over."""
         node, mark, key = self.root, self.root and self.root.start_mark, ""
         for part in loc:
+            wanted = str(part)
             if isinstance(node, yaml.MappingNode):
                 for name, value in node.value:
-                    if name.value == str(part):
+                    if name.value == wanted:
                         node, mark, key = value, name.start_mark, f"{key}.{part}".removeprefix(".")
                         break
             elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):

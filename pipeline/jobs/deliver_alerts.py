@@ -237,18 +237,19 @@ def _leave_out_silenced(
     notes = []
     for alertmanager in config.mail.alertmanagers if due else ():
         try:
-            found = find_covering(read_silences(alertmanager), [labels[key] for key in told])
+            silences = [one for one in read_silences(alertmanager) if one.until_ms > now_ms]
+            found = find_covering(silences, [labels[key] for key in told])
         except Exception as error:  # noqa: BLE001 - no Alertmanager stops the mails
             said = error if isinstance(error, PipelineError) else f"{alertmanager.name}: {type(error).__name__}"
             notes.append(f"its silences hold nothing back: {said}")
             continue
-        for key, silences in zip(told, found, strict=True):
-            covering[key] += silences
+        for key, own in zip(told, found, strict=True):
+            covering[key] += own
     silenced, end_of = {}, attrgetter("until_ms")
     for message in due:
-        own = [covering[message.cluster, name] for name in message.incident_ids]
-        if all(own):
-            silenced[message.message_id] = min((max(one, key=end_of) for one in own), key=end_of)
+        needed = [covering[message.cluster, name] for name in message.incident_ids]
+        if all(needed):
+            silenced[message.message_id] = min((max(one, key=end_of) for one in needed), key=end_of)
     quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
     for message in (one for one in due if one.message_id in quiet):
         reason = silenced[message.message_id].describe()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from pipeline.environment import cache_directory, variable
+from pipeline.environment import make_spark_cache, variable
 from pipeline.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
@@ -103,4 +103,4 @@ def _version_of(home: Path) -> int | None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{write_java_shim(find_java(), cache_directory() / 'spark')}\n")
+    sys.stdout.write(f"{write_java_shim(find_java(), make_spark_cache())}\n")

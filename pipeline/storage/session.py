@@ -19,7 +19,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.environment import cache_directory, private_temporary_folder
+from pipeline.environment import make_spark_cache, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
 from pipeline.storage.frames import ROW_GROUP_BYTES
 from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
@@ -74,8 +74,7 @@ def create_session(
     `unix_millis(column)` instead. Settings of `spark_config` win over ours, an empty one leaves Spark's own, and
     `extra_conf` wins over both. `ConfigError` without a usable Java or Delta's jars.
     """
-    cache = cache_directory() / "spark"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = make_spark_cache()
     conf = {**_SETTINGS, **spark_config.conf, **(extra_conf or {})}
     conf = {name: value for name, value in conf.items() if value}
     conf.setdefault("spark.sql.warehouse.dir", str(cache / "warehouse"))  # stays empty: our tables name their location
@@ -112,8 +111,7 @@ def create_session(
 
 def find_archive(spark_config: Spark) -> Path:
     """Where the archive of classes for local sessions is kept, see `class_archive`; errors as of `create_session`."""
-    cache = cache_directory() / "spark"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = make_spark_cache()
     java = write_java_shim(find_java(), cache)
     return archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.http_access import HttpAccess, HttpUrl
-from pipeline.config.section import Duration
+from pipeline.config.section import Duration, NodeId
 from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
@@ -48,7 +48,7 @@ class ExporterUrls(PageFolder):
 
     kind: Literal["exporter_urls"]
     producers: dict[str, HttpUrl] = Field(default_factory=dict)
-    brokers: dict[int, HttpUrl] = Field(default_factory=dict)
+    brokers: dict[NodeId, HttpUrl] = Field(default_factory=dict)
     access: HttpAccess = HttpAccess()
     interval: Duration = timedelta(hours=1)
     keep: Duration = LEAST_RETENTION

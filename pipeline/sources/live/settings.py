@@ -17,6 +17,7 @@ from pipeline.config.http_access import HttpUrl
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
+from pipeline.regular_files import check_regular
 
 if TYPE_CHECKING:
     import ssl
@@ -99,6 +100,7 @@ class ClientSettings(Section):
         import ssl  # with OpenSSL
 
         try:
+            check_regular(self.ssl_truststore_location, self.ssl_keystore_location, self.ssl_key_location)
             context = ssl.create_default_context(cafile=self.ssl_truststore_location)
             if self.ssl_keystore_location is not None:
                 password = secrets.key_password or ""  # without one OpenSSL would ask the terminal

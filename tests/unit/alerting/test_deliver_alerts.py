@@ -17,6 +17,7 @@ from itertools import count
 
 import pytest
 
+from pipeline.alerting.alertmanager import Matcher, Silence
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
@@ -549,3 +550,22 @@ def test_incidents_that_cannot_be_read_hold_back_no_mail(config):
         report = send(config.model_copy(update={"mail": mail}), smtp)
     assert len(mailbox.kept) == 2
     assert any("silences hold nothing back" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("ends_after_ms", "sent_count"), [(-1, 2), (0, 2), (1, 0)])
+def test_a_silence_that_ended_holds_nothing_back_whatever_its_state(config, ends_after_ms, sent_count, monkeypatch):
+    ensure_tables(config.warehouse, (INCIDENTS,))
+    silence = Silence(
+        until_ms=NOW_MS + ends_after_ms,
+        created_by="x",
+        comment="x",
+        matchers=(Matcher(name="cluster", value="demo", is_regex=False, is_equal=True),),
+        further_labels={},
+    )
+    labels = {("demo", "K-JKT62CWA"): {"cluster": "demo"}}
+    monkeypatch.setattr(deliver_alerts, "_load_labels", lambda *_: labels)
+    monkeypatch.setattr(deliver_alerts, "read_silences", lambda _: (silence,))
+    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
+    with serving(mailbox := Mailbox()) as smtp:
+        send(config.model_copy(update={"mail": mail}), smtp)
+    assert len(mailbox.kept) == sent_count

@@ -1,9 +1,11 @@
 """Delivery by SMTP and into files. Oracle: what real SMTP servers received, and RFC 5321's meaning of their replies."""
 
+import asyncio
 import datetime
 import ipaddress
 import socket
 import ssl
+import time
 from email import message_from_bytes
 from email.policy import default
 
@@ -13,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pipeline.alerting import delivery
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import deliver, probe
 from pipeline.alerting.message import render_message
@@ -144,6 +147,40 @@ def test_an_answer_has_one_deadline_and_an_end_however_it_comes(first, then, lim
         smtp = Smtp(host="127.0.0.1", port=int(url.rpartition(":")[2]), tls="none", timeout_s=limit_s)
         with pytest.raises(DeliveryError, match=said):
             send(smtp, tmp_path)
+
+
+def test_the_addresses_of_a_name_share_one_time_out(tmp_path, monkeypatch):
+    tried = []
+
+    def connect(address, timeout, *_):
+        tried.append(timeout)
+        raise TimeoutError("timed out")
+
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{number}", 25)) for number in range(4)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(DeliveryError, match="timed out"):
+        send(Smtp(host="mail.example.org", tls="none", timeout_s=8), tmp_path)
+    assert tried == [2]  # for each of the four
+
+
+def test_recipients_that_are_each_answered_late_hold_mails_no_longer_than_twenty_time_outs(tmp_path, monkeypatch):
+    monkeypatch.setattr(delivery, "_MOST_TIMEOUTS", 2)
+    everyone = [f"{number}@x.org" for number in range(50)]
+    with serving(Slow()) as smtp:
+        began_s = time.monotonic()
+        with pytest.raises(DeliveryError, match="its answers took 2 time-outs together"):
+            send(smtp.model_copy(update={"timeout_s": 1}), tmp_path, recipients=everyone)
+        assert time.monotonic() - began_s < 4
+
+
+class Slow(Mailbox):
+    """Thinks about each recipient."""
+
+    async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802 - aiosmtpd's name
+        await asyncio.sleep(0.3)
+        envelope.rcpt_tos.append(address)
+        return "250 fine"
 
 
 def test_a_message_without_recipients_is_an_error(tmp_path):

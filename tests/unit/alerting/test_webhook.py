@@ -4,14 +4,16 @@ import contextlib
 import json
 import logging
 import threading
+import traceback
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.webhook import post, render_webhook
-from pipeline.config.mail import Webhook
+from pipeline.config.mail import Alertmanager, Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence, new_recommendation
@@ -156,3 +158,25 @@ def texts_of(value):
     elif isinstance(value, list):
         for inner in value:
             yield from texts_of(inner)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://u:s3cr3t@proxy:1", "nonsense://u:s3cr3t@proxy", "http://u:s3cr3t@proxy:9O"]
+)
+def test_a_proxy_that_cannot_be_used_is_an_error_of_the_environment_without_its_password(proxy, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.setenv("PAGER_URL", "http://hooks.example.org/x")
+    with pytest.raises(UnusableServerError, match="the proxy that HTTPS_PROXY, HTTP_PROXY") as raised:
+        post(b"{}", GENERIC, message_id="x")
+    assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_webhooks_go_by_the_proxy_of_the_environment_and_other_servers_do_not(monkeypatch):
+    with receiving() as (url, got):
+        monkeypatch.setenv("HTTP_PROXY", url)
+        monkeypatch.setenv("PAGER_URL", "http://hooks.example.org/x")
+        assert post(b"{}", GENERIC, message_id="x") == "webhook pager"
+        assert [path for path, _, _ in got] == ["http://hooks.example.org/x"]
+        with pytest.raises(UnusableServerError, match="Alertmanager"):
+            read_silences(Alertmanager(url=f"http://127.0.0.1:{free_port()}"))
+    assert len(got) == 1

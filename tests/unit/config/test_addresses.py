@@ -1,5 +1,9 @@
 """Addresses of servers. Oracle: what httpx, which asks them, takes."""
 
+import os
+import subprocess
+import sys
+
 import httpx
 import pytest
 
@@ -27,3 +31,30 @@ def test_an_address_that_nothing_can_ask_is_refused_where_it_stands(url):
     with pytest.raises(ValueError, match=r"URL|address") as refused:
         check_url(url)
     assert "pa/word" not in str(refused.value)
+
+
+WAIT = """
+from pipeline.alerting.delivery import probe
+from pipeline.config.http_access import TlsConfig
+from pipeline.config.mail import Smtp
+from pipeline.errors import PipelineError
+from pipeline.sources.live.settings import ClientSettings, Secrets
+calls = [
+    lambda: TlsConfig(ca_file="fifo").context(),
+    lambda: TlsConfig(cert_file="fifo").context(),
+    lambda: probe(Smtp(host="127.0.0.1", ca_file="fifo")),
+    lambda: ClientSettings(ssl_truststore_location="fifo").tls_context(Secrets(None, None)),
+]
+for call in calls:
+    try:
+        call()
+    except PipelineError as error:
+        assert "not a regular file" in str(error), error
+    else:
+        raise AssertionError
+"""
+
+
+def test_a_fifo_in_place_of_a_certificate_is_an_error_and_no_wait(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    subprocess.run([sys.executable, "-c", WAIT], cwd=tmp_path, check=True, timeout=60)

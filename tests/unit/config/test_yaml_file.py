@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field, model_validator
 
-from pipeline.config.section import Duration, Instant, Section, WrongValuesError
+from pipeline.config.section import Duration, Instant, NodeId, Section, WrongValuesError
 from pipeline.config.yaml_file import parse_yaml, read_yaml
 from pipeline.errors import ConfigError
 
@@ -30,7 +31,7 @@ class Zoo(Section):
     tour: Duration | None = None
     is_open: bool = True
     animals: tuple[Annotated[Cat | Dog, Field(discriminator="kind")], ...] = ()
-    prices: dict[int, float] = Field(default_factory=dict)
+    prices: dict[NodeId, float] = Field(default_factory=dict)
     best: Dog | None = None
 
     @model_validator(mode="after")
@@ -140,3 +141,18 @@ def test_a_tag_runs_no_code(tag, tmp_path):
     (line,) = refused(f"name: {tag} ['{made}']")
     assert line == "zoo.yaml:1:1: name: found a list; expected a text"  # what the tag says is not even looked at
     assert not made.exists()
+
+
+@pytest.mark.parametrize("key", ["01", "'+1'", "' 1'", "1_0", "0x1", "1.0", "1e0", "'１'"])  # noqa: RUF001
+def test_a_number_as_key_is_written_in_one_way(key):
+    """`{1: 2, 01: 3}` was `{1: 3}`."""
+    (line,) = refused(f"{{name: z, prices: {{1: 2, {key}: 3}}}}")
+    assert "expected a whole number in plain digits" in line
+
+
+def test_fifty_thousand_unknown_keys_take_no_minute():
+    began_s = time.process_time()
+    first, *others = refused("name: z\n" + "".join(f"key{number}: 1\n" for number in range(50_000)))
+    assert first == "zoo.yaml:1:1: 50,000 values are wrong; the first 100 follow"
+    assert len(others) == 100
+    assert time.process_time() - began_s < 20
