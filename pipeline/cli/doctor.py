@@ -76,6 +76,8 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
     else:
         yield Finding(name="configuration", found=f"clusters: {', '.join(config.clusters)}")
         yield from _examine_config(config)
+        found = "the password or token goes through the network in clear, where anyone between can read it: use TLS"
+        yield from (Finding(name=name, found=found) for name in list_in_clear(config))
     yield _airflow()
 
 
@@ -118,6 +120,27 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         quick_server = server.model_copy(update={"timeout_s": min(server.timeout_s, _SMTP_TIMEOUT_S)})
         advice = "correct mail.alertmanagers in the configuration, or see why the server is away"
         yield _asked(f"Alertmanager {server.name}", advice, partial(_silences, quick_server))
+
+
+def list_in_clear(config: PipelineConfig) -> Iterator[str]:
+    """What sends a password or token to another machine without TLS; mail never does."""
+    for name, cluster in config.clusters.items():
+        for source in cluster.sources:
+            access, client = getattr(source, "access", None), getattr(source, "client", None)
+            urls = (source.url,) if hasattr(source, "url") else getattr(source, "urls", {}).values()
+            is_clear = access is not None and any(map(access.sends_in_clear, urls))
+            if client is not None:
+                is_clear = client.uses_sasl and not client.uses_tls and not client.sasl_mechanism.startswith("SCRAM")
+            if is_clear:
+                yield f"{name}: {source.kind}"
+    for alertmanager in config.mail.alertmanagers:
+        if alertmanager.sends_in_clear(alertmanager.url):
+            yield f"Alertmanager {alertmanager.name}"
+    gateway, remote = config.metrics.pushgateway, config.spark.remote or ""
+    if gateway is not None and gateway.sends_in_clear(gateway.url):
+        yield "Pushgateway"
+    if "token=" in remote and "use_ssl=true" not in remote.lower():
+        yield "Spark"
 
 
 def _silences(alertmanager: Alertmanager) -> str:

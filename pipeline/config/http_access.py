@@ -6,6 +6,7 @@ another host, take any amount of bytes) is off unless allowed here.
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Self
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     import httpx
 
 _PROBE_TIMEOUT_S = 5.0
+
+
+def is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class BasicAuth(Section):
@@ -100,6 +108,12 @@ class HttpLogin(Section):
             name = self.bearer_token_variable
             raise ConfigError(f"environment variable {name} holds no token: expected one line of visible ASCII")
         return token
+
+    def sends_in_clear(self, url: str) -> bool:
+        """Whether who listens between here and the address reads the password or token."""
+        parts = urlsplit(url)
+        is_secret = bool(self.basic_auth or self.bearer_token_variable)
+        return is_secret and parts.scheme == "http" and not is_this_machine(parts.hostname or "")
 
     def hide(self, words: str) -> str:
         """A server's words without the secrets that were sent to it."""

@@ -1,6 +1,5 @@
 """The configuration's section `mail`: who is notified of incidents, through which channel, and what is muted."""
 
-import ipaddress
 from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -9,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from pipeline.config.http_access import HttpLogin, HttpUrl
+from pipeline.config.http_access import HttpLogin, HttpUrl, is_this_machine
 from pipeline.config.secret_words import hide_secrets, list_parts
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
@@ -57,7 +56,7 @@ class Smtp(Section):
 
     @model_validator(mode="after")
     def _keep_password_secret(self) -> Self:
-        if self.user is not None and self.tls == "none" and not _is_this_machine(self.host):
+        if self.user is not None and self.tls == "none" and not is_this_machine(self.host):
             raise ValueError("the password would be sent in clear: set tls to starttls or tls")
         return self
 
@@ -69,13 +68,6 @@ class Smtp(Section):
     def hide(self, words: str) -> str:
         """A server's words without the password that was sent to it."""
         return hide_secrets(words, self.password, user=self.user or "")
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 CHANNEL_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"

@@ -36,7 +36,11 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex{8}
+appender.stderr.layout.alwaysWriteExceptions = false
+# Messages hold values of tables, which must not act on the terminal.
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: \
+%replace{%m%n%ex{8}}\
+{[\\\\x00-\\\\x08\\\\x0B-\\\\x1F\\\\x7F-\\\\x9F\\\\u200B-\\\\u200F\\\\u202A-\\\\u202E\\\\u2066-\\\\u2069]}{?}
 # Spark's shell start raises the level to this logger's, and says so, unless they agree.
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error

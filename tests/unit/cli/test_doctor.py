@@ -7,7 +7,8 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Sink
 
 from pipeline.cli import main
-from pipeline.cli.doctor import as_text
+from pipeline.cli.doctor import as_text, list_in_clear
+from pipeline.config_file import load_config
 from pipeline.model.finding import Finding
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.lab.process import free_ports
@@ -112,3 +113,35 @@ def test_no_name_that_a_server_or_broker_chose_acts_on_the_terminal():
     """Names of metrics, targets and advertised hosts are theirs."""
     finding = Finding(name="broker 1\x1b[2J", is_ok=False, found="advertises a\rok\nb\x9b", advice="such as \u202ex")
     assert as_text(finding) == "FAIL  broker 1\\x1b[2J: advertises a\\rok b\\x9b\n      -> such as \\u202ex\n"
+
+
+CLEAR = """
+warehouse: w
+outbox: m
+clusters:
+  prod:
+    sources:
+      - {{kind: live_cluster, bootstrap_servers: "b.example.org:9092", client: {{security.protocol: {protocol},
+         sasl.mechanism: PLAIN, sasl.username: u, sasl.password_variable: PW}}}}
+      - {{kind: prometheus, url: "{scheme}://{host}:9090", access: {{bearer_token_variable: PW}}}}
+      - {{kind: exporter_urls, path: x, brokers: {{1: "{scheme}://{host}/metrics"}},
+         access: {{basic_auth: {{username: u, password_variable: PW}}}}}}
+mail: {{alertmanagers: [{{url: "{scheme}://{host}:9093", basic_auth: {{username: u, password_variable: PW}}}}]}}
+metrics: {{pushgateway: {{url: "{scheme}://{host}:9091", bearer_token_variable: PW}}}}
+"""
+HTTP = ["prod: prometheus", "prod: exporter_urls", "Alertmanager alertmanager", "Pushgateway"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "scheme", "host", "found"),
+    [
+        ("SASL_PLAINTEXT", "http", "a.example.org", ["prod: live_cluster", *HTTP]),
+        ("SASL_SSL", "https", "a.example.org", []),
+        ("SASL_SSL", "http", "127.0.0.1", []),
+        ("SASL_SSL", "http", "[::1]", []),
+    ],
+)
+def test_what_sends_a_secret_in_clear_is_named(protocol, scheme, host, found, tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(CLEAR.format(protocol=protocol, scheme=scheme, host=host))
+    assert list(list_in_clear(load_config(path))) == found
