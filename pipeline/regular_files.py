@@ -28,8 +28,9 @@ def open_regular(path: Path | str, *, follows: bool = True) -> FileIO:
 
 def check_regular(*paths: Path | str | None) -> None:
     """Raises `OSError` where one of the files cannot be opened, or is a FIFO: OpenSSL would wait for it."""
-    for path in filter(None, paths):
-        open_regular(path).close()
+    for path in paths:
+        if path is not None:
+            open_regular(path).close()
 
 
 def read_small(path: Path | str, most_bytes: int = MOST_SMALL_BYTES, *, follows: bool = True) -> bytes:
