@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.service.fluctuation import fluctuate
 from pipeline.calibration.service.model import make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.calibration.session_traffic import commits_ns
@@ -98,8 +99,12 @@ class GroupScenario:
         model = self.group.services.get(broker_id)
         if self.candidate.brokers_alike:
             model = self.group.healed.get(broker_id, model)
-        chance = draw_evenly(seed, Step.DELAY, f"{self.group.start_ms} {broker_id}")
-        broker = SimulatedBroker(broker_id) if model is None else make_broker(model, self.base_ms, chance=chance)
+        name = f"{self.group.start_ms} {broker_id}"
+        chance = draw_evenly(seed, Step.DELAY, name)
+        broker = SimulatedBroker(broker_id)
+        if model is not None:
+            model = fluctuate(model, derive_stream(seed, "delays within spans", name))
+            broker = make_broker(model, self.base_ms, chance=chance)
         broker = replace(broker, rack=self.candidate.change_racks(self.group.racks).get(broker_id, ""))
         change = self.candidate.brokers.get(broker_id)
         return broker if change is None else _change_broker(broker, change)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from pipeline.calibration import within_ms
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner import baseline, settings
-from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
+from pipeline.calibration.service import batch_fit, fit, fluctuation, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
@@ -137,6 +137,12 @@ PIECES = (
         "delays followed from scrape to scrape",
         ((metrics, "follow_delays", _keep_model),),
         (fit.follow_delays,),
+    ),
+    Piece(
+        "fluctuation",
+        "delays drawn between two scrapes",
+        ((scenario, "fluctuate", _keep_model),),
+        (fluctuation,),
     ),
     Piece(
         "own-latency",
