@@ -1,10 +1,10 @@
 """How delays change between two scrapes, of which metrics tell the mean alone.
 
-A broker that answers late for a second and quickly for four keeps other batches waiting than one that is always a little late,
-and the more so the busier a candidate makes it. How long delays last shows in the means: those of neighbouring spans are
-alike where a delay outlasts a span. Delays are taken to change at random instants, to values that do not depend on those before.
-With x the length of a span in lengths of a delay, the means of spans then have 2 (x - 1 + e^-x) / x^2 of the delays' variance,
-and neighbours a correlation of (1 - e^-x)^2 / (2 (x - 1 + e^-x)).
+A broker that answers late for a second and quickly for four keeps other batches waiting than one that is always a
+little late, and the more so the busier a candidate makes it. How long delays last shows in the means: those of
+neighbouring spans are alike where a delay outlasts a span. Delays are taken to change at random instants, to values
+that do not depend on those before. With x the length of a span in lengths of a delay, the means of spans then have
+2 (x - 1 + e^-x) / x^2 of the delays' variance, and neighbours a correlation of (1 - e^-x)^2 / (2 (x - 1 + e^-x)).
 
 References:
     Yaglom, Correlation Theory of Stationary and Related Random Functions I, 1987, section 9: means of a process whose
@@ -22,7 +22,7 @@ from pipeline.simulator.engine.random_stream import GAMMA
 
 
 def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
-    """The model with delays drawn within each of its spans, whose mean stays; unchanged where delays are not followed."""
+    """The model with delays drawn within its spans, whose means stay; unchanged where they are not followed."""
     at_ms, means = (np.array(column, np.float64) for column in zip(*model.delay_series or ((0, 0.0),), strict=True))
     correlation = _correlate(means)
     if not model.is_followed or not correlation < 1:
@@ -44,11 +44,11 @@ def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
 
 
 def _correlate(means: NDArray[np.float64]) -> float:
-    """The correlation of neighbouring means, at least what chance alone may hide of it; 1 where all are alike."""
+    """Of neighbouring means, with its error, for changes are no quicker than they must be; 1 where all are alike."""
     deviations = means - means.mean()
     if not deviations.any():
         return 1.0
-    return max(float((deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum()), len(means) ** -0.5)
+    return max(float((deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum()), 0.0) + len(means) ** -0.5
 
 
 def _invert_correlation(correlation: float) -> float:

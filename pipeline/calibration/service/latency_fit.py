@@ -94,7 +94,7 @@ def _fit_latencies(
     edges = sorted({min(at_ms, until_ms) for node in seen for at_ms in (node.start_ms, node.end_ms) if at_ms > from_ms})
     fitted = dict(models)
     for step in range(1, _STEPS + 1 if edges else 1):
-        answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed) for seed in SEEDS], axis=0)
+        answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed, step) for seed in SEEDS], axis=0)
         known = dict(zip(models, np.concatenate([np.zeros_like(answered[:1]), answered]).swapaxes(0, 1), strict=True))
         took_ms: dict[int, dict[int, tuple[float, float]]] = {own: {} for own in times}
         for node in seen:
@@ -115,7 +115,8 @@ def _is_covered(node: NodeMetrics, from_ms: int, until_ms: int) -> bool:
 def _move(model: ServiceModel, took_ms: Mapping[int, tuple[float, float]], step: int) -> ServiceModel:
     """Delays changed by what simulated latencies differ from recorded ones, by start of a time; others as much on average.
 
-    Each step is shorter, for in an overloaded producer latencies rise steeper than the queue's length says.
+    Each step is shorter, for in an overloaded producer latencies rise steeper than the queue's length says, and so that what
+    steps' own delays within spans change evens out (Robbins and Monro, A Stochastic Approximation Method, 1951).
     """
     changed = {}
     for at_ms, delay_ms in model.delay_series:

@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.service.fluctuation import fluctuate
 from pipeline.calibration.service.model import ServiceModel, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.engine.random_stream import derive_stream
 from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
@@ -116,10 +118,13 @@ def simulate_delay(
 
 
 def simulate_answers(
-    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int
+    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int, step: int
 ) -> NDArray[np.float64]:
-    """Requests answered until some instants, and the ms that they took together; float64[instants, models, 2]."""
-    result = _run(topics, models, seed, at_ms)
+    """Requests answered until some instants, and the ms that they took together; float64[instants, models, 2].
+
+    Each step of a search meets other delays within spans.
+    """
+    result = _run(topics, _fluctuate(models, seed, step), seed, at_ms)
     return np.array(result.answered_marks)[:, : len(models)] / (1, NS_PER_MS)
 
 
@@ -140,7 +145,7 @@ def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel
 
     The first topic's settings hold; `models` are in the order wanted.
     """
-    result = _run(topics, models, seed)
+    result = _run(topics, _fluctuate(models, seed), seed)
     queues = [result.queues_of_broker(number) for number in range(len(models))]
     requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
     return BrokerFigures(
@@ -148,6 +153,10 @@ def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel
         np.array([result.count(own, QueueCounter.DONE_BATCHES) for own in queues], np.float64),
         np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
     )
+
+
+def _fluctuate(models: Sequence[ServiceModel], seed: int, step: int = 0) -> list[ServiceModel]:
+    return [fluctuate(one, derive_stream(seed, "delays within spans", f"{step} {one.broker_id}")) for one in models]
 
 
 def _run(

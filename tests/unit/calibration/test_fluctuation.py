@@ -7,9 +7,11 @@ import pytest
 
 from pipeline.calibration.service.fluctuation import fluctuate
 from pipeline.calibration.service.model import assume_service
+from pipeline.calibration.service.trial import SessionTopic, simulate_answers
+from pipeline.calibration.session_traffic import SessionBatches
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from tests.simulated_sessions import delayed
-from tests.unit.replay.session_groups import START_MS, lay_out, make_group, make_traffic
+from tests.unit.replay.session_groups import START_MS, lay_out, make_baseline, make_group, make_traffic
 
 SPAN_MS, SPANS, STREAMS = 5_000, 400, range(20)
 
@@ -82,3 +84,18 @@ def test_candidates_of_a_seed_meet_the_same_delays_and_other_seeds_meet_others()
     schedules = [planned.build(seed).brokers[1].delay_ns for seed in (1, 1, 2)]
     assert schedules[0] == schedules[1] != schedules[2]
     assert len(schedules[0].starts_ns) > 12
+
+
+def test_steps_of_a_search_meet_other_delays_and_the_same_step_the_same():
+    """What one draw of them adds to latencies is nobody's delay: it evens out over the steps."""
+    traffic = make_traffic(span_ms=6 * SPAN_MS)
+    batches = SessionBatches(*(np.zeros(0, np.int64) for _ in range(6)), codec="none")
+    topic = SessionTopic(traffic, batches, (0, 1, 2), make_baseline())
+    model = follow(changing(between(1, 5)).reshape(SPANS, SPAN_MS).mean(axis=1)[:6])
+    models = [delayed(0, 0.0), model, delayed(2, 0.0)]
+
+    def answer(seed, step):
+        return simulate_answers([topic], models, [START_MS + 6 * SPAN_MS], seed, step)[0, 1].tolist()
+
+    assert answer(1, 1) == answer(1, 1)
+    assert answer(1, 1) != answer(1, 2)

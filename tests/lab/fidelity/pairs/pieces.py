@@ -141,7 +141,7 @@ PIECES = (
     Piece(
         "fluctuation",
         "delays drawn between two scrapes",
-        ((scenario, "fluctuate", _keep_model),),
+        ((scenario, "fluctuate", _keep_model), (trial, "fluctuate", _keep_model)),
         (fluctuation,),
     ),
     Piece(
