@@ -182,8 +182,9 @@ def test_shares_of_a_first_sight_are_held_against_nothing_changes(part):
     shares = [row for row in rows if "shares" in row[0] and "that" not in row[0]]
     near, count = (sum(int(row[column].split()[0]) for row in shares) for column in (3, 1))
     assert [near, count] == pytest.approx(json.loads((FOLDER / part / TALLY).read_text())[NEAR], abs=2)
-    assert {row[4] for row in rows if "changed" in row[0]} == {"0"}
-    assert all(row[4] == row[1] for row in rows if "did not" in row[0])
+    assert {row[5] for row in rows if "changed" in row[0]} == {"0"}
+    assert all(row[5] == row[1] for row in rows if "did not" in row[0])
+    assert all(0 < int(row[4]) <= int(row[1]) for row in shares)
 
 
 def test_a_back_test_has_the_narrower_bar():
