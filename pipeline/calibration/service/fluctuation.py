@@ -39,8 +39,8 @@ def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
     drawn = levels[np.minimum(np.searchsorted(changes_ms, starts_ms, side="right"), len(levels) - 1)]
     lengths_ms, number = np.diff(starts_ms, append=end_ms), np.searchsorted(at_ms, starts_ms, side="right") - 1
     share = drawn * np.bincount(number, lengths_ms)[number] / np.bincount(number, drawn * lengths_ms)[number]
-    series = zip(starts_ms.astype(np.int64).tolist(), (means[number] * share).tolist(), strict=True)
-    return replace(model, delay_series=tuple(series))
+    ends = [*starts_ms.tolist(), end_ms], [*(means[number] * share).tolist(), float(means[-1])]
+    return replace(model, delay_series=tuple((int(at), delay_ms) for at, delay_ms in zip(*ends, strict=True)))
 
 
 def _correlate(means: NDArray[np.float64]) -> float:

@@ -33,7 +33,7 @@ def follow(means):
 def spell_out(model):
     """Its delay at every millisecond."""
     at_ms, delays = (np.array(column) for column in zip(*model.delay_series, strict=True))
-    lengths = np.diff(at_ms, append=START_MS + SPANS * SPAN_MS)
+    lengths = np.diff(at_ms, append=START_MS + SPANS * SPAN_MS)  # the last one's is 0
     return np.repeat(delays, lengths)
 
 
@@ -62,6 +62,12 @@ def test_each_span_keeps_its_mean():
     means = changing(between(1, 5)).reshape(SPANS, SPAN_MS).mean(axis=1)
     drawn = spell_out(fluctuate(follow(means), 7))
     assert drawn.reshape(SPANS, SPAN_MS).mean(axis=1) == pytest.approx(means)
+
+
+def test_after_the_last_scrape_a_broker_is_as_slow_as_it_was_on_average_before():
+    """Not as slow as it was at one moment: what waits then would wait for it without an end."""
+    means = changing(between(1, 5)).reshape(SPANS, SPAN_MS).mean(axis=1)
+    assert fluctuate(follow(means), 7).delay_series[-1] == (START_MS + SPANS * SPAN_MS, means[-1])
 
 
 def test_a_delay_that_stays_for_minutes_hardly_changes_within_a_span():
