@@ -11,6 +11,7 @@ References:
     correlation falls exponentially.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,7 @@ def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
     if not model.is_followed or not correlation < 1:
         return model
     span_ms = float(np.median(np.diff(at_ms)))
-    end_ms = at_ms[-1] + span_ms
+    end_ms = at_ms[-1] + span_ms // 1
     lasting = _invert_correlation(correlation)
     variance = means.var() * lasting**2 / (2 * (lasting + np.expm1(-lasting)))
     first, second, third = _draw_uniform(stream, 2 * int(lasting * (end_ms - at_ms[0]) / span_ms) + len(means))
@@ -48,7 +49,8 @@ def _correlate(means: NDArray[np.float64]) -> float:
     deviations = means - means.mean()
     if not deviations.any():
         return 1.0
-    return max(float((deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum()), 0.0) + len(means) ** -0.5
+    found = float((deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum())
+    return max(found, 0.0) + 1 / math.sqrt(len(means))
 
 
 def _invert_correlation(correlation: float) -> float:

@@ -70,6 +70,16 @@ def test_after_the_last_scrape_a_broker_is_as_slow_as_it_was_on_average_before()
     assert fluctuate(follow(means), 7).delay_series[-1] == (START_MS + SPANS * SPAN_MS, means[-1])
 
 
+def test_delays_follow_each_other_however_long_spans_are():
+    starts_ms = START_MS + np.cumsum([10, 11] * 49 + [10])
+    model = replace(
+        follow([1.0]), delay_series=tuple(zip(starts_ms.tolist(), changing(between(1, 5))[:99_000:1_000], strict=True))
+    )
+    for stream in range(200):
+        drawn_ms = [at_ms for at_ms, _ in fluctuate(model, stream).delay_series]
+        assert np.diff(drawn_ms).min() > 0
+
+
 def test_a_delay_that_stays_for_minutes_hardly_changes_within_a_span():
     real = np.repeat([5.0, 60.0, 5.0, 60.0], SPANS * SPAN_MS // 4)
     drawn = spell_out(fluctuate(follow(real.reshape(SPANS, SPAN_MS).mean(axis=1)), 7))
