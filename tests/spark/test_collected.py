@@ -95,6 +95,8 @@ def collect_ledger(capture, tmp_path):
 def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(capture, tmp_path):
     """Of 1,200 records 390 were left, and the windows trusted, where what a host said decided which copy counts."""
     part, landing, config = collect_ledger(capture, tmp_path)
+    states = [read_manifest(StoredFolder(f"{landing}/{host}")).state for host in HOSTS]
+    assert all(one.newest_ms >= one.known_since_ms > 0 for one in states)  # where its metadata log ends
     claimed = [
         one.model_copy(update={"next_offset": 2**62})
         for host in HOSTS

@@ -1,28 +1,39 @@
 """The cluster's metadata where hosts tell it differently: what most of them say.
 
-Every broker keeps the metadata log, so every host tells the history of the whole cluster. Between honest hosts the shorter
-history is the beginning of the longer one. A host speaks against another one
+Every broker keeps the metadata log, so every host tells the history of the whole cluster, from where its log begins to where it
+ends. Between these it speaks about each moment; between honest hosts the shorter history is a part of the longer one.
 
-1. where both histories cover a moment and differ there, and
-2. where it was collected `SETTLED_MS` after a change that only the other one tells.
+1. A host that more hosts contradict than confirm at a moment is left out, with all it brought, if they are half of all.
+2. Where as many contradict it as confirm it, the windows are in doubt.
+3. What fewer than half of the hosts tell of a moment does not count until others confirm it: it is cut off, and if it is
+   about the windows, they are in doubt. Others may have been read too early to know.
+4. Of the histories that reach back to the windows, one counts whose beginning more than half of these know.
 
-A host that more hosts speak against than for is left out, with all it brought. Of the others the longest history counts.
+Hosts whose metadata ends before the windows confirm nothing, and are not waited for. One host alone is believed. So is who tells
+of a time before all others' logs begin.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from pipeline.model.cluster import ClusterHistory, Timeline
-from pipeline.model.window import DAY_MS
+from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, format_instant
 from pipeline.sources.collected.host import Host
 
 SETTLED_MS = 60_000
 """A broker that runs has a metadata record long before: it fetches them every half second."""
 _EARLIEST_MS = -(2**63)
-_Timelines = Mapping[object, Timeline[Any]]
+K = TypeVar("K")
+T = TypeVar("T")
+_MOST_NAMED = 5
+_FUTURE = "its metadata log tells of changes after it was collected: the host is left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class Agreement:
 
     history: ClusterHistory | None  # None where no host has a metadata log
     refused: Mapping[int, str]  # why a host is left out, by its place
-    doubts: tuple[str, ...]  # where as many hosts say one thing as another
+    doubts: tuple[str, ...]  # where too few hosts say what others do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +51,12 @@ class _Told:
 
     place: int
     host: Host
-    timelines: _Timelines
+    timelines: Mapping[object, Timeline[Any]]
     marks: frozenset[tuple[object, int]]  # hash of each timeline, to find those that differ at once
     since_ms: int
     end_ms: int  # its last change
+    settled_ms: int  # until when it would tell of a change
+    is_exact: bool  # the host says where its log ends; older collectors say only when they read it
 
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
@@ -59,61 +72,161 @@ class _Told:
         since_ms = state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
         marks = frozenset((key, hash((one.moments_ms, *map(_facts, one.values)))) for key, one in timelines.items())
-        return cls(place, host, timelines, marks, since_ms, max(moments, default=since_ms))
+        is_exact = state.newest_ms is not None
+        settled_ms = host.manifest.collected_at_ms - SETTLED_MS if state.newest_ms is None else state.newest_ms - 1
+        end_ms = max(moments, default=since_ms)
+        return cls(place, host, timelines, marks, since_ms, end_ms, settled_ms, is_exact)
 
     @property
-    def collected_at_ms(self) -> int:
-        return self.host.manifest.collected_at_ms
+    def reach_ms(self) -> int:
+        return max(self.end_ms, self.settled_ms)
+
+    @property
+    def told_until_ms(self) -> int:
+        """Until when it says what happened: a broker that is down may be read by an older collector, too."""
+        return self.reach_ms if self.is_exact else self.end_ms
+
+    @property
+    def is_of_the_future(self) -> bool:
+        return max(self.reach_ms, self.since_ms) > self.host.manifest.collected_at_ms + DAY_MS
+
+    def would_know(self, at_ms: int) -> bool:
+        """Whether it tells all that happened by a moment; its last one may be half told."""
+        return at_ms < self.end_ms or at_ms <= self.settled_ms
+
+    def iter_facts(self, key: object) -> Iterator[tuple[int, _Told, object]]:
+        """What it says of one thing, from its beginning on."""
+        timeline: Timeline[Any] = self.timelines.get(key, Timeline())
+        yield self.since_ms, self, _facts(timeline.at(self.since_ms))
+        for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):
+            if moment > self.since_ms:
+                yield moment, self, _facts(value)
 
 
-def agree_on_history(hosts: Sequence[Host]) -> Agreement:
-    """Finds the history that counts, and the hosts that tell another one."""
-    told = [_Told.of(index, one) for index, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
-    refused: dict[int, str] = {}
-    doubts: list[str] = []
-    believed: list[_Told] = []
-    for one in told:
-        others = [other for other in told if other.place != one.place]
-        differ = [other for other in others if _differ(one, other)]
-        against = [other for other in others if other in differ or _denies(other, one)]
-        if one.end_ms > one.collected_at_ms + DAY_MS:
-            refused[one.place] = "its metadata log tells of changes after it was collected: the host is left out"
-        elif 2 * len(against) > len(told):
-            named = f"{len(against)} of {len(others)} other hosts have ({', '.join(o.host.name for o in against[:5])})"
-            refused[one.place] = f"its metadata log is not what {named}: the host is left out"
-        else:
-            believed.append(one)
-            if 2 * len(against) == len(told):
-                pairs = [sorted((one.host.name, other.host.name)) for other in differ]
-                doubts += [f"{first} and {second} have different metadata logs" for first, second in pairs]
-    longest = max(believed, key=lambda one: (one.end_ms, -one.since_ms, -one.place), default=None)
-    history = None if longest is None else longest.host.manifest.state.history
-    return Agreement(history, refused, tuple(dict.fromkeys(doubts)))
+def agree_on_history(hosts: Sequence[Host], span: TimeWindow) -> Agreement:
+    """Finds the history that counts for a span of windows, and the hosts that tell another one."""
+    all_told = [_Told.of(n, one) for n, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
+    refused = {one.place: _FUTURE for one in all_told if one.is_of_the_future}
+    while told := [one for one in all_told if one.place not in refused]:
+        votes = _Votes(told, span)
+        if not votes.outvoted:
+            history, doubts = votes.choose()
+            return Agreement(history, refused, doubts)
+        for place, against in votes.outvoted.items():
+            names = ", ".join(one.host.name for one in against[:_MOST_NAMED])
+            named = f"{len(against)} of {len(all_told) - 1} other hosts have ({names})"
+            refused[place] = f"its metadata log is not what {named}: the host is left out"
+    return Agreement(None, refused, ())
 
 
-def _differ(one: _Told, other: _Told) -> bool:
-    """True where both cover a moment and differ there; the shorter one may end within its last millisecond."""
-    since_ms, end_ms = max(one.since_ms, other.since_ms), min(one.end_ms, other.end_ms)
-    is_whole = one.end_ms == other.end_ms or since_ms == end_ms
-    last_ms = end_ms if is_whole else end_ms - 1
-    return any(moment <= last_ms for moment in _iter_differences(one, other, since_ms))
+class _Votes:
+    """What hosts say of all that they do not agree on."""
+
+    def __init__(self, told: Sequence[_Told], span: TimeWindow) -> None:
+        self._span = span
+        self._voters = [one for one in told if one.reach_ms >= span.start_ms] or list(told)
+        self._behind: set[int] = set()  # those that do not yet know what others confirm
+        self._alone_ms: dict[int, int] = {}  # first moment of which a host says what too few say
+        self._torn_ms: dict[int, int] = {}  # last moment of a host that others tell otherwise: it may have half of it
+        self._doubts: set[str] = set()
+        self.outvoted: dict[int, list[_Told]] = {}
+        agreed = frozenset.intersection(*(one.marks for one in told))
+        for key in sorted({key for one in told for key, _ in one.marks - agreed}, key=str):
+            for at_ms, facts in _iter_differences(told, key):
+                self._count(at_ms, facts)
+
+    def _count(self, at_ms: int, facts: Mapping[int, tuple[_Told, object]]) -> None:
+        """Counts who says what of one thing at a moment: `facts` by the places of the hosts whose logs begin before."""
+        claims: dict[object, list[_Told]] = defaultdict(list)
+        for one, said in facts.values():
+            if at_ms <= one.told_until_ms:
+                claims[said].append(one)
+        enough = sum(one.since_ms <= at_ms for one in self._voters)
+        for said, claiming in claims.items():
+            agreeing = [one for one, other in facts.values() if other == said and at_ms <= one.reach_ms]
+            against = [one for one, other in facts.values() if other != said and one.would_know(at_ms)]
+            if any(one.end_ms >= at_ms for one in against) and not any(one.would_know(at_ms) for one in agreeing):
+                _note_first(self._torn_ms, claiming, at_ms)
+            elif len(against) > len(agreeing) and 2 * len(against) >= len(self._voters):
+                self.outvoted |= {one.place: against for one in claiming}
+            else:
+                self._doubt(at_ms, agreeing, [one for one in against if at_ms <= one.told_until_ms])
+                if 2 * len(agreeing) < enough:
+                    _note_first(self._alone_ms, claiming, at_ms)
+                else:
+                    silent = (one for one, other in facts.values() if at_ms > one.told_until_ms and other != said)
+                    self._behind |= {one.place for one in silent}
+
+    def _doubt(self, at_ms: int, agreeing: Sequence[_Told], against: Sequence[_Told]) -> None:
+        if len(against) >= len(agreeing) and at_ms < self._span.end_ms:
+            for one, other in product(agreeing, against):
+                first, second = sorted((one.host.name, other.host.name))
+                self._doubts.add(f"{first} and {second} have different metadata logs")
+
+    def choose(self) -> tuple[ClusterHistory, tuple[str, ...]]:
+        """The history that counts, without what too few hosts tell; why windows are in doubt."""
+        back_ms = max(self._span.start_ms, min(one.since_ms for one in self._voters))
+        begins_ms = sorted(one.since_ms for one in self._voters if one.since_ms <= back_ms)
+        begin_ms = begins_ms[len(begins_ms) // 2]  # what more than half of them know
+        best = max(
+            self._voters,
+            key=lambda one: (
+                one.since_ms <= back_ms,
+                one.place not in self._behind,
+                one.since_ms >= begin_ms,
+                -one.since_ms,
+                one.end_ms,
+                -one.place,
+            ),
+        )
+        for one in self._voters:
+            if (at_ms := self._alone_ms.get(one.place, LATEST_MS)) < self._span.end_ms:
+                said = f"too few other hosts tell what the metadata log of {one.host.name} does"
+                self._doubts.add(f"{said} since {format_instant(max(0, at_ms))}")
+        cut_ms = min(found.get(best.place, LATEST_MS + 1) for found in (self._alone_ms, self._torn_ms))
+        return _cut(best.host.manifest.state.history, cut_ms), tuple(sorted(self._doubts))
 
 
-def _denies(witness: _Told, one: _Told) -> bool:
-    """True where the witness was collected well after a change that it does not know."""
-    last_ms = witness.collected_at_ms - SETTLED_MS
-    since_ms = max(one.since_ms, witness.since_ms)
-    return any(witness.end_ms < moment <= last_ms for moment in _iter_differences(one, witness, since_ms))
+def _note_first(moments_ms: dict[int, int], hosts: Sequence[_Told], at_ms: int) -> None:
+    moments_ms |= {one.place: min(at_ms, moments_ms.get(one.place, at_ms)) for one in hosts}
 
 
-def _iter_differences(one: _Told, other: _Told, since_ms: int) -> Iterator[int]:
-    """Moments from which on the two differ about something."""
-    nothing: Timeline[Any] = Timeline()
-    for key in {key for key, _ in one.marks ^ other.marks}:
-        mine, others = one.timelines.get(key, nothing), other.timelines.get(key, nothing)
-        for moment in {max(since_ms, moment) for moment in (*mine.moments_ms, *others.moments_ms)}:
-            if _facts(mine.at(moment)) != _facts(others.at(moment)):
-                yield moment
+def _cut(history: ClusterHistory, end_ms: int) -> ClusterHistory:
+    """The history without its changes from a moment on."""
+
+    def cut(timeline: Timeline[T]) -> Timeline[T]:
+        kept = bisect_left(timeline.moments_ms, end_ms)
+        return Timeline(timeline.moments_ms[:kept], timeline.values[:kept])
+
+    def cut_all(timelines: Mapping[K, Timeline[T]]) -> dict[K, Timeline[T]]:
+        return {key: kept for key, one in timelines.items() if (kept := cut(one)).values}
+
+    if end_ms > LATEST_MS:
+        return history
+    return replace(
+        history,
+        brokers=cut_all(history.brokers),
+        partitions=cut_all(history.partitions),
+        topic_configs=cut_all(history.topic_configs),
+        default_configs=cut(history.default_configs),
+        unread=tuple(one for one in history.unread if (one.at_ms or 0) < end_ms),
+    )
+
+
+def _iter_differences(told: Sequence[_Told], key: object) -> Iterator[tuple[int, Mapping[int, tuple[_Told, object]]]]:
+    """Moments at which the hosts' logs, as far as they have begun, do not all say the same of one thing; what each says."""
+    now: dict[int, tuple[_Told, object]] = {}
+    counts: Counter[object] = Counter()
+    found = sorted((fact for one in told for fact in one.iter_facts(key)), key=itemgetter(0))
+    for at_ms, changes in groupby(found, key=itemgetter(0)):
+        for _, one, said in changes:
+            if one.place in now:
+                counts[now[one.place][1]] -= 1
+            now[one.place] = one, said
+            counts[said] += 1
+        counts = +counts if len(counts) > len(told) else counts
+        if max(counts.values()) < len(now):
+            yield at_ms, now
 
 
 def _facts(value: object) -> object:

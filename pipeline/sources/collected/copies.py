@@ -97,13 +97,15 @@ def _rank(
     host: Host, disks: _Disks, key: PartitionId, history: ClusterHistory, span: TimeWindow
 ) -> tuple[bool, int, bool, int]:
     topic, topic_id, partition = key
-    terms = [
+    all_terms = [
         term
         for term in history.leader_terms(TopicPartition(topic, partition))
-        if topic_id in {"", term.topic_id or topic_id} and (term.since_ms is None or term.since_ms < span.end_ms)
+        if topic_id in {"", term.topic_id or topic_id}
     ]
+    # the first leader is a better guess than none
+    terms = [one for one in all_terms if one.since_ms is None or one.since_ms < span.end_ms] or all_terms[:1]
     led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
-    has_been_read = led >= 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0)
+    has_been_read = led >= 0 and host.manifest.collected_at_ms >= min(terms[led].since_ms or 0, span.end_ms)
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
 
 

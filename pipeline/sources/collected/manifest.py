@@ -123,6 +123,7 @@ class HostState(_Stored):
     state_source: Literal["", "cluster_metadata"] = ""
     known_since_ms: int | None = Field(None, ge=0, le=LATEST_MS)
     unread: tuple[UnreadState, ...] = ()
+    newest_ms: int | None = Field(None, ge=0, le=LATEST_MS)  # of the metadata log's records; older collectors lack it
 
     @model_validator(mode="after")
     def _timelines_are_in_order(self) -> Self:
@@ -179,6 +180,7 @@ class HostState(_Stored):
             replicas=replicas,
             problems=problems,
             metadata_length=None if history is None else max(lengths, default=None),
+            newest_ms=None if history is None else history.newest_ms,
             **of_history,
         )
 

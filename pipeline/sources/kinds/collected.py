@@ -59,7 +59,7 @@ class Collected(RecordSource):
         problems: list[Problem] = []
         span, folders = spanning(question.windows), [StoredFolder(one.path, question.storage) for one in sources]
         read = [host for folder in folders for host in read_hosts(folder, span, problems)]
-        agreement = agree_on_history(read)
+        agreement = agree_on_history(read, span)
         found_directories, _ = refuse_doubles(found for host in read for found in host.manifest.state.log_directories)
         history = agreement.history or described.history or infer_from_replicas(LogTree(directories=found_directories))
         landing = settle(read, agreement, history, span=span, topics=question.topics, problems=problems)
