@@ -3,6 +3,7 @@
 import io
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +28,11 @@ _MOST_ROWS = 1 << 24
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
 _MOST_TEXT = 10_000  # bytes of a path or a reason
+_MOST_FOOTER_BYTES = 2 << 20
+"""Of a part: a collector's has 10 kB for each million rows, and what is read of it takes twenty times its bytes."""
+_MOST_HOST_ROWS = 1 << 27
+_MOST_FEW_ROWS = 1 << 16
+_MOST_ROWS_PER_BYTE = 4  # beyond: a collector takes four bytes for a batch
 _BATCH_ROWS = 1 << 16
 _OFFSETS = (0, 1 << 62)
 # of a part; a wrapper of the legacy format that is broken does not say how many records it has
@@ -138,6 +144,11 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
     lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
     if lost:
         raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+    counted = [part for part in host.parts_within(span) if part.kind != Kind.ARRIVALS.value]
+    row_count, size_bytes = (sum(map(attrgetter(name), counted)) for name in ("row_count", "size_bytes"))
+    if row_count > _MOST_HOST_ROWS + _MOST_ROWS_PER_BYTE * size_bytes:
+        said = f"{row_count:,} rows in {size_bytes:,} bytes, far more than a collector writes"
+        raise InputError(f"its parts have {said}: the host is left out")
     return host
 
 
@@ -205,6 +216,8 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     """Reads the rows of a part, those of a filter only, with the columns of its kind; `InputError` if no collector wrote it."""
     kind = Kind(part.kind)
     schema = SCHEMAS[kind]
+    if (footer_bytes := int.from_bytes(content[-8:-4], "little")) > _MOST_FOOTER_BYTES:
+        raise InputError(f"its footer has {footer_bytes:,} bytes, a collector's a hundredth of {_MOST_FOOTER_BYTES:,}")
     found = pq.read_schema(io.BytesIO(content))
     written = pa.schema([field for field in schema if field.name in found.names or field.name not in _LATER])
     if found.names != written.names or found.types != written.types:
@@ -215,6 +228,8 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     if row_count > min(_MOST_ROWS, part.row_count) or (is_exact and row_count != part.row_count):
         said = f"its manifest says {part.row_count:,}, a collector writes at most {_MOST_ROWS:,}"
         raise InputError(f"it has {row_count:,} rows, {said}")
+    if not is_exact and row_count > _MOST_FEW_ROWS + _MOST_ROWS_PER_BYTE * len(content):
+        raise InputError(f"it has {row_count:,} rows in {len(content):,} bytes, far more than a collector writes")
     names = [field.name for field in written if not pa.types.is_list(field.type)]  # answers, which no collector has
     rows = pa.Table.from_batches(_iter_batches(file, names, filters), pa.schema(map(file.schema_arrow.field, names)))
     for name in set(schema.names) - {*names}:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from typing import Any
 
-from pipeline.model.cluster import ONLY_REPLICA, ClusterHistory
+from pipeline.model.cluster import CLUSTER_METADATA, ONLY_REPLICA, ClusterHistory
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import TimeWindow
@@ -18,6 +18,8 @@ from pipeline.sources.collected.copies import NO_COPIES, Copies, choose_copies
 from pipeline.sources.collected.host import Host
 from pipeline.sources.questions import name_some
 
+_MOST_PROBLEMS = 1_000
+_MOST_TEXT = 10_000  # characters of a path or a reason
 _OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
 _OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, left out:"
 
@@ -47,15 +49,22 @@ class _Placement:
             broker_id: {one for broker in timeline.values if broker for one in broker.directory_ids}
             for broker_id, timeline in history.brokers.items()
         }
-        self._replicas: dict[TopicPartition, list[tuple[str | None, frozenset[int]]]] = {}
+        self._brokers = {None, *history.brokers} if history.state_source == CLUSTER_METADATA else None
+        # brokers that ever were replicas, by partition and topic id: None where that is not known, "" for all together
+        self._replicas: dict[TopicPartition, dict[str | None, set[int]]] = {}
         for key, timeline in history.partitions.items():
-            states = [state for state in timeline.values if state is not None]
-            self._replicas[key] = [(one.topic_id, frozenset((*one.replicas, *one.adding_replicas))) for one in states]
+            by_id = self._replicas[key] = defaultdict(set)
+            for state in filter(None, timeline.values):
+                for topic_id in (state.topic_id or None, ""):
+                    by_id[topic_id].update(state.replicas, state.adding_replicas)
 
     def is_of_broker(self, directory: LogDirectory) -> bool:
-        """False where it is of another cluster, or its broker registered log directories and this is none of them."""
+        """False where cluster or broker is another than the metadata's, or registered log directories and this is none."""
         if self._cluster_id is not None and directory.cluster_id not in {None, self._cluster_id}:
             return False
+        if self._brokers is not None and directory.broker_id not in self._brokers:
+            # a controller's own holds the metadata log, and nothing else
+            return bool(directory.partitions) and all(one.is_cluster_metadata for one in directory.partitions)
         registered = self._registered.get(-1 if directory.broker_id is None else directory.broker_id)
         return not registered or directory.directory_id in registered
 
@@ -65,11 +74,8 @@ class _Placement:
             return key.partition == 0
         if key not in self._replicas:
             return not self._is_whole
-        return any(
-            not replicas.isdisjoint(brokers)
-            for known_id, replicas in self._replicas[key]
-            if not topic_id or known_id is None or topic_id == known_id
-        )
+        known = self._replicas[key]
+        return any(not known.get(one, set()).isdisjoint(brokers) for one in ((topic_id, None) if topic_id else ("",)))
 
 
 def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
@@ -101,6 +107,15 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
             problems.append(Problem(path=host.folder.location, reason=name_some(what, names)))
     state = state.model_copy(update={"directories": directories, "replicas": replicas})
     return replace(host, manifest=manifest.model_copy(update={"state": state, "progress": progress}))
+
+
+def list_problems(host: Host) -> Iterator[Problem]:
+    """What its collector could not read: a thousand of them, and how many more."""
+    problems = host.manifest.state.problems
+    for one in problems[:_MOST_PROBLEMS]:
+        yield replace(one, path=one.path[:_MOST_TEXT], reason=one.reason[:_MOST_TEXT])
+    if (more := len(problems) - _MOST_PROBLEMS) > 0:
+        yield Problem(path=host.folder.location, reason=f"{more:,} problems of this host are left out")
 
 
 def list_disputes(hosts: Sequence[Host]) -> list[str]:

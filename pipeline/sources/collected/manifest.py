@@ -18,7 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.errors import InputError
-from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, ReplicaState, Timeline, UnreadState
+from pipeline.model.cluster import (
+    NO_LEADER,
+    Broker,
+    ClusterHistory,
+    PartitionState,
+    ReplicaState,
+    Timeline,
+    UnreadState,
+)
 from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS
@@ -33,6 +41,8 @@ _MOST_BYTES = 1 << 45  # of a replica
 _MOST_PACKED_BYTES = 64 << 20
 _MOST_PART_BYTES = 1 << 30
 _INT64 = 2**63
+_INT32 = 2**31
+_MOST_FIRST_BYTES = 64  # of a problem
 _OF_HISTORY = ("brokers", "topic_configs", "default_configs", "state_source", "known_since_ms", "unread")
 
 Count = Annotated[int, Field(ge=0, lt=_INT64)]
@@ -156,6 +166,28 @@ class HostState(_Stored):
             raise ValueError("a partition that no topic has")
         return self
 
+    @model_validator(mode="after")
+    def _brokers_can_be(self) -> Self:
+        states = [state for timeline in self.partitions for state in timeline.values if state is not None]
+        brokers = {one.broker_id for timeline in self.brokers.values() for one in timeline.values if one is not None}
+        brokers |= {*self.brokers}
+        found = {one.broker_id for one in self.directories} | {one.broker_id for one in self.replicas}
+        for state in states:
+            lists = (state.isr or (), state.adding_replicas, state.removing_replicas, state.eligible_leader_replicas)
+            brokers.update(state.replicas, state.last_known_elr, *lists, {state.leader_id} - {NO_LEADER})
+        epochs = {epoch for one in states for epoch in (one.leader_epoch, one.partition_epoch)} - {-1}
+        if not all(number is None or 0 <= number < _INT32 for number in brokers | found | epochs):
+            raise ValueError("a broker, or an epoch, that no cluster has")
+        return self
+
+    @model_validator(mode="after")
+    def _problems_can_be(self) -> Self:
+        for one in self.problems:
+            is_long = len(one.first_bytes) > _MOST_FIRST_BYTES
+            if is_long or one.severity not in {"refused", "suspect"} or (one.position or 0) < -1:
+                raise ValueError("a problem that no collector writes")
+        return self
+
     @classmethod
     def of(
         cls,
@@ -217,6 +249,12 @@ class Manifest(_Stored):
             raise ValueError("progress of a log twice")
         return self
 
+    @model_validator(mode="after")
+    def _each_part_is_named_once(self) -> Self:
+        if len({one.path for one in self.parts}) != len(self.parts):
+            raise ValueError("a part twice")
+        return self
+
 
 def read_manifest(folder: StoredFolder) -> Manifest | None:
     """Reads the manifest of a host's folder; None before its first commit.
@@ -232,7 +270,7 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
             text = stream.read(_MOST_MANIFEST_BYTES + 1)
         if len(text) > _MOST_MANIFEST_BYTES:
             raise InputError(f"more than {_MOST_MANIFEST_BYTES >> 20} MiB, far more than it ever has", path=path)
-        manifest = Manifest.model_validate_json(text)
+        manifest = Manifest.model_validate_json(text, strict=True)  # no number as a text
         json.loads(text, parse_int=_parse_int64)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"no manifest of format {FORMAT} ({type(error).__name__})", path=path) from error

@@ -99,13 +99,17 @@ class StoredFolder:
         return sorted((info.path[start:], info.mtime_ns // 1_000_000, info.size) for info in entries if info.is_file)
 
     def _iter_local_files(self, name: str) -> Iterator[tuple[str, int, int]]:
-        """Files, links left out where they lead out of this folder or nowhere."""
+        """Files, each by one of its names; links are left out where they lead out of this folder or nowhere."""
         if self.leads_out(name):
             return
+        seen: set[tuple[int, int]] = set()
         for path in walk_files(Path(self._path(name)), []):
             relative = os.path.relpath(path, self.location)
             if is_file(path) and not self.leads_out(relative):
                 status = path.stat()
+                if status.st_ino and (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
                 yield relative, status.st_mtime_ns // 1_000_000, status.st_size
 
     def folders(self) -> list[str]:

@@ -3,7 +3,10 @@
 Of three honest hosts the third one's folder is changed. Oracle: what the first two brought is as it was before.
 """
 
+import json
+import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,25 +16,37 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState
-from pipeline.model.log_tree import LogDirectory
+from pipeline.model.log import Problem
+from pipeline.model.log_tree import LogDirectory, PartitionDirectory
 from pipeline.sources.collected.collector import collector_settings
-from pipeline.sources.collected.manifest import CollectedAs, Manifest, read_manifest
+from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, Manifest, read_manifest
 from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.cluster_rows import retention_ms
+from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from tests.unit.sources.collected.disks import (
     FIRST_MS,
     HOUR_MS,
     NOW_MS,
+    SPAN,
+    TOPIC_ID,
     collected,
     read_landing,
     rewrite,
     state_of,
     tell,
 )
-from tests.unit.sources.collected.test_landing import make_three, own_partitions, say
+from tests.unit.sources.collected.test_landing import (
+    make_three,
+    own_partitions,
+    pack,
+    read_summaries,
+    repeat,
+    say,
+    unpack,
+)
 
 HOST, OTHER = "broker-3", "broker-1"
 
@@ -274,3 +289,172 @@ def test_a_segment_of_a_size_that_no_file_has_is_that_host_s_problem(three):
 )
 def test_a_retention_that_is_no_number_is_not_known(said, known):
     assert retention_ms({"retention.ms": said}) == known
+
+
+def forge_later(landing, *changes):
+    """The host's metadata log begins once all others were read; it was read later."""
+    tell(landing, HOST, *((NOW_MS + 1, state) for state in changes), since_ms=NOW_MS + 1)
+    rewrite(landing, HOST, lambda _: {"collected_at_ms": NOW_MS + 2})
+
+
+def test_a_metadata_log_that_begins_later_than_all_others_changes_no_leader(config, three):
+    before = read_landing(three)
+    forge_later(three, *(state_of(2, 0, (1, 2, 3), partition) for partition in (0, 1, 2)))
+    assert read_landing(three).history == before.history
+    assert list_named(three) == ()
+
+
+def test_a_metadata_log_that_begins_later_takes_the_place_of_no_rows(config, three):
+    for host in ("broker-1", "broker-2", HOST):
+        tell(three, host, *own_partitions(replicas=(1, 2, 3)))
+    before = read_batches(config, three)
+    take_parts(three, directories=manifest_of(three, OTHER).state.directories)
+    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update=own_directories(manifest))})
+    forge_later(three, *(state_of(partition + 1, 0, (1, 2, 3), partition) for partition in (0, 1, 2)))
+    assert read_batches(config, three) == before
+
+
+def own_directories(manifest):
+    """All directories are the broker's own."""
+    return {"directories": tuple(replace(one, broker_id=3) for one in manifest.state.directories)}
+
+
+def edit_document(landing, change):
+    path = Path(landing.location) / HOST / MANIFEST
+    document = json.loads(unpack(path))
+    change(document)
+    path.write_bytes(pack(json.dumps(document).encode()))
+
+
+def put(*places, value):
+    """Puts a value into the manifest's document."""
+
+    def act(document):
+        *holders, last = places
+        for one in holders:
+            document = document[one]
+        document[last] = value
+
+    return act
+
+
+STATE = ("state", "partitions", 0, "values", 0)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        put("state", "directories", 0, "broker_id", value="9" * 23),
+        put("state", "directories", 0, "broker_id", value="3"),
+        put("state", "directories", 0, "broker_id", value=3.0),
+        put("state", "directories", 0, "broker_id", value=-7),
+        put("state", "directories", 0, "broker_id", value=2**31),
+        put("state", "replicas", 0, "broker_id", value=-1),
+        put("state", "brokers", "3", "values", 0, "broker_id", value=2**31),
+        put("state", "brokers", "9" * 23, value={"moments_ms": [], "values": []}),
+        put(*STATE, "leader_id", value=-2),
+        put(*STATE, "leader_epoch", value="9" * 23),
+        put(*STATE, "leader_epoch", value=2**31),
+        put(*STATE, "replicas", value=[1, 2**31]),
+        put("parts", 0, "row_count", value="7"),
+        put("progress", 0, "next_offset", value="9"),
+        put("state", "problems", value=[{"path": "x", "reason": "x", "severity": "odd"}]),
+        put("state", "problems", value=[{"path": "x", "reason": "x", "position": -2}]),
+    ],
+)
+def test_numbers_that_are_texts_or_no_cluster_s_are_that_host_s_problem(config, three, act):
+    before = read_batches(config, three)
+    edit_document(three, act)
+    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert read_batches(config, three) == before
+
+
+def test_a_part_that_is_named_twice_is_not_read_twice(config, three):
+    before = read_batches(config, three)
+    edit_document(three, lambda document: document["parts"].append(document["parts"][0]))
+    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert read_batches(config, three) == before
+
+
+@pytest.mark.parametrize("link", [os.link, lambda path, to: to.symlink_to(path.name)], ids=["hard", "symbolic"])
+def test_a_part_of_two_names_is_not_read_twice(three, link):
+    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    link(part, part.with_name("other.parquet"))
+
+    def name_both(document):
+        (named,) = [one for one in document["parts"] if one["path"].endswith(part.name)]
+        document["parts"].append(named | {"path": "parts/other.parquet"})
+
+    edit_document(three, name_both)
+    assert any("gone, or not as long as the manifest says" in one for one in list_named(three))
+
+
+def test_a_host_with_more_rows_than_its_bytes_can_be_is_left_out(config, three):
+    before = read_batches(config, three)
+    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    say(three, HOST, part, row_count=1 << 28)
+    assert any("far more than a collector writes: the host is left out" in one for one in list_named(three))
+    assert read_batches(config, three) == before
+
+
+def test_arrivals_of_more_rows_than_their_bytes_can_be_are_refused(config, three):
+    (part,) = (Path(three.location) / HOST / "parts").glob("*arrivals*")
+    say(three, HOST, part, **repeat(part, pq.read_table(part), partition=[2] * 200_000))
+    (problem,) = [row for row in read_summaries(config, three, read_landing(three)) if row["row_kind"] == "problem"]
+    assert "it has 200,000 rows in " in problem["reason"]
+
+
+def test_a_part_whose_footer_is_larger_than_any_is_not_opened(config, three):
+    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    rows = pq.read_table(part).slice(0, 0)
+    with pq.ParquetWriter(part, rows.schema) as writer:
+        for _ in range(2_000):
+            writer.write_table(rows)
+    say(three, HOST, part, size_bytes=part.stat().st_size, row_count=0)
+    (problem,) = [row for row in read_summaries(config, three, read_landing(three)) if row["row_kind"] == "problem"]
+    assert "its footer has " in problem["reason"]
+
+
+def test_brokers_that_a_host_makes_up_are_none(three):
+    made_up = [LogDirectory(path=f"x{number}", broker_id=1_000 + number) for number in range(500)]
+    controller = PartitionDirectory(path="q/__cluster_metadata-0", topic="__cluster_metadata", partition=0)
+    quorum = LogDirectory(path="q", broker_id=100, partitions=(controller,))
+
+    def forge(manifest):
+        directories = (*manifest.state.directories, *made_up, quorum)
+        return {"state": manifest.state.model_copy(update={"directories": directories})}
+
+    rewrite(three, HOST, forge)
+    reading = read_landing(three)
+    assert reading.directory_counts == {1: 1, 2: 1, 3: 1}
+    found = Collected(kind="collected", path=three.location).availability(reading, SPAN, None)
+    assert (found.arrived_count, found.expected_count) == (3, 3)
+    (said,) = list_named(three)
+    assert said.startswith("log directories that are not this broker's by the metadata, left out: x0, ")
+    assert "q" in {one.path for one in reading.tree.directories}
+
+
+def test_of_many_problems_of_a_host_a_thousand_are_told_and_how_many_more(three):
+    problems = tuple(Problem(path="x" * 20_000, reason=f"{number}") for number in range(3_000))
+    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update={"problems": problems})})
+    found = [one for one in read_landing(three).problems["collected"] if one.path.startswith("xxx")]
+    assert (len(found), max(len(one.path) for one in found)) == (1_000, 10_000)
+    assert list_named(three) == ("2,000 problems of this host are left out",)
+
+
+def test_replicas_said_often_are_placed_in_no_time_of_their_product(three):
+    count = 30_000
+    changes = [(FIRST_MS - HOUR_MS + number, state_of(1, 0, (1,), 0)) for number in range(count)]
+    for host in ("broker-1", "broker-2", HOST):
+        tell(three, host, *changes, *own_partitions()[1:])
+
+    def forge(manifest):
+        (own,) = manifest.state.replicas
+        ids = [f"{TOPIC_ID[:-5]}{number:05d}" if number % 2 else TOPIC_ID for number in range(count)]
+        replicas = tuple(replace(own, partition=0, topic_id=one) for one in ids)
+        return {"state": manifest.state.model_copy(update={"replicas": replicas})}
+
+    rewrite(three, HOST, forge)
+    began_s = time.process_time()
+    assert any("left out: orders-0" in one for one in list_named(three))
+    assert time.process_time() - began_s < 12
