@@ -443,7 +443,7 @@ def test_of_many_problems_of_a_host_a_thousand_are_told_and_how_many_more(three)
 
 
 def test_replicas_said_often_are_placed_in_no_time_of_their_product(three):
-    count = 30_000
+    count = 15_000
     changes = [(FIRST_MS - HOUR_MS + number, state_of(1, 0, (1,), 0)) for number in range(count)]
     for host in ("broker-1", "broker-2", HOST):
         tell(three, host, *changes, *own_partitions()[1:])
