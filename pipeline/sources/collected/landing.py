@@ -109,7 +109,7 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
     return replace(host, manifest=manifest.model_copy(update={"state": state, "progress": progress}))
 
 
-def list_problems(host: Host) -> Iterator[Problem]:
+def list_faults(host: Host) -> Iterator[Problem]:
     """What its collector could not read: a thousand of them, and how many more."""
     problems = host.manifest.state.problems
     for one in problems[:_MOST_PROBLEMS]:

@@ -49,7 +49,7 @@ class Collected(RecordSource):
         """Combines the hosts' disks; leaders come from the metadata log that most hosts have, else as for log directories."""
         from pipeline.sources.collected.agreement import agree_on_history
         from pipeline.sources.collected.host import read_hosts
-        from pipeline.sources.collected.landing import list_problems, settle
+        from pipeline.sources.collected.landing import list_faults, settle
         from pipeline.sources.collected.stored_folder import StoredFolder
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import infer_from_replicas
@@ -81,7 +81,7 @@ class Collected(RecordSource):
             and fits_topics(key.topic, question.topics)
             and (led.topic_id or "", led.leader_id) in {(topic_id, one) for one in host.broker_ids}
         }
-        found = (problem for host in landing.hosts for problem in list_problems(host))
+        found = (problem for host in landing.hosts for problem in list_faults(host))
         return ClusterReading(
             record_source=cls.column,
             tree=tree,
