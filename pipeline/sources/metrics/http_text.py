@@ -10,7 +10,7 @@ import ssl
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -127,11 +127,13 @@ class HttpReader(AbstractContextManager["HttpReader"]):
                     self._check_redirect(url, request.url, answer.next_request.url)
                     request = answer.next_request
                     continue
-                text = await self._read_body(url, answer)
+                if answer.status_code == 429 or answer.status_code >= 500:
+                    return answer  # whatever its page holds
+                text = ""
+                with nullcontext() if answer.status_code == 200 else suppress(InputError):
+                    text = await self._read_body(url, answer)
             finally:
                 await answer.aclose()
-            if answer.status_code == 429 or answer.status_code >= 500:
-                return answer
             if answer.status_code != 200:
                 raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
             return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))

@@ -211,6 +211,17 @@ def test_pauses_that_a_server_asks_for_are_its_time():
         assert len(site.asked) == 14  # seven pauses of 30 s are more than 20 time-outs
 
 
+@pytest.mark.parametrize("page", [Answer("Überlast".encode("latin-1"), 503), Answer("x", 503, {"Content-Encoding": "br"})])
+def test_a_busy_server_is_asked_again_whatever_its_page_holds(page):
+    with serving({"/metrics": [page, Answer(PAGE)]}) as site:
+        assert read(f"{site.url}/metrics") == PAGE
+
+
+def test_a_refusal_is_told_by_its_status_whatever_its_page_holds():
+    with serving({"/metrics": Answer("Schlüssel?".encode("latin-1"), 401)}) as site:
+        assert "HTTP 401" in refusal(f"{site.url}/metrics")
+
+
 def squeeze(data, bits):
     packer = zlib.compressobj(wbits=bits)
     return packer.compress(data) + packer.flush()
