@@ -160,15 +160,18 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             raise InputError(f"Content-Encoding {what!r}: gzip, deflate or none was asked for", path=path)
         inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if _WINDOW_BITS[encoding] else None
         async for piece in answer.aiter_raw():
-            try:
-                content += piece if inflate is None else inflate.decompress(piece, most + 1 - len(content))
-            except zlib.error as error:
-                raise InputError(f"the answer is not compressed as it says: {error}", path=path) from error
-            if len(content) > most:
-                reason = (
-                    f"more than {most:,} bytes after decompression: refused; raise access.max_bytes if that is right"
-                )
-                raise InputError(reason, path=path)
+            rest = piece
+            while rest:
+                try:
+                    if inflate is not None and inflate.eof:  # a body may have several members, one after the other
+                        inflate = zlib.decompressobj(_WINDOW_BITS[encoding])
+                    content += rest if inflate is None else inflate.decompress(rest, most + 1 - len(content))
+                except zlib.error as error:
+                    raise InputError(f"the answer is not compressed as it says: {error}", path=path) from error
+                if len(content) > most:
+                    what = f"more than {most:,} bytes after decompression"
+                    raise InputError(f"{what}: refused; raise access.max_bytes if that is right", path=path)
+                rest = b"" if inflate is None else inflate.unused_data
         if inflate is not None and content and not inflate.eof:
             raise InputError("the compressed answer broke off: did the server die?", path=path)
         try:

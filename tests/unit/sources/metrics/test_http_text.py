@@ -257,6 +257,13 @@ def test_one_encoding_is_read(encoding, bits):
         assert read(f"{url}/metrics") == PAGE
 
 
+def test_every_member_of_a_compressed_answer_is_read():
+    body = gzip.compress(PAGE.encode()) + gzip.compress(b"") + gzip.compress(b"b 1\n")
+    for whole, wanted in ((body, f"{PAGE}b 1\n"), (body[:-9], "broke off"), (body + b"# rest", "not compressed as it says")):
+        with answering(head("Content-Encoding: gzip", f"Content-Length: {len(whole)}"), whole) as url:
+            assert wanted in (read(f"{url}/metrics") if whole is body else refusal(f"{url}/metrics", attempts=1))
+
+
 @pytest.mark.parametrize(
     "date",
     [
