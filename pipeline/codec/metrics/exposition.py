@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, BadLine, BadLines, Series, name_series, plain_name
 from pipeline.codec.metrics.metric_table import FORMS_BY_NAME
 from pipeline.errors import InputError, parser
+from pipeline.model.window import LATEST_MS
 
 REMEMBERED_SERIES = 1_000_000
 MOST_LINES = 2_000_000  # of a page: a list of them takes forty times the bytes of the shortest
@@ -115,17 +116,20 @@ class ExpositionReader:
             return
         try:
             value = float(match["value"])
-            timestamp = None if match["timestamp"] is None else float(match["timestamp"])
+            instant_ms = float(match["timestamp"] or "0") * (1000 if page.is_open_metrics else 1)
+            is_instant = abs(instant_ms) <= LATEST_MS
         except ValueError:  # whose words are the line's
-            page.bad_lines.append(BadLine(number, "a line that is not a sample: value or timestamp is not a number"))
+            is_instant = False
+        if not is_instant:
+            page.bad_lines.append(BadLine(number, "a line that is not a sample: value or timestamp is none"))
             return
         try:
             index = self._place_of(match["series"].rstrip(), match["name"], match["labels"] or "")
         except ValueError as error:
             page.bad_lines.append(BadLine(number, f"a line that is not a sample: {error}"))
             return
-        if page.take(number, index, value) and timestamp is not None:
-            page.timestamps_ms[len(page.series) - 1] = round(timestamp * (1000 if page.is_open_metrics else 1))
+        if page.take(number, index, value) and match["timestamp"] is not None:
+            page.timestamps_ms[len(page.series) - 1] = round(instant_ms)
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""

@@ -127,6 +127,17 @@ def test_open_metrics_with_exemplars_and_seconds():
         assert page.timestamps_ms == {0: 1520879607789}
 
 
+@pytest.mark.parametrize("timestamp", ["1e400", "-1e400", "nan", "1e300"])
+@pytest.mark.parametrize("end", ["", "# EOF\n"])
+def test_a_timestamp_that_no_calendar_holds_costs_its_line(timestamp, end):
+    page = ExpositionReader().read(
+        f'kafka_brokers{{a="1"}} 1\nkafka_brokers{{a="2"}} 1 {timestamp}\nkafka_brokers 3\n{end}'
+    )
+    assert page.values.tolist() == [1, 3]
+    assert [line.number for line in page.bad_lines] == [2]
+    assert page.timestamps_ms == {}
+
+
 @pytest.mark.parametrize("folder", ["brokers/0", "producers/orders", "producers/jobs"])
 def test_real_pages(capture_folder, folder):
     pages = sorted(capture_folder.glob(f"scrapes/{folder}/*.prom"))[:3]

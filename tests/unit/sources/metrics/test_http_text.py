@@ -211,7 +211,9 @@ def test_pauses_that_a_server_asks_for_are_its_time():
         assert len(site.asked) == 14  # seven pauses of 30 s are more than 20 time-outs
 
 
-@pytest.mark.parametrize("page", [Answer("Überlast".encode("latin-1"), 503), Answer("x", 503, {"Content-Encoding": "br"})])
+@pytest.mark.parametrize(
+    "page", [Answer("Überlast".encode("latin-1"), 503), Answer("x", 503, {"Content-Encoding": "br"})]
+)
 def test_a_busy_server_is_asked_again_whatever_its_page_holds(page):
     with serving({"/metrics": [page, Answer(PAGE)]}) as site:
         assert read(f"{site.url}/metrics") == PAGE
@@ -259,7 +261,11 @@ def test_one_encoding_is_read(encoding, bits):
 
 def test_every_member_of_a_compressed_answer_is_read():
     body = gzip.compress(PAGE.encode()) + gzip.compress(b"") + gzip.compress(b"b 1\n")
-    for whole, wanted in ((body, f"{PAGE}b 1\n"), (body[:-9], "broke off"), (body + b"# rest", "not compressed as it says")):
+    for whole, wanted in (
+        (body, f"{PAGE}b 1\n"),
+        (body[:-9], "broke off"),
+        (body + b"# rest", "not compressed as it says"),
+    ):
         with answering(head("Content-Encoding: gzip", f"Content-Length: {len(whole)}"), whole) as url:
             assert wanted in (read(f"{url}/metrics") if whole is body else refusal(f"{url}/metrics", attempts=1))
 
