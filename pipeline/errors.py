@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 MOST_REASON = 1_000  # characters of an `InputError`'s reason: what it repeats of its input has no bound
-_FAILURES = (
+FAILURES = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -26,6 +26,7 @@ _FAILURES = (
     ValueError,
     struct.error,
 )
+"""What a parser raises about its input."""
 
 
 class PipelineError(Exception):
@@ -85,7 +86,7 @@ def parser(parse: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
     def parse_or_refuse(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         try:
             return parse(*args, **kwargs)
-        except _FAILURES as error:
+        except FAILURES as error:
             reason = f"{parse.__qualname__} cannot read it ({type(error).__name__})"
             raise InputError(reason, path=cast("str | None", kwargs.get("path"))) from error
 

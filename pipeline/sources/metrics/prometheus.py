@@ -11,15 +11,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.codec.metrics.metric_table import FORMS, Form
 from pipeline.config.http_access import PrometheusServer
-from pipeline.errors import ConfigError, HttpStatusError, InputError, parser
+from pipeline.errors import FAILURES, ConfigError, HttpStatusError, InputError, parser
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
@@ -202,7 +204,12 @@ class _Server:
             raise InputError(reason, path=shown(self._url + "query_range"))
         by_instance: dict[str, list[ToldSeries]] = {}
         for entry in data["result"]:
-            told = self._name(query, entry["metric"], entry["values"])
+            try:
+                told = self._name(query, entry["metric"], _read_points(entry["values"]))
+            except FAILURES:  # costs no other series; a native histogram has no `values`
+                left_out = f"series that cannot be read (native histograms?) are left out [{query.subject}]"
+                self._intake.reasons.add(left_out)
+                continue
             if len(entry["values"]) > len(page) + 1:
                 self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
             elif told is not None:
@@ -225,9 +232,10 @@ class _Server:
         samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
         return sample_batches(known_as, series, *samples, intake=self._intake)
 
-    def _name(self, query: Query, metric: Mapping[str, str], points: Sequence[Sequence[Any]]) -> ToldSeries | None:
+    def _name(self, query: Query, metric: Mapping[str, str], points: NDArray[np.float64]) -> ToldSeries | None:
         """A series as it came, and under its canonical name."""
         labels = dict(metric)
+        "".join(chain.from_iterable(labels.items())).encode()  # fails here where a label is no text
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
         told, brokers = dict(labels), self._source.brokers
         scraped = labels.pop(self._source.instance_label, "")
@@ -266,6 +274,13 @@ class _Server:
         refused = (*map("; ".join, self.brokers.findings()), *sorted(self._intake.reasons))
         yield from (Problem(path=path, reason=reason) for reason in refused)
         yield from (Problem(path=path, reason=reason, severity="suspect") for reason in reasons)
+
+
+def _read_points(points: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
+    """Instant and value of each point; fails where one is none that a calendar holds, or no number."""
+    read = np.array([(float(point[0]), float(point[1])) for point in points], np.float64).reshape(-1, 2)
+    take_instants(read[:, 0] * 1000)
+    return read
 
 
 @parser

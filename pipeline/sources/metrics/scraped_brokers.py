@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,12 +53,12 @@ _BROKER_NUMBER = re.compile(r"(?i)(kafka_)?(broker|node)(_?id)?")
 
 
 class ToldSeries(NamedTuple):
-    """A series of one answer: the target, its names, its labels as they came, its points as instant and text."""
+    """A series of one answer: the target, its names, its labels as they came, its points as instant and value."""
 
     instance: str
     series: Series
     labels: Mapping[str, str]
-    points: Sequence[Sequence[Any]] = ()
+    points: NDArray[np.float64]
 
     @property
     def broker_id(self) -> str:
@@ -66,10 +66,10 @@ class ToldSeries(NamedTuple):
         return dict(self.series.labels).get("broker_id", "") if self.series.name.startswith(OF_BROKERS) else ""
 
     def instants(self) -> NDArray[np.float64]:
-        return np.array([point[0] for point in self.points], np.float64)
+        return self.points[:, 0]
 
     def values(self) -> NDArray[np.float64]:
-        return np.array([float(point[1]) for point in self.points], np.float64)
+        return self.points[:, 1]
 
 
 class ScrapedBrokers:
@@ -100,7 +100,7 @@ class ScrapedBrokers:
         self._take_clusters(told)
         for (broker_id, instance, name, _), alike in groups.items():
             self._compare(broker_id, instance, alike)
-            for one in alike if name == _BYTES_IN and broker_id.isdecimal() else ():
+            for one in alike if name == _BYTES_IN and _by_number(broker_id)[0] >= 0 else ():
                 rises = one.instants()[1:][np.diff(one.values()) > 0]
                 if rises.size:
                     last_ms = round(rises.max() * 1000)
