@@ -9,10 +9,11 @@ import asyncio
 import ssl
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS = 3
 MOST_TIMEOUTS = 20
-"""So many times `access.timeout_s` all answers of a server may take together."""
+"""So many times `access.timeout_s` all answers of a server may take together, to come and to be understood."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _WINDOW_BITS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -65,6 +66,15 @@ class HttpReader(AbstractContextManager["HttpReader"]):
     def __exit__(self, *_: object) -> None:
         self._runner.run(self._client.aclose())
         self._runner.close()
+
+    @contextmanager
+    def understanding(self, url: str) -> Iterator[None]:
+        """Counts the time that an answer takes to be understood as time of its server."""
+        began_s = monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s[urlsplit(url).netloc] += monotonic() - began_s
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
         """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do.

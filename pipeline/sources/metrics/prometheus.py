@@ -11,7 +11,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.metrics.http_text import HttpReader, shown
+from pipeline.sources.metrics.http_text import HttpReader, HttpText, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
@@ -88,6 +88,8 @@ _TELLING = (
 )
 _PROBED_MS = 600_000
 _GIVE_UP, _MOST_WARNINGS = 2, 20
+MOST_LISTS, _LIST_CHARS = 2_000_000, 16
+"""Of an answer, lists and objects: so many, or one to so many characters; a point has 17, an empty list takes 27 times its own."""
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> list[range]:
@@ -174,15 +176,24 @@ class _Server:
         if answer.content_type == "text/html":
             reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
             raise InputError(reason, path=shown(url))
+        with self._http.understanding(url):
+            return self._understand(answer, take, path=shown(url))
+
+    def _understand(self, answer: HttpText, take: Callable[[Any], _T], *, path: str) -> _T:
+        """What is taken of an answer's `data`; its warnings and its date are remembered."""
+        count = answer.text.count("[") + answer.text.count("{")
+        if count > max(MOST_LISTS, len(answer.text) // _LIST_CHARS):
+            reason = f"{count:,} lists in {len(answer.text):,} characters are no series of a Prometheus server: refused"
+            raise InputError(reason, path=path)
         try:
             document = json.loads(answer.text)
             data = take(document["data"])
         except (ValueError, KeyError, TypeError) as error:
             reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
-            raise InputError(reason, path=shown(url)) from error
+            raise InputError(reason, path=path) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
-        for warning in document.get("warnings") or ():
+        for warning in islice(document.get("warnings") or (), _MOST_WARNINGS):
             if len(self._warnings) < _MOST_WARNINGS:
                 self._warnings.add(format_name(str(warning), 200))
         return data
@@ -202,15 +213,21 @@ class _Server:
         if data["resultType"] != "matrix":
             reason = f"a range query gave a {data['resultType']}: the query has to be an instant vector"
             raise InputError(reason, path=shown(self._url + "query_range"))
+        with self._http.understanding(self._url):
+            return self._take(query, data["result"], page)
+
+    def _take(self, query: Query, result: Sequence[Any], page: range) -> list[pa.RecordBatch]:
+        """Rows of an answer's series; what cannot be read is left out."""
         by_instance: dict[str, list[ToldSeries]] = {}
-        for entry in data["result"]:
+        for entry in result:
             try:
-                told = self._name(query, entry["metric"], _read_points(entry["values"]))
+                is_asked = len(entry["values"]) <= len(page) + 1
+                told = self._name(query, entry["metric"], _read_points(entry["values"])) if is_asked else None
             except FAILURES:  # costs no other series; a native histogram has no `values`
                 left_out = f"series that cannot be read (native histograms?) are left out [{query.subject}]"
                 self._intake.reasons.add(left_out)
                 continue
-            if len(entry["values"]) > len(page) + 1:
+            if not is_asked:
                 self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
             elif told is not None:
                 by_instance.setdefault(told.instance, []).append(told)

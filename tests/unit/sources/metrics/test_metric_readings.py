@@ -2,6 +2,7 @@
 Prometheus in the integration lane. Oracle: the table of answers below.
 """
 
+import itertools
 import json
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -15,7 +16,7 @@ from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.sources.metrics import sample_rows
+from pipeline.sources.metrics import http_text, prometheus, sample_rows
 from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
 from pipeline.sources.metrics.prometheus import iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
@@ -392,6 +393,40 @@ def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
         reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
     assert len(reasons) == 20
     assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
+
+
+def test_equal_warnings_are_not_written_out_one_by_one(monkeypatch):
+    """A million of them took minutes."""
+    formatted = []
+    monkeypatch.setattr(prometheus, "format_name", lambda text, limit: formatted.append(text) or text[:limit])
+    with serving({API: [matrix(warnings=["again"] * 1000), Answer("", 403)]}) as site:
+        read(server(site.url))
+    assert len(formatted) <= 20
+
+
+def test_the_time_that_answers_take_to_be_understood_is_their_server_s(monkeypatch):
+    """A page of some kB inflates to objects that take half a minute."""
+    monkeypatch.setattr(http_text, "monotonic", map(float, itertools.count(0, 70)).__next__)
+    with serving({API: matrix()}) as site:
+        reading = read(server(site.url))
+        assert len(site.asked) == 5  # twice 70 s each, of 20 time-outs of 30 s
+    assert "took 700 s together: the rest is not asked for" in reading.problems["prometheus"][0].reason
+
+
+def test_an_answer_of_nothing_but_lists_is_refused_before_it_fills_the_memory(monkeypatch):
+    monkeypatch.setattr(prometheus, "MOST_LISTS", 10)
+    for unit in ("[]", "{}", '{"":{}}'):
+        with serving({API: matrix(more=json.loads(f"[{','.join([unit] * 500)}]"))}) as site:
+            reading = read(server(site.url))
+            assert len(site.asked) == 1
+        assert "are no series of a Prometheus server: refused" in reading.problems["prometheus"][0].reason
+    body = Answer(matrix().body.replace(b", ", b","), headers=JSON)  # as servers write it, and at its densest
+    points = ",".join(f'[{NOW_MS // 1000 + number},"1"]' for number in range(1000))
+    body.body = body.body.replace(b'"result": []', f'"result":[{{"metric":{{}},"values":[{points}]}}]'.encode())
+    with serving({API: body}) as site:
+        reading = read(server(site.url))
+        assert len(site.asked) == QUERIES
+    assert "more points than were asked for" in reading.problems["prometheus"][0].reason
 
 
 def told_of(*points, count=1, name=NAME, asked="node_metrics|", **labels):
