@@ -38,6 +38,7 @@ _PAIR = re.compile(
     [ \t]*+(?:,|$)""",
     re.VERBOSE,
 )
+_BEGINNING = re.compile(r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)|\{)", re.MULTILINE)  # a name, or `{` and a quoted one
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -59,7 +60,7 @@ class ExpositionReader:
     def __init__(self, choose: Callable[[str, Mapping[str, str]], Series | None] = name_series) -> None:
         self.series: list[Series] = []
         self._choose = choose  # names a series from exposed name and labels; None where it is not wanted
-        self._wanted_names = FORMS_BY_NAME if choose is name_series else None
+        self._is_choosing_by_name = choose is name_series
         self._known: dict[str, int] = {}
         self._by_name: dict[tuple[object, ...], int] = {}
         self.first_of_name: list[int] = []  # of each series, the first one met with its canonical name and labels
@@ -73,8 +74,7 @@ class ExpositionReader:
         >>> page.values.tolist(), reader.series[page.series[0]].labels
         ([3.0], (('env', 'a'),))
         """
-        if (count := text.count("\n")) > MOST_LINES:
-            raise InputError(f"a page of {count:,} lines: at most {MOST_LINES:,} are read")
+        _check_length(text)
         if len(self._known) > REMEMBERED_SERIES:
             self.series, self.first_of_name = [], []  # who read a page before still has its series
             self._known.clear()
@@ -133,14 +133,13 @@ class ExpositionReader:
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
-        if self._wanted_names is None:
+        if not self._is_choosing_by_name:
             return False
         text, _, value = line.rpartition(" ")
         plain = _PLAIN_SERIES.fullmatch(text)
         if plain is None:
             return False
-        name = plain_name(plain["name"])
-        if name in self._wanted_names or name.startswith(KEPT_PREFIXES):
+        if _is_wanted(plain["name"]):
             return False
         try:
             float(value)
@@ -192,6 +191,26 @@ class _Page:
         self.series.append(index)
         self.values.append(value)
         return True
+
+
+def has_wanted(text: str) -> bool:
+    r"""Whether a page seems to have a metric that is read; `InputError` where it has too many lines.
+
+    >>> has_wanted("# TYPE jvm_threads gauge\njvm_threads 1\n"), has_wanted('jvm_threads 1\nkafka_brokers{a="b"} 3\n')
+    (False, True)
+    """
+    _check_length(text)
+    return any(found[1] is None or _is_wanted(found[1]) for found in _BEGINNING.finditer(text))
+
+
+def _check_length(text: str) -> None:
+    if (count := text.count("\n")) > MOST_LINES:
+        raise InputError(f"a page of {count:,} lines: at most {MOST_LINES:,} are read")
+
+
+def _is_wanted(exposed_name: str) -> bool:
+    name = plain_name(exposed_name)
+    return name in FORMS_BY_NAME or name.startswith(KEPT_PREFIXES)
 
 
 def _parse_labels(text: str) -> tuple[dict[str, str], str | None]:

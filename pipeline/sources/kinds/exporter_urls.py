@@ -41,6 +41,7 @@ class ExporterUrls(PageFolder):
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
         interval: Time between two runs.
         keep: How long pages are kept: a run that scrapes deletes older ones, whose samples are in tables.
+        keep_bytes: Most bytes of an exporter's pages together: the oldest are deleted first, the newest never.
     """
 
     rank = 110
@@ -52,6 +53,7 @@ class ExporterUrls(PageFolder):
     access: HttpAccess = HttpAccess()
     interval: Duration = timedelta(hours=1)
     keep: Duration = LEAST_RETENTION
+    keep_bytes: int = Field(2 << 30, gt=0)
 
     @field_validator("producers")
     @classmethod
@@ -87,10 +89,13 @@ class ExporterUrls(PageFolder):
             with HttpReader(self.access, question.pause) as http:
                 for folder, url in self.urls.items():
                     try:
-                        keep_page(http, url, self.path / folder, question.now_ms)
-                        for page in (self.path / folder).glob("*.prom"):
-                            if page.stem.isdecimal() and int(page.stem) < question.now_ms - milliseconds_of(self.keep):
-                                page.unlink(missing_ok=True)
+                        is_kept = keep_page(http, url, self.path / folder, question.now_ms)
+                        reasons = [] if is_kept else ["holds none of the metrics that are read: it is not kept"]
+                        oldest_ms = question.now_ms - milliseconds_of(self.keep)
+                        if drop_pages(self.path / folder, oldest_ms, self.keep_bytes):
+                            over = f"its pages take more than keep_bytes ({self.keep_bytes:,})"
+                            reasons.append(f"{over}: the oldest are deleted, windows that need them have no samples")
+                        yield from (Problem(path=shown(url), reason=reason, severity="suspect") for reason in reasons)
                     except (InputError, OSError) as error:
                         reason = error.reason if isinstance(error, InputError) else f"cannot be kept: {error}"
                         yield Problem(path=shown(url), reason=reason)
@@ -124,16 +129,42 @@ class ExporterUrls(PageFolder):
         yield from find_unknown_names(names)
 
 
-def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> None:
-    """Keeps an exporter's page as `<folder>/<epoch ms>.prom`; `InputError` if it is none, `OSError` if it cannot be kept."""
+def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> bool:
+    """Keeps an exporter's page as `<folder>/<epoch ms>.prom`, unless no metric in it is read, and says whether.
+
+    Raises:
+        InputError: It is no page of an exporter.
+        OSError: It cannot be kept.
+    """
+    from pipeline.codec.metrics.exposition import has_wanted
     from pipeline.sources.metrics.http_text import shown
 
     answer = http.read(url, accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=1")
     if answer.content_type == "text/html" or re.match(r"\s*<(!doctype|html)", answer.text, re.IGNORECASE):
         raise InputError("an HTML page where metrics were expected: is /metrics missing from the URL?", path=shown(url))
-    if answer.content_type == "application/openmetrics-text" and not answer.text.rstrip().endswith("# EOF"):
+    if answer.content_type == "application/openmetrics-text" and not answer.text[-999:].rstrip().endswith("# EOF"):
         raise InputError("a truncated page: OpenMetrics without its # EOF", path=shown(url))
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{now_ms}.partial"
-    partial.write_text(answer.text, encoding="utf-8")
-    partial.replace(folder / f"{now_ms}.prom")
+    with http.understanding(url):
+        is_kept = has_wanted(answer.text)
+    if is_kept:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{now_ms}.partial"
+        partial.write_text(answer.text, encoding="utf-8")
+        partial.replace(folder / f"{now_ms}.prom")
+    return is_kept
+
+
+def drop_pages(folder: Path, oldest_ms: int, most_bytes: int) -> bool:
+    """Deletes pages before an instant, and the oldest of those that take more bytes together; whether there are such."""
+    pages = sorted((int(page.stem), page) for page in folder.glob("*.prom") if page.stem.isdecimal())
+    is_full, kept_bytes = False, 0
+    for at_ms, page in reversed(pages):
+        size_bytes = page.lstat().st_size
+        if at_ms < oldest_ms:
+            page.unlink(missing_ok=True)
+        elif kept_bytes and kept_bytes + size_bytes > most_bytes:
+            is_full = True
+            page.unlink(missing_ok=True)
+        else:
+            kept_bytes += size_bytes
+    return is_full

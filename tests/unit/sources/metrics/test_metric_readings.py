@@ -240,13 +240,41 @@ def test_pages_that_were_scraped_long_ago_are_deleted_by_a_scrape_and_nothing_el
     for path in (*(f"4/{at_ms}.prom" for at_ms in names.values()), *others):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("a 1\n")
-    with serving({"/good": Answer("a 1\n")}) as site:
+    with serving({"/good": Answer("kafka_brokers 1\n")}) as site:
         source = {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/good"}, "path": str(tmp_path)}
         read(source)
         kept = {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
         assert kept == {f"4/{names['young']}.prom", f"4/{NOW_MS}.prom", *others}
         read({**source, "keep": "P1D"})
     assert not (tmp_path / f"4/{names['young']}.prom").exists()
+
+
+def test_pages_of_an_exporter_take_so_many_bytes_and_the_oldest_go_first(tmp_path):
+    """130 kB of a compressed page are 64 MiB on disk."""
+    page = "kafka_brokers 1\n"
+    for hours in (3, 2, 1):
+        (tmp_path / "4").mkdir(exist_ok=True)
+        (tmp_path / f"4/{NOW_MS - hours * 3_600_000}.prom").write_text(page)
+    source = {"kind": "exporter_urls", "path": str(tmp_path), "keep_bytes": 2 * len(page)}
+    with serving({"/good": Answer(page), "/large": Answer(page * 5)}) as site:
+        (problem,) = read({**source, "brokers": {"4": f"{site.url}/good"}}).problems["exporter_urls"]
+        assert "the oldest are deleted" in problem.reason
+        assert sorted(path.name for path in tmp_path.glob("4/*")) == [f"{NOW_MS - 3_600_000}.prom", f"{NOW_MS}.prom"]
+        read({**source, "brokers": {"5": f"{site.url}/large"}})
+        assert len(list(tmp_path.glob("5/*"))) == 1  # the newest stays
+
+
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [("# TYPE up gauge\nup 1\n", 0), (" " * 9999, 0), ('{"kafka.brokers"} 1\n', 1), ("\tkafka_brokers 1", 1)],
+)
+def test_a_page_without_a_metric_that_is_read_is_not_kept(tmp_path, page, count):
+    with serving({"/page": Answer(page)}) as site:
+        source = {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/page"}, "path": str(tmp_path)}
+        problems = read(source).problems.get("exporter_urls", ())
+    assert len(list(tmp_path.glob("4/*"))) == count
+    told = [one.severity for one in problems if "holds none of the metrics that are read" in one.reason]
+    assert told == ["suspect"] * (not count)
 
 
 def test_intervals():
