@@ -125,7 +125,8 @@ def find_damaged(found: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Tim
     """Of logs with files that were not read whole, when the records were sent that are missing, from rows of `SUMMARY_SCHEMA`."""
     damaged: dict[TopicPartition, TimeWindow] = {}
     for row in found:
-        if row["row_kind"] == "shortfall":
+        # a collected part that cannot be read does not say when: `Landing.doubting` has it
+        if row["row_kind"] == "shortfall" and row["min_timestamp_ms"] is not None:
             key, sent = (
                 TopicPartition(row["topic"], row["partition"]),
                 (row["min_timestamp_ms"], row["max_timestamp_ms"]),
