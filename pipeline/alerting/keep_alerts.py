@@ -1,6 +1,9 @@
 """Alerts of open incidents are posted to Alertmanager again before they end there: no window may be judged for days."""
 
+from contextlib import suppress
+
 from pipeline.alerting.alertmanager import post_alert
+from pipeline.alerting.mutes import Mute, read_mutes
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError
@@ -23,10 +26,19 @@ def join_alerts(payloads: list[bytes]) -> bytes:
 
 def keep_firing(config: PipelineConfig, *, now_ms: int) -> list[str]:
     """Posts again what was posted half of its time ago; says which Alertmanager did not take it: a later run posts it."""
-    notes = []
+    notes: list[str] = []
+    mutes: tuple[Mute, ...] = ()
+    with suppress(ConfigError):  # whoever judges names what is wrong with the file
+        mutes = read_mutes(config.mail.mutes)
     for alertmanager in config.mail.alertmanagers:
         keep_ms = find_keep_ms(config, alertmanager)
-        fading = list_fading(config.warehouse, alertmanager.name, now_ms - keep_ms // 2)
+        fading = [
+            (message_id, payload)
+            for message_id, payload, cluster, incident_id, rule, subject in list_fading(
+                config.warehouse, alertmanager.name, config.clusters, now_ms - keep_ms // 2
+            )
+            if not any(mute.fits(now_ms, cluster, rule, subject, [incident_id]) for mute in mutes)
+        ]
         for at in range(0, len(fading), MOST_ALERTS):
             lot = fading[at : at + MOST_ALERTS]
             try:

@@ -37,12 +37,16 @@ class Mute(Section):
 
     def covers(self, cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> bool:
         """Whether a change is muted; a mute of an incident goes on for the one that it was `merged` into."""
-        names = (cluster, change.rule, change.subject)
-        patterns = (self.cluster, self.rule, self.subject)
+        ids = (change.incident_id, *merged)
+        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, ids)
+
+    def fits(self, at_ms: int, cluster: str, rule: str, subject: str, incident_ids: Sequence[str]) -> bool:
+        """Whether something that is known of an incident at a moment is muted."""
+        names, patterns = (cluster, rule, subject), (self.cluster, self.rule, self.subject)
         return (
-            instant_of(change.window_start_ms) < self.until
+            instant_of(at_ms) < self.until
             and all(fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True))
-            and any(fnmatchcase(name, self.incident) for name in (change.incident_id, *merged))
+            and any(fnmatchcase(name, self.incident) for name in incident_ids)
         )
 
     def describe(self) -> str:

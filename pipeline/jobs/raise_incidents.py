@@ -24,7 +24,7 @@ from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.evidence.incident import BrokerShareEvidence
-from pipeline.model.incident import IncidentChange, OpenIncident, incident_of
+from pipeline.model.incident import ENDED, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
@@ -151,9 +151,12 @@ def find_lost(
     lost = [one.last for one in opened if one.last.incident_id not in told]
     if not lost or run.notify is False:
         return []
-    span = TimeWindow(0, max(one.window_start_ms for one in lost) + run.window_ms)
-    sql = "SELECT DISTINCT incident_id FROM changes WHERE silenced_by IS NULL"
-    heard = set(run.query(sql, (span,), changes=INCIDENTS)["incident_id"].to_pylist())
+    sql = "SELECT DISTINCT incident_id, state FROM changes WHERE silenced_by IS NULL"
+    states = run.query(
+        sql, (TimeWindow(0, END_OF_TIME_MS),), changes=INCIDENTS
+    )  # one may have ended after these windows
+    heard = {one for one, _ in tuples_of(states, "incident_id", "state")}
+    heard -= {one for one, state in tuples_of(states, "incident_id", "state") if state in ENDED}
     to_tell = [one for one in lost if one.incident_id in heard and find_mute(mutes, run.cluster_name, one) is None]
     return [one for one in to_tell if _has_evidence(run, one, verdicts)]
 

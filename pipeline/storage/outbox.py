@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.config.storage import Folder
@@ -77,27 +78,30 @@ def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
     return reported
 
 
-def list_fading(warehouse: Folder, channel: str, before_ms: int) -> list[tuple[str, bytes]]:
-    """Ids and payloads of the newest messages about open incidents that a channel got before a moment, and since then not again."""
+def list_fading(warehouse: Folder, channel: str, clusters: Iterable[str], before_ms: int) -> list[tuple[Any, ...]]:
+    """Newest messages about open incidents of some clusters that a channel got before a moment, and since then not again.
+
+    Returns of each its id and payload, and cluster, id, rule and subject of its incident.
+    """
     tables = {"outbox": ALERT_OUTBOX, "incidents": INCIDENTS}
     if not all(has_table(table_path(warehouse, table)) for table in tables.values()):
         return []
-    states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
+    states, named = (", ".join(map(format_datafusion_text, sorted(texts))) for texts in (ENDED, clusters))
     sql = f"""
-        SELECT message_id, payload FROM (
+        SELECT message_id, payload, own.* FROM (
             SELECT *, row_number() OVER (PARTITION BY cluster, incident_id ORDER BY window_start DESC, queued_at DESC) AS place
-            FROM outbox WHERE channel = {format_datafusion_text(channel)}
+            FROM outbox WHERE channel = {format_datafusion_text(channel)} AND cluster IN ({named})
         ) AS newest
+        JOIN (
+            SELECT cluster, incident_id, min(rule) AS rule, min(subject) AS subject FROM incidents
+            GROUP BY cluster, incident_id HAVING sum(CASE WHEN state IN ({states}) THEN 1 ELSE 0 END) = 0
+        ) AS own ON own.cluster = newest.cluster AND own.incident_id = newest.incident_id
         WHERE place = 1 AND payload <> X'' AND delivered_at < {format_datafusion_instant(before_ms)}
           AND coalesce(next_attempt_at, delivered_at) < {format_datafusion_instant(before_ms)}
-          AND EXISTS (
-            SELECT 1 FROM incidents AS own WHERE own.cluster = newest.cluster AND own.incident_id = newest.incident_id)
-          AND NOT EXISTS (
-            SELECT 1 FROM incidents AS own WHERE own.cluster = newest.cluster AND own.incident_id = newest.incident_id
-            AND own.state IN ({states}))
         ORDER BY message_id
         """  # noqa: S608 - names of ours, texts quoted
-    return list(tuples_of(query_rows(warehouse, sql, tables), "message_id", "payload"))
+    columns = ("message_id", "payload", "cluster", "incident_id", "rule", "subject")
+    return list(tuples_of(query_rows(warehouse, sql, tables), *columns))
 
 
 def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: int) -> None:

@@ -19,13 +19,7 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.sources.metrics.metric_source import (
-    InstanceSamples,
-    MetricReading,
-    PageFolder,
-    SampleQuestion,
-    find_unknown_names,
-)
+from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
 
 if TYPE_CHECKING:
     from pipeline.sources.metrics.http_text import HttpReader
@@ -126,6 +120,8 @@ class ExporterUrls(PageFolder):
                 yield Finding(name="", is_ok=True, found=f"{shown(url)}: a page of {len(text):,} characters")
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
+        from pipeline.sources.metrics.unknown_names import find_unknown_names
+
         yield from find_unknown_names(names)
 
 

@@ -25,9 +25,9 @@ from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.metric_source import find_unknown_names
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several
+from pipeline.sources.metrics.unknown_names import find_unknown_names
 from pipeline.sources.records.pieces import Kind, Piece
 
 _ONE_EACH = "keep a page of each broker in its own folder"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -168,18 +168,6 @@ class MetricSource(Source):
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
         """Instants expected in a window in which any arrived."""
         return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
-
-
-def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
-    """A finding about names that resemble a metric which none of the names gives; none where there are none."""
-    from pipeline.codec.metrics.metric_names import list_unknown
-
-    unknown = list_unknown(exposed_names)
-    if unknown:
-        named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])
-        _, _, canonical = unknown[0]
-        advice = f"where one is the same, a `prometheus` source takes it under `queries`, such as {canonical}: {unknown[0][0]}"
-        yield Finding(name="metrics", is_ok=True, found=named, advice=advice)
 
 
 class PageFolder(MetricSource):

@@ -27,9 +27,10 @@ from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, HttpText, shown
-from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion, find_unknown_names
+from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
+from pipeline.sources.metrics.unknown_names import find_unknown_names
 from pipeline.sources.questions import name_some
 
 

@@ -25,6 +25,7 @@ from pipeline.alerting.alertmanager import (
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import Delivery
 from pipeline.alerting.keep_alerts import keep_firing
+from pipeline.alerting.mutes import Mute, write_mutes
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
@@ -195,7 +196,13 @@ def test_an_alert_goes_on_while_no_window_of_its_incident_is_judged(tmp_path):
             deliver_alerts.run(run.config, None, now_ms=run.now_ms + hours * HOUR_MS)
     first = [["K-00000001", "K-00000002"], ["K-00000002"]]
     assert site.lists == [*first, ["K-00000001"], ["K-00000001"]]  # after 25 hours, and after 50
-    away = run.config.model_copy(update={"mail": Mail(alertmanagers=(AWAY,))})
+    write_mutes(run.config.mail.mutes, (Mute(until="2036-01-01", incident="K-00000001"),))
+    assert keep_firing(run.config, now_ms=run.now_ms + 80 * HOUR_MS) == []
+    run.config.mail.mutes.write_text("[")
+    gone = run.config.model_copy(update={"clusters": {"other": run.cluster}})
+    assert keep_firing(gone, now_ms=run.now_ms + 80 * HOUR_MS) == []
+    assert len(site.lists) == 4  # neither while it is muted nor for a cluster that the configuration has no more
+    away = run.config.model_copy(update={"mail": Mail(alertmanagers=(AWAY,), mutes=run.config.mail.mutes)})
     (note,) = keep_firing(away, now_ms=run.now_ms + 80 * HOUR_MS)
     assert note.startswith("alerts of open incidents were not posted again, 1 in all: Alertmanager alertmanager: ")
 

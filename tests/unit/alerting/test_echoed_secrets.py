@@ -159,6 +159,11 @@ def test_no_mail_server_that_repeats_its_commands_has_a_password_kept(send, mech
 MAIL = b"From: a@b.c\r\nTo: x@y.z\r\nSubject: s\r\n\r\nt\r\n"
 
 
+def test_a_password_of_bytes_that_are_no_text_is_hidden_as_far_as_it_can_be():
+    assert hide_secrets("535 denied", "geheim\udcff99", user="alerts") == "535 denied"
+    assert hide_secrets("535 geheim99", "geheim99", user="a\udcff") == "535 ***"
+
+
 def test_what_is_no_secret_is_told():
     assert hide_secrets("quota of 7 exceeded for ops", TOKEN, SECRET, user="ops") == "quota of 7 exceeded for ops"
     address = "https://hooks.example.com/services/T0/B0/SECRETHOOK"

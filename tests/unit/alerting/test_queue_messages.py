@@ -233,6 +233,16 @@ def test_what_waited_in_a_lost_outbox_is_queued_by_the_next_window(is_blind, sta
     assert told_states(run) == states  # and by no later one
 
 
+def test_an_incident_that_ended_before_the_outbox_was_lost_is_not_told_again(tmp_path):
+    run = a_run(tmp_path)
+    for minute, is_blind in enumerate((True, True, False)):
+        raise_incidents.run(run, [judged(minute, is_blind=is_blind)])
+    lose_outbox(run)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
+    raise_incidents.run(run, [judged(1, is_blind=True)])  # a window of before its end, judged again
+    assert told_states(run) == []
+
+
 @pytest.mark.parametrize(
     ("notify", "mutes"), [(False, ""), (None, "- {subject: log_*, until: 2026-11-22}")], ids=["no notices", "muted"]
 )
