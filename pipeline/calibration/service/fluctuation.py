@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.within_ms import mix_bits
+from pipeline.model.window import HOUR_MS
 from pipeline.simulator.engine.random_stream import GAMMA
 
 
 def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
     """The model with delays drawn within its spans, whose means stay; unchanged where they are not followed."""
     at_ms, means = (np.array(column, np.float64) for column in zip(*model.delay_series or ((0, 0.0),), strict=True))
+    means = np.minimum(means, HOUR_MS)  # a metric may claim any
     correlation = _correlate(means)
     if not model.is_followed or not correlation < 1:
         return model

@@ -80,17 +80,25 @@ def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of
         if not is_cut_short(read, scanned.headers):
             return None
         before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
-    elif read.dumped_in is not None or (Path(read.log_directory).exists() and not Path(read.path).parent.exists()):
-        return None  # the latter: its topic was deleted meanwhile
+    elif read.dumped_in is not None or _is_topic_deleted(read):
+        return None
     after_ms = np.zeros(0, np.int64)
     if read.next_base_offset >= 0:
         with contextlib.suppress(OSError, InputError, ValueError):  # it is read as well, and told then
-            after = Path(read.path).with_name(f"{read.next_base_offset:020d}.log")
+            name = f"{read.next_base_offset:020d}.log"  # or the first one after it that retention has left
+            after = min(path for path in Path(read.path).parent.glob("*.log") if path.name >= name)
             headers = scan_headers(after, end=min(_FIRST_BYTES, after.stat().st_size), check_crc=False)
             after_ms = headers.max_timestamp_ms[headers.usable][:NEIGHBOURS]
     start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
     until_ms = int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
     return TimeWindow(start_ms, max(start_ms, until_ms) + 1)
+
+
+def _is_topic_deleted(read: SegmentRead) -> bool:
+    """Whether the topic was deleted meanwhile: a replica that moves to another disk leaves the others of its topic."""
+    partition, disk = Path(read.path).parent, Path(read.log_directory)
+    topic = partition.name.rpartition("-")[0]
+    return disk.exists() and not any(path.name.rpartition("-")[0] == topic for path in disk.iterdir())
 
 
 def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:

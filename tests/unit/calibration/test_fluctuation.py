@@ -30,6 +30,11 @@ def follow(means):
     return replace(delayed(1, float(np.mean(means))), delay_series=series, is_followed=True)
 
 
+def test_delays_that_no_request_ever_had_are_bounded():
+    model = fluctuate(follow([3.0, 3.0, 3.0, 3.0, 4e153] * 48), 5)
+    assert np.isfinite([delay_ms for _, delay_ms in model.delay_series]).all()
+
+
 def spell_out(model):
     """Its delay at every millisecond."""
     at_ms, delays = (np.array(column) for column in zip(*model.delay_series, strict=True))

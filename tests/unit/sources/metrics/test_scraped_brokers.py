@@ -166,6 +166,10 @@ NORMAL = {
         series(BYTES_IN, "10.0.0.1:1", A, rise=0, broker_id="1", instants=range(-30, 60, 30)),
         series(BYTES_IN, "10.0.0.2:1", 0, broker_id="1", instants=(60, 90)),
     ],
+    "a broker that restarted under another name, whose old series a gateway holds": [
+        series(BYTES_IN, "uuid-a", 9 * A, rise=0, broker_id="1"),
+        series(BYTES_IN, "uuid-b", 0, broker_id="1"),
+    ],
     "topics of one broker": [series(BYTES_IN, "a:1", n * A, broker_id="1", topic=f"t{n}") for n in (1, 2)],
     "a renamed cluster": [
         series(BYTES_IN, "a:1", A, kafka_cluster="old", instants=range(-30, 30, 30)),
