@@ -1,5 +1,6 @@
 """What Spark logs. Oracle: the bytes on standard error of a process of its own."""
 
+import os
 import subprocess
 import sys
 
@@ -16,7 +17,9 @@ with running_session(Spark(master="local[1]")) as spark:
 
 
 def test_no_value_of_a_table_acts_on_the_terminal_by_sparks_log():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, timeout=300)
+    # a session of this process, which other tests may have, says by variables what children are to join
+    alone = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, timeout=300, env=alone)
     said = done.stderr.decode()
     assert "0?[31mX?" in said
     assert said.count("CAST_INVALID_INPUT") >= 1

@@ -58,7 +58,7 @@ def _correlate(means: NDArray[np.float64]) -> float:
 def _invert_correlation(correlation: float) -> float:
     """How many lengths of a delay a span is long, given the correlation of neighbouring means.
 
-    >>> round(_invert_correlation((1 - np.exp(-2)) ** 2 / (2 * (1 + np.exp(-2)))), 6)
+    >>> round(float(_invert_correlation((1 - np.exp(-2)) ** 2 / (2 * (1 + np.exp(-2))))), 6)
     2.0
     """
     low, high = 0.0, 2 / correlation  # the correlation is less than 2 / x
