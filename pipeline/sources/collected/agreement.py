@@ -15,7 +15,7 @@ of a time before all others' logs begin.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from itertools import groupby, product
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from pipeline.model.cluster import ClusterHistory, Timeline
+from pipeline.model.cluster import Broker, ClusterHistory, Timeline
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, format_instant
 from pipeline.sources.collected.host import Host
 
@@ -52,7 +52,7 @@ class _Told:
     place: int
     host: Host
     timelines: Mapping[object, Timeline[Any]]
-    marks: frozenset[tuple[object, int]]  # hash of each timeline, to find those that differ at once
+    marks: frozenset[tuple[object, object]]  # each timeline, to find those that differ at once
     since_ms: int
     end_ms: int  # its last change
     settled_ms: int  # until when it would tell of a change
@@ -71,7 +71,7 @@ class _Told:
         moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
         since_ms = state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
-        marks = frozenset((key, hash((one.moments_ms, *map(_facts, one.values)))) for key, one in timelines.items())
+        marks = frozenset((key, (one.moments_ms, *map(_facts, one.values))) for key, one in timelines.items())
         is_exact = state.newest_ms is not None
         settled_ms = host.manifest.collected_at_ms - SETTLED_MS if state.newest_ms is None else state.newest_ms - 1
         end_ms = max(moments, default=since_ms)
@@ -147,6 +147,7 @@ class _Votes:
             against = [one for one, other in facts.values() if other != said and one.would_know(at_ms)]
             if any(one.end_ms >= at_ms for one in against) and not any(one.would_know(at_ms) for one in agreeing):
                 _note_first(self._torn_ms, claiming, at_ms)
+                self._behind |= {one.place for one in claiming}
             elif len(against) > len(agreeing) and 2 * len(against) >= len(self._voters):
                 self.outvoted |= {one.place: against for one in claiming}
             else:
@@ -184,25 +185,23 @@ class _Votes:
                 said = f"too few other hosts tell what the metadata log of {one.host.name} does"
                 self._doubts.add(f"{said} since {format_instant(max(0, at_ms))}")
         cut_ms = min(found.get(best.place, LATEST_MS + 1) for found in (self._alone_ms, self._torn_ms))
-        return _cut(best.host.manifest.state.history, cut_ms), tuple(sorted(self._doubts))
+        return _cut(best.host.manifest.state.history, best.since_ms, cut_ms), tuple(sorted(self._doubts))
 
 
 def _note_first(moments_ms: dict[int, int], hosts: Sequence[_Told], at_ms: int) -> None:
     moments_ms |= {one.place: min(at_ms, moments_ms.get(one.place, at_ms)) for one in hosts}
 
 
-def _cut(history: ClusterHistory, end_ms: int) -> ClusterHistory:
-    """The history without its changes from a moment on."""
+def _cut(history: ClusterHistory, begin_ms: int, end_ms: int) -> ClusterHistory:
+    """The history from a moment to another: what a host tells of a time before its log begins nobody compares."""
 
     def cut(timeline: Timeline[T]) -> Timeline[T]:
-        kept = bisect_left(timeline.moments_ms, end_ms)
-        return Timeline(timeline.moments_ms[:kept], timeline.values[:kept])
+        begun, kept = max(0, bisect_right(timeline.moments_ms, begin_ms) - 1), bisect_left(timeline.moments_ms, end_ms)
+        return Timeline(timeline.moments_ms[begun:kept], timeline.values[begun:kept])
 
     def cut_all(timelines: Mapping[K, Timeline[T]]) -> dict[K, Timeline[T]]:
         return {key: kept for key, one in timelines.items() if (kept := cut(one)).values}
 
-    if end_ms > LATEST_MS:
-        return history
     return replace(
         history,
         brokers=cut_all(history.brokers),
@@ -219,7 +218,9 @@ def _iter_differences(told: Sequence[_Told], key: object) -> Iterator[tuple[int,
     counts: Counter[object] = Counter()
     found = sorted((fact for one in told for fact in one.iter_facts(key)), key=itemgetter(0))
     for at_ms, changes in groupby(found, key=itemgetter(0)):
+        passed: dict[int, tuple[object, ...]] = defaultdict(tuple)
         for _, one, said in changes:
+            passed[one.place] += (said,)
             if one.place in now:
                 counts[now[one.place][1]] -= 1
             now[one.place] = one, said
@@ -227,12 +228,19 @@ def _iter_differences(told: Sequence[_Told], key: object) -> Iterator[tuple[int,
         counts = +counts if len(counts) > len(told) else counts
         if max(counts.values()) < len(now):
             yield at_ms, now
+        whole = {n: (one, passed[n] or (said,)) for n, (one, said) in now.items() if one.since_ms < at_ms}
+        if any(len(said) > 1 for _, said in whole.values()) and len({said for _, said in whole.values()}) > 1:
+            yield at_ms, whole
 
 
 def _facts(value: object) -> object:
     """All that a record of the metadata log says: honest hosts read one log."""
     if isinstance(value, Mapping):
         return tuple(sorted(value.items())) or None
+    if isinstance(value, Broker):  # a snapshot orders these otherwise than the log
+        endpoints = tuple(sorted(value.endpoints, key=str))
+        ids, cordoned = (tuple(sorted(of)) for of in (value.directory_ids, value.cordoned_directory_ids))
+        return replace(value, endpoints=endpoints, directory_ids=ids, cordoned_directory_ids=cordoned)
     return value
 
 

@@ -212,7 +212,8 @@ class HostState(_Stored):
             replicas=replicas,
             problems=problems,
             metadata_length=None if history is None else max(lengths, default=None),
-            newest_ms=None if history is None else history.newest_ms,
+            # where controllers write nothing while nothing changes, a log's end proves nothing
+            newest_ms=None if history is None or history.quiet_ms is None else history.newest_ms,
             **of_history,
         )
 
