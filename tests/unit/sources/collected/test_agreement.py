@@ -3,10 +3,12 @@
 Times are minutes of a day; the window is the hour from 720 on.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline.model.cluster import CLUSTER_METADATA, Broker, Timeline
-from pipeline.model.log_tree import LogDirectory
+from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import agree_on_history
 from pipeline.sources.collected.copies import choose_copies
@@ -159,6 +161,60 @@ def test_a_host_that_tells_of_the_future_is_left_out():
     for forged in (tell(*MOVED, until=5000, collected=800), tell((5000, 3), since=5000, until=5000, collected=800)):
         found = agree(tell(*MOVED), tell(*MOVED), forged)
         assert [*found.refused] == [2]
+
+
+KEY = state_of(1, 0).topic_partition
+
+
+def owners_of(found):
+    return [(term.leader_epoch, term.leader_id) for term in found.history.leader_terms(KEY)]
+
+
+def with_states(manifest, *told):
+    """The manifest with states of the partition more, at minutes; of one minute it tells them first."""
+    (timeline,) = manifest.state.partitions
+    both = [
+        *((round(minute * MINUTE_MS), state) for minute, state in told),
+        *zip(timeline.moments_ms, timeline.values, strict=True),
+    ]
+    moments, states = zip(*sorted(both, key=lambda one: one[0]), strict=True)
+    state = manifest.state.model_copy(update={"partitions": (Timeline(moments, states),)})
+    return manifest.model_copy(update={"state": state})
+
+
+def test_a_log_that_ends_with_what_comes_later_cuts_nothing():
+    """It told the last leader change early and ended there: it counted as the newest log, and the change was cut off."""
+    forged = tell((0, 1), (100, 2), (725, 1), since=20, until=725, collected=796)
+    found = agree(tell(*MOVED, since=10), tell(*MOVED, since=30), forged)
+    assert leaders_of(found.history, 720, 739, 740, 780) == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("minute", [19, 20, 740], ids=["before its beginning", "at its beginning", "beside a change"])
+def test_no_state_of_a_host_goes_uncompared(minute):
+    """Only the last one of a moment was compared, and none of before the log's beginning; who leads went by all of them."""
+    forged = with_states(tell(*MOVED, since=20), *((minute, state_of(3, epoch)) for epoch in range(3)))
+    found = agree(tell(*MOVED, since=10), tell(*MOVED, since=30), forged)
+    assert {leader for _, leader in owners_of(found)} == {1, 2}
+
+
+def test_a_snapshots_order_of_log_directories_is_no_difference():
+    """A snapshot sorts them, the log has the order in which the broker registered: an honest host was left out."""
+    hosts = [tell(*MOVED) for _ in range(3)]
+    for host, ids in zip(hosts, ("ab", "ab", "ba"), strict=True):
+        host.state.brokers[1] = Timeline((0,), (Broker(broker_id=1, directory_ids=tuple(ids)),))
+    found = agree(*hosts)
+    assert (found.refused, found.doubts) == ({}, ())
+
+
+def test_where_controllers_write_only_changes_the_end_of_a_log_proves_nothing():
+    history = tell(*MOVED).state.history
+    made = [
+        HostState.of(
+            LogTree(directories=()), replace(history, newest_ms=5, quiet_ms=quiet_ms), replicas=(), problems=()
+        )
+        for quiet_ms in (None, 500)
+    ]
+    assert [one.newest_ms for one in made] == [None, 5]
 
 
 def test_of_a_partition_whose_leaders_are_known_from_later_on_the_first_leader_s_rows_count(tmp_path):
