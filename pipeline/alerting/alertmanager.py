@@ -17,14 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.alerting.content import Content
-from pipeline.alerting.http_request import (
-    EXCHANGE_ERRORS,
-    REASON_LIMIT,
-    describe_answer,
-    describe_exchange,
-    exchange_once,
-)
+from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_answer, describe_exchange, exchange_once
 from pipeline.alerting.message import format_subject, message_of
+from pipeline.alerting.server_words import REASON_LIMIT
 from pipeline.config.mail import Alertmanager
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from pipeline.model.incident import SILENCED, AlertMessage, IncidentChange

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.alerting.message import WINDOW_HEADER
+from pipeline.alerting.server_words import describe_words
 from pipeline.config.mail import Smtp
 from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, UnusableServerError
-from pipeline.model.number_text import format_name, format_slug
+from pipeline.model.number_text import format_slug
 from pipeline.regular_files import check_regular
 
-_REASON_LIMIT = 300
 _MOST_ANSWER_BYTES = 65_536
 _MOST_TIMEOUTS = 20
 _LEAST_S = 0.001  # a time-out of 0 means none to a socket
@@ -199,18 +199,12 @@ def _describe_error(error: Exception, smtp: Smtp) -> str:
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return f"{address_of(smtp)} refused {_describe_replies(error.recipients, smtp)}"
     if isinstance(error, smtplib.SMTPResponseException):
-        return f"{address_of(smtp)} answered {error.smtp_code}: {_reply_text(error.smtp_error, smtp)}"
+        return f"{address_of(smtp)} answered {error.smtp_code}: {describe_words(error.smtp_error, smtp.hide)}"
     if isinstance(error, UnicodeError):  # its words have a character of it
         return f"{address_of(smtp)}: {type(error).__name__}: user, password or an address is not ASCII"
-    return f"{address_of(smtp)}: {type(error).__name__}: {_reply_text(str(error), smtp)}"
+    return f"{address_of(smtp)}: {type(error).__name__}: {describe_words(str(error), smtp.hide)}"
 
 
 def _describe_replies(replies: Mapping[str, tuple[int, bytes]], smtp: Smtp) -> str:
     said = sorted(replies.items())
-    return "; ".join(f"{address}: {code} {_reply_text(text, smtp)}" for address, (code, text) in said)
-
-
-def _reply_text(text: bytes | str, smtp: Smtp) -> str:
-    """A server's words on one harmless line, without the password."""
-    words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return format_name(smtp.hide(words), _REASON_LIMIT)
+    return "; ".join(f"{address}: {code} {describe_words(text, smtp.hide)}" for address, (code, text) in said)

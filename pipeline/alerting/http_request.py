@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import httpx
 
-from pipeline.model.number_text import format_name
+from pipeline.alerting.server_words import REASON_LIMIT, describe_words
 
-REASON_LIMIT = 300
 EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
 """What making, sending or reading a request raises about an address, a header or an answer."""
 
@@ -51,9 +50,9 @@ def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
     name = type(error).__name__
     if not isinstance(error, httpx.HTTPError) or isinstance(error, httpx.LocalProtocolError):
         return f"{name}: the request cannot be sent; check address and credentials"
-    return f"{name}: {format_name(hide(str(error)), REASON_LIMIT)}"
+    return f"{name}: {describe_words(str(error), hide)}"
 
 
 def describe_answer(content: bytes, hide: Callable[[str], str]) -> str:
-    """A server's words on one line, without the secrets of the exchange."""
-    return format_name(hide(content[: 4 * REASON_LIMIT].decode("utf-8", "replace")), REASON_LIMIT)
+    """The beginning of an answer as `describe_words` gives it."""
+    return describe_words(content[: 4 * REASON_LIMIT], hide)

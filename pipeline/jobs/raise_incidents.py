@@ -152,11 +152,10 @@ def find_lost(
     if not lost or run.notify is False:
         return []
     sql = "SELECT DISTINCT incident_id, state FROM changes WHERE silenced_by IS NULL"
-    states = run.query(
-        sql, (TimeWindow(0, END_OF_TIME_MS),), changes=INCIDENTS
-    )  # one may have ended after these windows
-    heard = {one for one, _ in tuples_of(states, "incident_id", "state")}
-    heard -= {one for one, state in tuples_of(states, "incident_id", "state") if state in ENDED}
+    # one may have ended after these windows
+    heard_changes = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), changes=INCIDENTS)
+    states = list(tuples_of(heard_changes, "incident_id", "state"))
+    heard = {one for one, _ in states} - {one for one, state in states if state in ENDED}
     to_tell = [one for one in lost if one.incident_id in heard and find_mute(mutes, run.cluster_name, one) is None]
     return [one for one in to_tell if _has_evidence(run, one, verdicts)]
 

@@ -32,17 +32,7 @@ _LOG = ("topic", "topic_id", "partition")
 _TERM = (*_LOG, "leader_epoch", "leader_id")
 _TOLD = ("log_start_offset", "log_end_offset", "size_bytes")
 _OBSERVED = ("observed_leader_epoch", "observed_leader_id")
-_NEEDED = (
-    "topic",
-    "topic_id",
-    "partition",
-    "window_start",
-    "state_source",
-    "replica_id",
-    "is_leader",
-    *_TERM[3:],
-    *_TOLD,
-)
+_NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader")
 _SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in _LOG[:2]),

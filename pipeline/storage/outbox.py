@@ -106,9 +106,8 @@ def list_fading(warehouse: Folder, channel: str, clusters: Iterable[str], before
 
 def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: int) -> None:
     """Notes in `next_attempt_at` when messages that were delivered went out once more."""
-    named = ", ".join(map(format_datafusion_text, message_ids))
     again = {"next_attempt_at": format_datafusion_instant(now_ms)}
-    commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates=again, predicate=f"message_id IN ({named})"))
+    _update(warehouse, message_ids, again, where="delivered_at IS NOT NULL")
 
 
 def empty_delivered(warehouse: Folder, before_ms: int) -> int:
@@ -155,8 +154,10 @@ def mark_delivered(warehouse: Folder, *message_ids: str, delivered_to: str, now_
     return _update(warehouse, message_ids, {**done, "last_error": "NULL"})
 
 
-def _update(warehouse: Folder, message_ids: Iterable[str], changes: dict[str, str]) -> int:
+def _update(
+    warehouse: Folder, message_ids: Iterable[str], changes: dict[str, str], *, where: str = "delivered_at IS NULL"
+) -> int:
     """Changes messages in one commit, which writes their files anew."""
     named = ", ".join(map(format_datafusion_text, message_ids))
-    predicate = f"message_id IN ({named}) AND delivered_at IS NULL"
+    predicate = f"message_id IN ({named}) AND {where}"
     return commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates=changes, predicate=predicate))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.engine import count_task_slots, describe_work
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, spanning
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
 from pipeline.sources.collected.reading import plan_collected_tasks
@@ -127,12 +127,9 @@ def find_damaged(found: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, Tim
     for row in found:
         # a collected part that cannot be read does not say when: `Landing.doubting` has it
         if row["row_kind"] == "shortfall" and row["min_timestamp_ms"] is not None:
-            key, sent = (
-                TopicPartition(row["topic"], row["partition"]),
-                (row["min_timestamp_ms"], row["max_timestamp_ms"]),
-            )
-            known = damaged.get(key, TimeWindow(*sent))
-            damaged[key] = TimeWindow(min(known.start_ms, sent[0]), max(known.end_ms, sent[1]))
+            key = TopicPartition(row["topic"], row["partition"])
+            sent = TimeWindow(row["min_timestamp_ms"], row["max_timestamp_ms"])
+            damaged[key] = spanning((sent, damaged.get(key, sent)))
     return damaged
 
 

@@ -51,8 +51,8 @@ class _Told:
 
     place: int
     host: Host
-    timelines: Mapping[object, Timeline[Any]]
-    marks: frozenset[tuple[object, object]]  # each timeline, to find those that differ at once
+    timelines: Mapping[object, Timeline[Any]]  # of facts
+    marks: frozenset[tuple[object, Timeline[Any]]]  # its timelines, to find those that differ at once
     since_ms: int
     end_ms: int  # its last change
     settled_ms: int  # until when it would tell of a change
@@ -61,21 +61,22 @@ class _Told:
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
         state = host.manifest.state
-        timelines: dict[object, Timeline[Any]] = {("broker", key): one for key, one in state.brokers.items()}
-        for key, timeline in state.history.partitions.items():
-            timelines["partition", *key] = timeline
-        timelines |= {("topic", topic): one for topic, one in state.topic_configs.items()}
         unread = sorted(state.unread, key=lambda one: (one.at_ms or 0, one.reason))
-        unread_ms = tuple(one.at_ms or 0 for one in unread)
-        timelines |= {("default",): state.default_configs, ("unread",): Timeline(unread_ms, tuple(unread))}
+        all_told: dict[object, Timeline[Any]] = {
+            **{("broker", key): one for key, one in state.brokers.items()},
+            **{("partition", *key): one for key, one in state.history.partitions.items()},
+            **{("topic", topic): one for topic, one in state.topic_configs.items()},
+            ("default",): state.default_configs,
+            ("unread",): Timeline(tuple(one.at_ms or 0 for one in unread), tuple(unread)),
+        }
+        timelines = {key: Timeline(one.moments_ms, tuple(map(_facts, one.values))) for key, one in all_told.items()}
         moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
         since_ms = state.known_since_ms
         since_ms = _EARLIEST_MS if since_ms is None else since_ms
-        marks = frozenset((key, (one.moments_ms, *map(_facts, one.values))) for key, one in timelines.items())
         is_exact = state.newest_ms is not None
         settled_ms = host.manifest.collected_at_ms - SETTLED_MS if state.newest_ms is None else state.newest_ms - 1
         end_ms = max(moments, default=since_ms)
-        return cls(place, host, timelines, marks, since_ms, end_ms, settled_ms, is_exact)
+        return cls(place, host, timelines, frozenset(timelines.items()), since_ms, end_ms, settled_ms, is_exact)
 
     @property
     def reach_ms(self) -> int:
@@ -97,10 +98,10 @@ class _Told:
     def iter_facts(self, key: object) -> Iterator[tuple[int, _Told, object]]:
         """What it says of one thing, from its beginning on."""
         timeline: Timeline[Any] = self.timelines.get(key, Timeline())
-        yield self.since_ms, self, _facts(timeline.at(self.since_ms))
+        yield self.since_ms, self, timeline.at(self.since_ms)
         for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):
             if moment > self.since_ms:
-                yield moment, self, _facts(value)
+                yield moment, self, value
 
 
 def agree_on_history(hosts: Sequence[Host], span: TimeWindow) -> Agreement:
@@ -234,7 +235,7 @@ def _iter_differences(told: Sequence[_Told], key: object) -> Iterator[tuple[int,
 
 
 def _facts(value: object) -> object:
-    """All that a record of the metadata log says: honest hosts read one log."""
+    """All that a record of the metadata log says, the same for honest hosts: they read one log."""
     if isinstance(value, Mapping):
         return tuple(sorted(value.items())) or None
     if isinstance(value, Broker):  # a snapshot orders these otherwise than the log
@@ -248,6 +249,6 @@ def _iter_changes(timeline: Timeline[Any]) -> Iterator[int]:
     """Moments at which something else is told than before: a repetition makes no history longer."""
     before: object = None
     for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):
-        if (facts := _facts(value)) != before:
+        if value != before:
             yield moment
-        before = facts
+        before = value

@@ -27,7 +27,8 @@ _MOST_ROWS = 1 << 24
 """Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
-_MOST_TEXT = 10_000  # bytes of a path or a reason
+MOST_TEXT = 10_000  # characters of a path or a reason; of a part bytes
+MOST_PROBLEMS = 1_000  # that are told of a host's disks, or of one of its parts
 _MOST_FOOTER_BYTES = 2 << 20
 """Of a part: a collector's has 10 kB for each million rows, and what is read of it takes twenty times its bytes."""
 _MOST_HOST_ROWS = 1 << 27
@@ -71,8 +72,8 @@ _SOUND = {
     & (pc.field("position") >= -1)
     & pc.field("severity").isin(pa.array(["refused", "suspect", None]))
     & pc.match_substring_regex(pc.field("first_bytes_hex"), "^([0-9a-f]{2}){0,64}$")
-    & (pc.binary_length(pc.field("path")) <= _MOST_TEXT)
-    & (pc.binary_length(pc.field("reason")) <= _MOST_TEXT),
+    & (pc.binary_length(pc.field("path")) <= MOST_TEXT)
+    & (pc.binary_length(pc.field("reason")) <= MOST_TEXT),
     Kind.BATCHES: (pc.field("base_offset") <= pc.field("last_offset"))
     & (pc.field("record_count") >= 0)
     & (pc.field("record_count") - 1 <= pc.field("last_offset") - pc.field("base_offset"))

@@ -15,11 +15,9 @@ from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, LogDirectory, LogTre
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import Agreement
 from pipeline.sources.collected.copies import NO_COPIES, Copies, choose_copies
-from pipeline.sources.collected.host import Host
+from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host
 from pipeline.sources.questions import name_some
 
-_MOST_PROBLEMS = 1_000
-_MOST_TEXT = 10_000  # characters of a path or a reason
 _OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
 _OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, left out:"
 
@@ -112,9 +110,9 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
 def list_faults(host: Host) -> Iterator[Problem]:
     """What its collector could not read: a thousand of them, and how many more."""
     problems = host.manifest.state.problems
-    for one in problems[:_MOST_PROBLEMS]:
-        yield replace(one, path=one.path[:_MOST_TEXT], reason=one.reason[:_MOST_TEXT])
-    if (more := len(problems) - _MOST_PROBLEMS) > 0:
+    for one in problems[:MOST_PROBLEMS]:
+        yield replace(one, path=one.path[:MOST_TEXT], reason=one.reason[:MOST_TEXT])
+    if (more := len(problems) - MOST_PROBLEMS) > 0:
         yield Problem(path=host.folder.location, reason=f"{more:,} problems of this host are left out")
 
 

@@ -12,7 +12,14 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import instant_of
 from pipeline.sources.collected.copies import Windows
-from pipeline.sources.collected.host import PartitionId, list_names, name_partitions, read_part, window_starts
+from pipeline.sources.collected.host import (
+    MOST_PROBLEMS,
+    PartitionId,
+    list_names,
+    name_partitions,
+    read_part,
+    window_starts,
+)
 from pipeline.sources.collected.landing import Landing
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -24,7 +31,6 @@ from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
-_MOST_PROBLEMS = 1_000
 HELD = "held"
 """Row of the summaries that a task counts from the batches it reads: what a part says of itself is compared with it."""
 
@@ -94,13 +100,13 @@ class RefusedHost:
 
 
 def _cut_problems(rows: pa.Table, path: str) -> pa.Table:
-    """The rows of a part without most of its problems, where they are more than `_MOST_PROBLEMS`: the driver holds them all."""
+    """The rows of a part without most of its problems, where they are more than `MOST_PROBLEMS`: the driver holds them all."""
     is_problem = pc.equal(rows["row_kind"], "problem")
     problems = rows.filter(is_problem)
-    if (more := problems.num_rows - _MOST_PROBLEMS) <= 0:
+    if (more := problems.num_rows - MOST_PROBLEMS) <= 0:
         return rows
     left_out = _lost_rows(InputError(f"{more:,} problems of this part are left out", path=path)).slice(0, 1)
-    return pa.concat_tables([rows.filter(pc.invert(is_problem)), problems.slice(0, _MOST_PROBLEMS), left_out])
+    return pa.concat_tables([rows.filter(pc.invert(is_problem)), problems.slice(0, MOST_PROBLEMS), left_out])
 
 
 def _lost_rows(error: InputError) -> pa.Table:

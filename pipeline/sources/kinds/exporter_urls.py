@@ -108,6 +108,7 @@ class ExporterUrls(PageFolder):
         """Reads every page once, and says which are no broker's own, and which metrics are not known."""
         from pipeline.sources.metrics.http_text import HttpReader, shown
         from pipeline.sources.metrics.metric_pages import look_at_page
+        from pipeline.sources.metrics.unknown_names import find_unknown_names
 
         names: set[str] = set()
         for url in self.urls.values():
@@ -120,8 +121,6 @@ class ExporterUrls(PageFolder):
                 yield Finding(name="", is_ok=True, found=f"{shown(url)}: a page of {len(text):,} characters")
             except (InputError, ConfigError) as error:
                 yield Finding(name="", is_ok=False, found=str(error), advice="correct the URL or access of the source")
-        from pipeline.sources.metrics.unknown_names import find_unknown_names
-
         yield from find_unknown_names(names)
 
 

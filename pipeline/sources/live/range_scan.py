@@ -73,8 +73,8 @@ def scan_range(
         if not len(scan):
             continue
         asked, state.next_offset = state.next_offset, max(state.next_offset, int(scan.last_offset.max()) + 1)
-        is_ours = (scan.base_offset < read.end_offset) & (scan.last_offset >= asked) & (scan.base_offset > newest)
-        is_ours &= _are_first(scan.base_offset)
+        is_ours = (scan.base_offset < read.end_offset) & (scan.last_offset >= asked)
+        is_ours &= _are_new(scan.base_offset, newest)
         lowest = read.taken_until if read.is_first else read.start_offset
         if lowest:
             is_before = scan.base_offset < lowest
@@ -102,9 +102,7 @@ def scan_range(
         lost.append(f"offsets {state.next_offset} to {read.end_offset - 1} could not be read: {state.stopped}")
     next_base = -1 if read.is_last or state.stopped else read.end_offset
     scanned = place_batches(headers, as_of_ms, straddled_until, next_base)
-    for first, last in state.lost if len(headers) else ():  # what is told as lost is no hole in what was read
-        place = min(int(np.searchsorted(headers.base_offset, first)), len(headers) - 1)
-        scanned.missing_offset_count[place] -= min(int(scanned.missing_offset_count[place]), last - first)
+    _pass_over(scanned, state.lost)
     return ScannedRange(
         scanned=scanned,
         next_offset=min(state.next_offset, read.end_offset),
@@ -115,13 +113,20 @@ def scan_range(
     )
 
 
-def _are_first(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether batches are the first of their base offset in a reply, as all are that a broker keeps in order."""
-    is_first = np.ones(len(offsets), np.bool_)
+def _pass_over(scanned: ScannedSegment, lost: Iterable[tuple[int, int]]) -> None:
+    """Takes offsets that are told as lost from those missing: they are no hole in what was read."""
+    offsets, missing = scanned.headers.base_offset, scanned.missing_offset_count
+    for first, last in lost if len(offsets) else ():
+        place = min(int(np.searchsorted(offsets, first)), len(offsets) - 1)
+        missing[place] -= min(int(missing[place]), last - first)
+
+
+def _are_new(offsets: NDArray[np.int64], newest: int) -> NDArray[np.bool_]:
+    """Whether batches are behind the newest one and the first of their base offset, as all are that a broker keeps in order."""
+    is_new: NDArray[np.bool_] = offsets > newest
     if (np.diff(offsets) <= 0).any():
-        is_first[:] = False
-        is_first[np.unique(offsets, return_index=True)[1]] = True
-    return is_first
+        is_new &= np.isin(np.arange(len(offsets)), np.unique(offsets, return_index=True)[1])
+    return is_new
 
 
 def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:

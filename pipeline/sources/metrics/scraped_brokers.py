@@ -2,8 +2,8 @@
 
 Only metrics that a broker has once count as evidence (`_ONCE`): two series of one are two brokers, or one scraped twice.
 
-* **Several clusters.** Two targets have one broker id, and all values of a counter at one are above all at the other: a
-  broker that is scraped twice says the same twice, a scrape apart. Or a label that names Kafka clusters (`kafka_cluster`,
+* **Several clusters.** Two targets have one broker id, and a counter rises at both, all values at one above all at the
+  other: a broker that is scraped twice says the same twice, a scrape apart. Or a label that names Kafka clusters (`kafka_cluster`,
   Strimzi's) has two values at once. Other labels prove nothing: jobs, namespaces, replicas of Prometheus, clusters of
   Kubernetes and ports of one host may be one Kafka cluster's. They only name what differs.
 * **A gateway.** One instance has several brokers at once: by their ids, which then tell them apart, or by a label of hosts.

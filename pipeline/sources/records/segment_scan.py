@@ -58,9 +58,8 @@ def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
         return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
-    next_base_offset = (
-        -1 if is_cut_short(read, headers) else read.next_base_offset
-    )  # what is unread is no hole in the log
+    # what is unread is no hole in the log
+    next_base_offset = -1 if is_cut_short(read, headers) else read.next_base_offset
     return with_file_facts(read, place_batches(headers, as_of_ms, read.base_offset, next_base_offset))
 
 
