@@ -18,7 +18,7 @@ from pipeline.steps import ingest_windows, judge_windows, take_steps
 from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints
 from tests.integration.test_leaders_moved import now_minute
-from tests.lab.cluster import start_cluster
+from tests.lab.cluster import WRITES_ONLY_CHANGES, start_cluster
 from tests.lab.live_traffic import MINUTE_MS
 from tests.lab.process import PATIENCE_S
 from tests.mail_parts import text_of
@@ -33,7 +33,7 @@ MINUTES, LATE_FROM = 5, 1
 def judged(tmp_path_factory):
     """Six even partitions on three brokers; from minute 1 on broker 1 takes as much again, stamped ten hours back."""
     folder = tmp_path_factory.mktemp("late-load")
-    with start_cluster(folder / "cluster", 3, is_brief=True) as cluster:
+    with start_cluster(folder / "cluster", 3, controller_settings=WRITES_ONLY_CHANGES, is_brief=True) as cluster:
         cluster.create_topic(TOPIC, "1:0,2:1,0:2,1:2,2:0,0:1")
         cluster.create_topic(OLD, "1:0")
         disks = {"kind": "log_directories", "paths": [str(broker.log_directory) for broker in cluster.brokers]}

@@ -25,7 +25,7 @@ from pipeline.runs import plan_runs
 from pipeline.storage.window_status import trust_windows
 from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints
-from tests.lab.cluster import run_tool, start_cluster
+from tests.lab.cluster import WRITES_ONLY_CHANGES, run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import PATIENCE_S
 from tests.mail_parts import text_of
@@ -45,7 +45,7 @@ BROKER_THEN = re.compile(r"broker (\d) ([\d.]+) %")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Three brokers; nothing elects leaders unasked."""
-    unasked = {"auto.leader.rebalance.enable": "false"}
+    unasked = {"auto.leader.rebalance.enable": "false", **WRITES_ONLY_CHANGES}
     with start_cluster(
         tmp_path_factory.mktemp("plans"),
         3,

@@ -158,6 +158,10 @@ class Cluster:
         self.processes.clear()
 
 
+WRITES_ONLY_CHANGES = {"metadata.max.idle.interval.ms": "0"}
+"""Of a controller, for tests whose windows are ahead of the clock: its log would say that all disks are copies of before."""
+
+
 @contextmanager
 def start_cluster(
     root: Path,

@@ -9,6 +9,7 @@ from pipeline.config.http_access import PrometheusServer
 from pipeline.model.window import TimeWindow
 from pipeline.sources.metrics.metric_source import SampleQuestion
 from pipeline.sources.metrics.prometheus import probe_prometheus, read_prometheus
+from tests.lab.process import wait_until
 from tests.lab.prometheus import Job, find_prometheus, start_prometheus
 from tests.unit.codec.metrics.test_metric_names import labels_of
 from tests.unit.sources.http_servers import Answer, serving
@@ -19,6 +20,8 @@ OTHERS = (
     'kafka_producer_request_total{client_id="c"} 1',
     "our_kafka_controller_leader_elections 1",
 )
+
+STEP_S = 5
 
 
 def exposed_name(form):
@@ -42,7 +45,11 @@ def source(tmp_path_factory):
         jobs = {"page": Job([int(site.url.rpartition(":")[2])], 1)}
         with start_prometheus(tmp_path_factory.mktemp("prometheus"), jobs) as server:
             server.wait_until_scraped("page", 1)
-            yield PrometheusServer(url=server.url, step="PT5S")
+            scraped_s = time.time()
+            wait_until(
+                lambda: time.time() // STEP_S > scraped_s // STEP_S, "an instant that is asked for", server.process
+            )
+            yield PrometheusServer(url=server.url, step=f"PT{STEP_S}S")
 
 
 def test_every_name_of_the_table_is_read_and_little_else(source):
