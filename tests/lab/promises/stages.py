@@ -41,7 +41,7 @@ from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.lab.artifacts import BROKER, class_path
 from tests.lab.clients import PRODUCERS, QUIET
-from tests.lab.cluster import Cluster, run_tool, start_cluster
+from tests.lab.cluster import WRITES_ONLY_CHANGES, Cluster, run_tool, start_cluster
 from tests.lab.facts import read_partition
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import start_java
@@ -251,7 +251,7 @@ def describe_ranks(lab: Lab, wrong: Sequence[dict[str, Any]]) -> list[str]:
 
 def run(folder: Path) -> str:
     """The stages, as text."""
-    unasked = {"auto.leader.rebalance.enable": "false"}  # nothing elects leaders unasked
+    unasked = {"auto.leader.rebalance.enable": "false", **WRITES_ONLY_CHANGES}  # nothing elects leaders unasked
     with start_cluster(folder / "cluster", 3, controller_settings=unasked, heap_mb=256) as cluster:
         for topic, replicas in TOPICS.items():
             cluster.create_topic(topic, replicas)

@@ -35,7 +35,7 @@ from tests.integration.standalone_cluster import CONF, ROOT, standalone_cluster
 from tests.integration.test_connect_server import connect_server
 from tests.lab.archive import unpack_once
 from tests.lab.bench.figures import write_between
-from tests.lab.cluster import start_cluster
+from tests.lab.cluster import WRITES_ONLY_CHANGES, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, coming_minutes, create_topics, produce
 from tests.lab.live_traffic import TOPICS as PRODUCED
 from tests.lab.recording import sleep_until
@@ -145,7 +145,9 @@ def prepared(folder: Path, wanted: Sequence[str]) -> Iterator[Given]:
     with ExitStack() as stack:
         cluster = None
         if TRAFFIC in wanted:
-            cluster = stack.enter_context(start_cluster(folder / "live", 3, is_brief=True))
+            cluster = stack.enter_context(
+                start_cluster(folder / "live", 3, controller_settings=WRITES_ONLY_CHANGES, is_brief=True)
+            )
             create_topics(cluster)
             start_ms = coming_minutes()
             produce(cluster.bootstrap, start_ms)
