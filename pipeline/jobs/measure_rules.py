@@ -76,6 +76,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
         window_ms=run.window_ms,
         disk_bytes=run.cluster.disk_bytes,
         outages=load_outages(run.warehouse, run.cluster_name, windows, run.window_ms, as_of_ms=run.as_of_ms),
+        limit_ratio=run.cluster.gate.limit_ratio,
         broker_zones=run.cluster.zones.brokers,
     )
     worst: dict[tuple[int, str, str], RuleMeasure] = {}  # a name is shown cut, and a topic may be made anew in a window

@@ -37,6 +37,7 @@ class RuleInput:
     disk_bytes: Mapping[int, int]  # capacity of brokers' disks, where the configuration has it
     appended: Callable[[], Sequence[Appended]] = tuple  # of moments in the windows to measure
     outages: Sequence[Outage] = ()  # of brokers of a live cluster, around the windows to measure
+    limit_ratio: float = 1.2  # `gate.limit_ratio`
     broker_zones: Mapping[int, str] = field(default_factory=dict)  # where the configuration names them: `zones.brokers`
 
     def tuples(self, table: Table, *names: str, history_windows: int = 0) -> Iterator[tuple[Any, ...]]:

@@ -13,6 +13,8 @@ from pipeline.tables.bronze import BROKERS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import FORECAST
 
+_LEAST_LATE = 0.05
+"""Part of its fair share that a broker took late, from which all that it took beyond its share counts: a quarter of the rule's limit."""
 _Share = tuple[int, float, float]  # a broker's id, its fair share and its effective unit count
 
 
@@ -32,7 +34,9 @@ def _late_load(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         ids = {broker_id for broker_id, *_ in brokers[start_ms]}
         views = {frozenset(giants - {one}): {one} for one in giants}
         for left_out, wanted in (views | {frozenset(giants): ids - giants, frozenset(): ids}).items():
-            yield from _compare(rule, start_ms, rows, brokers[start_ms], wanted=wanted, left_out=left_out)
+            yield from _compare(
+                rule, start_ms, rows, brokers[start_ms], given.limit_ratio, wanted=wanted, left_out=left_out
+            )
 
 
 def _compare(
@@ -40,6 +44,7 @@ def _compare(
     start_ms: int,
     rows: Mapping[int, Appended],
     brokers: Sequence[_Share],
+    limit_ratio: float,
     *,
     wanted: Collection[int],
     left_out: Collection[int],
@@ -68,7 +73,12 @@ def _compare(
         # both are samples; a broker without a batch could have had one
         least = max(by_times, 1 / units / share) if units else 0.0
         chance = chance_p_value(by_logs, share, units / 2, true_ratio=least) if units else None
-        measure = measure_broker(rule, start_ms, broker_id, max(0.0, by_logs - by_times), detail)
+        late = max(0.0, by_logs - by_times)
+        if (
+            by_times < limit_ratio <= by_logs and late >= _LEAST_LATE
+        ):  # neither the share by times nor late load alone is at its limit
+            late = by_logs - 1.0
+        measure = measure_broker(rule, start_ms, broker_id, late, detail)
         yield replace(measure, p_value=chance, is_enough=bool(units))
 
 
@@ -130,7 +140,8 @@ SHARE_RULES = (
         advice="Find who writes them: a backfill, a mirror, or a client with a wrong clock. With "
         "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
         doc="bytes that a broker took beyond what record timestamps say, as part of its fair share: growth of the logs that it leads "
-        "between two runs, by sizes and end offsets, if chance does not explain it. Not measured in recordings and sampled clusters",
+        "between two runs, by sizes and end offsets, if chance does not explain it. If these lift it over `gate.limit_ratio`, all that "
+        "it took beyond its fair share. Not measured in recordings and sampled clusters",
         format=format_percent, needs_all_records=True, severity="critical",
     ),
     Rule(

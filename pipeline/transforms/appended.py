@@ -74,7 +74,8 @@ def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("first_before", "end_before", "size_before").fill_null(0)
     both = pl.concat([both, new], how="diagonal").with_columns(unread, known)
     grown = size - pl.col("size_before")
-    is_whole = (first == pl.col("first_before")) & (grown >= 0)  # nothing was deleted
+    # nothing was deleted: what a cleaner takes of one log must not pay for late bytes of another
+    is_whole = (first == pl.col("first_before")) & (grown >= 0) & ~pl.col("is_compacted")
     return both.filter(end >= pl.col("end_before")).select(
         *("since_ms", "at_ms", *_LOG, "unread_count", "is_compacted"),
         is_whole.alias("is_whole"),

@@ -47,18 +47,30 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0, brokers=2):
+def measured(
+    run,
+    logs,
+    *,
+    rule="late_load",
+    missing=(),
+    count_kind="exact",
+    units=1_000,
+    gone=0,
+    brokers=2,
+    timely=None,
+    besides=(),
+):
     """Value, text and chance of the rule's measures from minute 3 on; brokers lead a partition each with as much timely load."""
     all_rows = [(number, broker) for number in range(6) for broker in range(brokers)]
     rows = {
         CLUSTER_STATE: logs,
         PARTITION_TRAFFIC: [
             zero_row(
-                PARTITION_TRAFFIC, window(number).start_ms, topic="t", topic_id="id", partition=broker,
-                leader_id=broker, size_bytes=TIMELY, covered_offset_count=TIMELY - gone, missing_offset_count=gone,
-                count_kind=count_kind,
+                PARTITION_TRAFFIC, window(number).start_ms, topic=topic, topic_id="id", partition=broker, leader_id=broker,
+                size_bytes=size_bytes, covered_offset_count=size_bytes - gone, missing_offset_count=gone, count_kind=count_kind,
             )
-            for number, broker in all_rows
+            for number in range(6)
+            for topic, broker, size_bytes in (*(("t", one, (timely or {}).get(one, TIMELY)) for one in range(brokers)), *besides)
         ],
         BROKER_SHARE: [
             zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=1 / brokers, effective_unit_count=units)
@@ -106,6 +118,32 @@ def test_a_broker_that_takes_late_records_is_measured_by_them(run, source):
     }  # fmt: skip
     assert found[4, "1"][1].startswith("took 1.50x its fair share of the bytes appended from ")
     assert found[4, "1"][1].endswith(", and 1.00x by record timestamps; most of the difference is in t-1")
+
+
+def test_what_compaction_takes_of_one_topic_does_not_pay_for_late_load_of_another(run):
+    """A cleaner keeps the log of one topic as long as it is, and another of the same broker takes as many late bytes."""
+    cleaned = [
+        log(minute, 1, 60_000, topic="changes")
+        | {"log_end_offset": 1_200 * minute, "configs": {"cleanup.policy": "compact"}}
+        for minute in range(5)
+    ]
+    found = measured(run, [*grown(1_200), *cleaned], besides=[("changes", 1, 1_200)])
+    # 3,000 of 3,600 bytes and, by times, 1,800 of 2,400 where a half is fair
+    assert [found[minute, "1"][0] for minute in (3, 4, 5)] == [round(3_000 / 1_800 - 1.5, 3)] * 3
+
+
+def test_late_load_that_lifts_a_broker_over_the_limit_of_shares_counts_with_what_it_has_by_times(run):
+    """Of 1,800 timely bytes broker 0 took 700, by times 1.17 times its share; 100 late ones make it 800 of 1,900, 1.26."""
+    timely = {0: 700, 1: 550, 2: 550}
+    for late, value in ((100, round(800 / 1_900 * 3 - 1, 3)), (30, 0.0), (0, 0.0)):
+        logs = [
+            log(minute, broker, (minute + 1) * (size + late * (broker == 0)))
+            for minute in range(5) for broker, size in timely.items()
+        ]  # fmt: skip
+        found = measured(run, logs, brokers=3, timely=timely, units=10_000)
+        assert [found[minute, "0"][0] for minute in (3, 4, 5)] == [
+            pytest.approx(value, abs=0.05 if late == 30 else 1e-9)
+        ] * 3
 
 
 @pytest.mark.parametrize(("units", "is_chance"), [(1_000, False), (12, True)])
