@@ -18,8 +18,11 @@ _JUDGED = """
 SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start
 HAVING NOT bool_or(rule = 'broker_share')
     OR bool_or(rule = 'broker_share' AND verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL))
+    AND (bool_or(rule = 'broker_share' AND is_above)
+        OR NOT bool_or(rule = 'broker_share' AND verdict = 'not_enough_traffic' AND coalesce(value, 0) >= limit_value))
 """
-"""Windows of which a share is known. Silence is not well either: no share of a window without records has a value."""
+"""Windows of which a share is known. Silence is not well either: no share of a window without records has a value. Nor is a
+broker beyond its limit that could not be judged."""
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:

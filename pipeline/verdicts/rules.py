@@ -141,7 +141,11 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
         return "\n".join([f"cluster {cluster}: {text}", *sources, *events])
     unjudged = find_unjudged(verdicts)
     if unjudged is not None or (sources and not shares):
-        why = [] if sources or unjudged is None else _lines([replace(unjudged, subject="shares")])
+        why = (
+            []
+            if sources or unjudged is None
+            else _lines([unjudged if _is_undecided(unjudged) else replace(unjudged, subject="shares")])
+        )
         text = f"health is not known{', data is missing' if sources else ''}"
         return "\n".join([f"cluster {cluster}: {text}", *sources, *why, *events])
     text, above = _describe_shares(verdicts, shares, gate)
@@ -151,7 +155,7 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
 
 
 def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate) -> tuple[str, list[Verdict]]:
-    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND}
+    blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND or _is_undecided(verdict)}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {known} windows" if known > 1 else "this window", f"in {gate.k} of {gate.n} windows"
     above = [verdict for verdict in shares if verdict.is_above]
@@ -167,11 +171,18 @@ def has_share(verdicts: Iterable[Verdict]) -> bool:
 
 
 def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """A verdict on a share of the newest window, if none is judged there: data is missing, a reassignment runs, or no record came."""
+    """A verdict on a share of the newest window, if that cannot be called healthy.
+
+    None is judged there, because data is missing, a reassignment runs or no record came; or a broker is beyond its limit and
+    its traffic, as in a few bursts, is too little to decide whether that is chance.
+    """
     shares = [verdict for verdict in verdicts if verdict.rule == BROKER_SHARE]
     newest_ms = max((verdict.window_start_ms for verdict in shares), default=0)
     newest = [verdict for verdict in shares if verdict.window_start_ms == newest_ms]
-    return newest[0] if newest and all(one.verdict in BLIND or _is_silent(one) for one in newest) else None
+    if newest and all(one.verdict in BLIND or _is_silent(one) for one in newest):
+        return newest[0]
+    open_ones = [] if any(one.is_above for one in newest) else filter(_is_undecided, newest)
+    return max(open_ones, key=lambda one: one.value or 0.0, default=None)
 
 
 def find_doubt(verdicts: Collection[Verdict]) -> str | None:
@@ -184,6 +195,10 @@ def find_doubt(verdicts: Collection[Verdict]) -> str | None:
 
 def _is_silent(verdict: Verdict) -> bool:
     return verdict.verdict == "not_enough_traffic" and verdict.value is None
+
+
+def _is_undecided(verdict: Verdict) -> bool:
+    return verdict.verdict == "not_enough_traffic" and (verdict.value or 0.0) >= verdict.limit_value
 
 
 def _lines(verdicts: Iterable[Verdict]) -> list[str]:

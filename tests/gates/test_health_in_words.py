@@ -1,5 +1,6 @@
 """The verdict in words. Oracle: by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -114,6 +115,27 @@ def test_a_window_without_records_is_not_called_healthy():
         "cluster prod: health is not known",
         "  1970-01-01T00:01:00Z shares: no traffic in this window",
     ]
+
+
+def test_a_broker_beyond_its_limit_that_cannot_be_judged_is_not_called_healthy():
+    """A producer that sends in bursts, or chooses such times, makes thousands of batches count as a few dozen."""
+    loads = [
+        BrokerLoad(
+            window_start_ms=0, broker_id=broker, size_bytes=ratio * 10**7, record_count=1, share=ratio / 300, expected_share=1 / 3,
+            share_ratio=ratio / 100, effective_unit_count=65.0,
+        )
+        for broker, ratio in enumerate((150, 75, 75), start=1)
+    ]  # fmt: skip  # fields of a value, several a line
+    verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
+    assert find_unjudged(verdicts).subject == "broker 1"
+    first, line = describe_health(verdicts, RUN).splitlines()
+    assert first == "cluster prod: health is not known"
+    assert line.startswith(
+        "  1970-01-01T00:00:00Z broker 1: 1.50 times its share, and 65 independent batches are too few to decide"
+    )
+    later = [replace(one, window_start_ms=60_000) for one in shares(100, 100, 100)]
+    assert describe_health([*verdicts, *later], RUN).endswith("; of 1 earlier ones nothing is known")
+    assert find_unjudged([*verdicts, *shares(143, 80, 77)]) is None  # a broker is above, and named
 
 
 def test_what_is_found_in_many_windows_is_one_line():

@@ -79,13 +79,16 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("verdict", ["incomplete", "stale", "not_enough_traffic"])
-def test_a_day_without_a_window_that_could_be_judged_is_not_called_well(tmp_path, verdict):
-    """Verdicts say so while a reassignment runs, or where no record comes. An incident that ended in the window of its last message is over."""
+@pytest.mark.parametrize(
+    ("verdict", "value"),
+    [("incomplete", None), ("stale", None), ("not_enough_traffic", None), ("not_enough_traffic", 1.5)],
+)
+def test_a_day_without_a_window_that_could_be_judged_is_not_called_well(tmp_path, verdict, value):
+    """Verdicts say so while a reassignment runs, where no record comes, or too few for a broker at 1.5. An incident that ended in the window of its last message is over."""
     run = a_run(tmp_path, to=("platform@x.org",), daily=True)
     ensure_tables(run.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
     windows = [TimeWindow(T0_MS + at * MINUTE_MS, T0_MS + (at + 1) * MINUTE_MS) for at in range(3)]
-    rows = [GOOD | {"window_start": instant_of(one.start_ms), "verdict": verdict} for one in windows]
+    rows = [GOOD | {"window_start": instant_of(one.start_ms), "verdict": verdict, "value": value} for one in windows]
     run.replace(VERDICTS, rows, windows)
     run.replace(INCIDENTS, [change(1, state="resolved"), change(1)], windows[:1])
     said = daily_mail._look_at(run.config, run.cluster_name, NOW_MS)
