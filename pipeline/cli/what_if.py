@@ -154,8 +154,7 @@ def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, t
         sorted(
             one.broker_id
             for one in run.values(BrokerLoad, BROKER_SHARE, (window,))
-            if (one.share_ratio or 0.0) >= run.cluster.gate.of_topic(one.excess_topic).resolves_at
-            and follows_broker(one)
+            if (one.share_ratio or 0.0) >= run.cluster.gate.of_broker(one).resolves_at and follows_broker(one)
         )
     )
     return (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows

@@ -8,6 +8,7 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from pipeline.config.section import Duration, Section
+from pipeline.model.verdict import BrokerLoad
 from pipeline.rules import RULES
 from pipeline.rules.shares import FORECAST_RULE
 
@@ -85,6 +86,11 @@ class Gate(Section):
             return self
         changed = override.model_dump(exclude_none=True)
         return self.model_copy(update={**changed, "resolve_ratio": None} if "limit_ratio" in changed else changed)
+
+    def of_broker(self, load: BrokerLoad) -> Self:
+        """The gate for a broker: that of the topic which adds most to its excess, unless the rest is beyond the limit, too."""
+        own = self.of_topic(load.excess_topic)
+        return self if own.limit_ratio > self.limit_ratio <= (load.ratio_without_topic or 0.0) else own
 
     @property
     def resolves_at(self) -> float:

@@ -65,7 +65,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     windows = (run.window_at(verdict.window_start_ms),)
     brokers = sorted(run.values(BrokerLoad, BROKER_SHARE, windows), key=lambda one: one.broker_id)
     own = next(one for one in brokers if one.broker_id == broker_id)
-    gate = run.cluster.gate.of_topic(own.excess_topic)
+    gate = run.cluster.gate.of_broker(own)
     is_split = f"broker_id = {broker_id} AND leaders_term IS NOT NULL"
     is_own = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
     causes = run.values(ShareCauses, BROKER_SHARE, windows, where=is_split)

@@ -78,7 +78,7 @@ def _explain_shares(
         "ratio_without_luck": _without_luck(ratio, fair, causes),
         "unit_inflation": [inflation] * count,
         "peak_ratio": peak,
-        "excess_topic": _excess_topics(known, place, fair) if total_bytes else [None] * count,
+        **_excess_topics(known, place, fair, ratio),
     }
 
 
@@ -91,12 +91,17 @@ def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: N
     return fair
 
 
-def _excess_topics(loads: WindowLoads, place: Places, fair: Floats) -> list[str]:
-    """The topic that adds most to each broker's excess: its bytes there less the broker's fair part of all of them."""
+def _excess_topics(loads: WindowLoads, place: Places, fair: Floats, ratio: Floats) -> dict[str, Any]:
+    """The topic that adds most to each broker's excess, its bytes there less the broker's fair part of them, and the rest."""
     topics, brokers = len(loads.topics), len(fair)
+    total_bytes = int(loads.size_bytes.sum())
+    if not total_bytes:
+        return {"excess_topic": [None] * brokers, "ratio_without_topic": ratio}
     carried = np.bincount(loads.topic * brokers + place, loads.size_bytes, topics * brokers).reshape(topics, brokers)
     excess = carried - carried.sum(axis=1, keepdims=True) * fair
-    return [loads.topics[number][0] for number in excess.argmax(axis=0).tolist()]
+    added = np.divide(excess.max(axis=0), total_bytes * fair, out=np.zeros(brokers), where=fair > 0)
+    names = [loads.topics[number][0] for number in excess.argmax(axis=0).tolist()]
+    return {"excess_topic": names, "ratio_without_topic": ratio - np.maximum(added, 0.0)}
 
 
 def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:

@@ -24,6 +24,7 @@ class BrokerLoad:
     remainder_term: float | None = None  # part of its excess that neither keys nor leaders explain
     ratio_without_luck: float | None = None  # share ratio less what hashing its lighter keys gives it; None: the same
     excess_topic: str | None = None  # topic that adds most to its excess; None where it is not computed
+    ratio_without_topic: float | None = None  # share ratio less what that topic adds beyond its fair part
 
     def is_hash_luck(self, limit_ratio: float) -> bool:
         """Whether the broker is at a limit only because more of many light keys hash to it than to others."""

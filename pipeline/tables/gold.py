@@ -6,7 +6,7 @@ from pipeline.model.verdict import VerdictKind
 from pipeline.tables.table import BROKER_ID, PARTITION_COLUMNS, RUN_ID, TOPIC_COLUMNS, WINDOW, Check, Table, bigint, boolean, double, not_negative, string
 
 BROKER_SHARE = Table(
-    name="gold.broker_share", grain="broker x window", key=("cluster", "window_start", "broker_id"), schema_version=4,
+    name="gold.broker_share", grain="broker x window", key=("cluster", "window_start", "broker_id"), schema_version=5,
     checks=(
         Check("broker_id", least=-1),
         *not_negative("size_bytes", "record_count", "batch_count", "leader_count", "capacity", "share_ratio"),
@@ -36,6 +36,7 @@ BROKER_SHARE = Table(
         double("unit_inflation", "Batches that are placed together as one unit, estimated from how shares scatter within the window; `effective_unit_count` is divided by it. NULL where batches were not read.", "batches"),
         double("peak_ratio", "Largest load in a slot (window / 60, at least 5 s) over its fair part of the mean slot."),
         string("excess_topic", "Topic that adds most to its excess; `gate.topics` is looked up by it. NULL without traffic.", nullable=True),
+        double("ratio_without_topic", "`share_ratio` less what `excess_topic` adds beyond its fair part: a higher limit of that topic holds if this is below the general one.", "ratio"),
         double("rack_aware_term", "Part of `remainder_term` from rack-aware producers (KIP-1123): what their zones' leaders get more, or less, than if all leaders got it; NULL where no session is known.", "share"),
         RUN_ID,
     ),

@@ -87,7 +87,7 @@ def _look_at(
     ]
     real = significant(chances, gate.chance_level)
     for load, is_real in zip(brokers, real.tolist(), strict=True):
-        limit = gate.of_topic(load.excess_topic).limit_ratio
+        limit = gate.of_broker(load).limit_ratio
         too_little = _too_little(
             load, limit, gate, floor_bytes=floor_bytes, total_bytes=total_bytes, broker_count=len(brokers)
         )

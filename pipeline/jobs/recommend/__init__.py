@@ -48,7 +48,7 @@ def run(
     ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))
     hot: dict[int, list[BrokerLoad]] = defaultdict(list)
     for one in run.values(BrokerLoad, BROKER_SHARE, windows):
-        gate = run.cluster.gate.of_topic(one.excess_topic)
+        gate = run.cluster.gate.of_broker(one)
         if (one.share_ratio or 0) >= gate.limit_ratio and (one.chance_p_value or 0) <= gate.chance_level:
             hot[one.window_start_ms].append(one)
     ledger = PromiseLedger(run, windows)
@@ -102,7 +102,7 @@ def _recommend(
             broker_id=one.broker_id,
             window_start_ms=window.start_ms,
             share_ratio=one.share_ratio or 0.0,
-            target_ratio=run.cluster.gate.of_topic(one.excess_topic).resolves_at,
+            target_ratio=run.cluster.gate.of_broker(one).resolves_at,
             load_follows=follows_broker(one),
             keyed=keyed,
             answers=answers.get(one.broker_id),

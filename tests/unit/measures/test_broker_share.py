@@ -116,6 +116,10 @@ def test_the_topic_that_adds_most_to_a_brokers_excess_is_named():
     """Broker 0 has 300 of 400 of a and 100 of 800 of b; its fair half of b is 400."""
     loads = [load("a", 0, 0, 300), load("a", 1, 1, 100), load("b", 0, 0, 100), load("b", 1, 1, 700)]
     assert [row.excess_topic for row in measure_brokers(loads, {}, brokers=(0, 1))] == ["a", "b"]
+    # 400 of 1,200 bytes where 600 are fair; without the 100 of topic a that are more than its half, 300
+    assert [row.ratio_without_topic for row in measure_brokers(loads, {}, brokers=(0, 1))] == pytest.approx(
+        [0.5, 5 / 6]
+    )
     assert [row.excess_topic for row in measure_brokers([load("a", 0, 0, 0)], {}, brokers=(0,))] == [None]
 
 

@@ -135,6 +135,18 @@ def test_a_topic_with_a_limit_of_its_own_brings_it_to_brokers_whose_excess_it_ca
         Gate(topics={"orders": {"limit_ratio": 1.0}})
 
 
+@pytest.mark.parametrize(("without", "verdict"), [(1.19, OK), (None, OK), (1.2, F)])
+def test_a_higher_limit_of_a_topic_holds_only_for_a_broker_that_is_well_without_it(without, verdict):
+    """More load of that topic would else make a failing broker well."""
+    carried = [
+        replace(load, excess_topic="batch-jobs", ratio_without_topic=without)
+        for minute in range(3)
+        for load in window(minute, HOT)
+    ]
+    found = judged(carried, topics={"batch-*": {"limit_ratio": 2.0}})
+    assert found[-1].verdict == verdict
+
+
 def test_history_counts_and_gets_no_verdict():
     loads = [row for minute, load in enumerate([HOT, HOT, HOT, EVEN]) for row in window(minute, load)]
     found = judged(loads, judged_from_ms=2 * MINUTE_MS)
