@@ -1,19 +1,13 @@
 """Loads and measures as rows, which tests are written in; the pipeline has them as columns."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipeline.measures.broker_share import measure_broker_columns, measure_partition_columns
-from pipeline.measures.window_loads import WindowLoads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pipeline.measures.window_loads import Topic
+from pipeline.measures.window_loads import Topic, WindowLoads
 
 Row = Any
 """A row of measures: its fields are the table's columns."""

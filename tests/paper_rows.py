@@ -1,12 +1,7 @@
 """Rows of a table in a paper that commands write."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 
 def read_rows(text: str, head: str) -> dict[str, str]:

@@ -1,18 +1,13 @@
 """Producer sessions read from log directories with the project's codec, as the calibration takes them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from tests.scans import scan_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CONTROL = 1 << 5

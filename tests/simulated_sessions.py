@@ -1,9 +1,7 @@
 """Producer sessions that the simulator made: the current setup is known, so that it can be looked for."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from pipeline.calibration.service.model import Parameter, ServiceModel, assume_s
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.engine.result import SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import (
@@ -22,11 +21,6 @@ from pipeline.simulator.scenario.measured import (
 )
 from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Traffic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipeline.simulator.engine.result import SimulationResult
 
 EPOCH_MS = 1_795_000_080_000
 """Even minutes of UTC begin so."""

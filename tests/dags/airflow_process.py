@@ -1,23 +1,19 @@
 """Airflow in processes of its own: nothing of it is imported into pytest, and every process ends with the test."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dags.airflow_home import airflow_environment
 from tests.lab.process import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
 AIRFLOW = Path(sys.executable).with_name("airflow")
@@ -43,7 +39,7 @@ class AirflowHome:
         own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
         return own | airflow_environment(self.folder, self.config) | PATIENT | self.overrides
 
-    def copy_to(self, folder: Path, config: Path, **overrides: str) -> AirflowHome:
+    def copy_to(self, folder: Path, config: Path, **overrides: str) -> "AirflowHome":
         """The same database once more, for another test."""
         folder.mkdir(parents=True)
         shutil.copy(self.folder / "airflow.db", folder)

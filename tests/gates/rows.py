@@ -1,9 +1,8 @@
 """Frames of declared tables from a few named values; every other column gets a harmless one."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,15 +11,10 @@ from expectations.gate import select_named
 from expectations.reports import SuiteReport, make_reports
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.window import TimeWindow
-from pipeline.runs import plan_runs
+from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import TABLES
 from pipeline.tables.arrow_types import ARROW_TYPES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pipeline.runs import RunContext
 
 MINUTE_0 = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 MINUTE_0_MS = int(MINUTE_0.timestamp() * 1000)

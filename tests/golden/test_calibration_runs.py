@@ -1,27 +1,20 @@
 """Real runs and the committed capture: who was in use, and the proxy's delay, found from logs and metrics alone."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from pipeline.calibration.partitioner.baseline import EVEN_ODDS, identify_baseline
+from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline, identify_baseline
 from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import sharpen_services
 from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic, cut_topic
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from tests.golden.runs import RUNS
 from tests.recorded_sessions import read_sessions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pipeline.calibration.partitioner.baseline import Baseline
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 BROKERS = (0, 1, 2)
 NODE = re.compile(

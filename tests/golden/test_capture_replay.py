@@ -4,12 +4,10 @@ Oracle: the real clients and brokers. `orders` (3.2.3), `refunds` (3.9.1) and `p
 same time; in four minutes broker 1 answers 20 ms late. Of the other two nothing is read but the bytes of their batches.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +23,6 @@ from pipeline.replay.simulated.plan import GroupSession, GroupTopic, SessionGrou
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, run_group
 from tests.recorded_sessions import read_sessions
 from tests.unit.replay.session_groups import lay_out
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BROKERS, SLOW = (0, 1, 2), 1
 MINUTE_MS = 60_000

@@ -4,23 +4,17 @@ Times the client compares are whole milliseconds of its clock, as in the real on
 1 ms at 1.0 ms. librdkafka compares microseconds; here it compares nanoseconds.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.engine.record_size import FIRST_RATIO, estimate_batch_bytes, update_ratio
-from tests.oracles.simulator.batch import Batch
+from pipeline.simulator.scenario.scenario import Producer, Scenario
+from tests.oracles.simulator.batch import Batch, Record
 from tests.oracles.simulator.buffer_pool import BufferPool
 from tests.oracles.simulator.kip_794 import LoadStats, weigh_queues
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from pipeline.simulator.scenario.scenario import Producer, Scenario
-    from tests.oracles.simulator.batch import Record
 
 NEVER = 1 << 62
 

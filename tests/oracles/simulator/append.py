@@ -8,23 +8,18 @@ Three ways, by partitioner:
 - all others: the producer asks once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import ClientFamily
 from pipeline.simulator.engine.record_size import estimate_batch_bytes
+from tests.oracles.simulator.accumulator import Accumulator
+from tests.oracles.simulator.batch import Record
+from tests.oracles.simulator.chance import Stream
 from tests.oracles.simulator.franz_go import RUN_BYTES, draw_by_backup, draw_or_neighbour, pick_least_backup
 from tests.oracles.simulator.kip_480 import NONE, find_sticky, rotate_sticky
 from tests.oracles.simulator.kip_794 import StickyRun, draw_partition, is_run_over
 from tests.oracles.simulator.round_robin import take_turn
 from tests.oracles.simulator.timed_sticky import TimedRun, draw_twice, keep_or_draw
-
-if TYPE_CHECKING:
-    from tests.oracles.simulator.accumulator import Accumulator
-    from tests.oracles.simulator.batch import Record
-    from tests.oracles.simulator.chance import Stream
 
 _BUILT_IN = {"BUILT_IN", "BUILT_IN_DRAFT"}
 _TWO_QUESTIONS = {"STICKY", "ROUND_ROBIN_TWO_TURN", "STICKY_NEIGHBOUR", "LEAST_BACKUP", "RANDOM_TWO_DRAWS"}

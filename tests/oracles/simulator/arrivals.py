@@ -3,16 +3,11 @@
 Each kind is asked for the next due time after a `send()` returned; who is late catches up.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pipeline.simulator.clients.client import MS, SECOND
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.traffic import Traffic
-    from tests.oracles.simulator.chance import Stream
+from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Traffic
+from tests.oracles.simulator.chance import Stream
 
 MIN_SLEEP_NS = 2 * MS
 

@@ -1,17 +1,11 @@
 """A batch being filled, on its way, and done (`ProducerBatch`, `MemoryRecordsBuilder`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.clients.client import MS
+from pipeline.simulator.clients.client import MS, Compression
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, estimate_compressed_bytes, measure_record_bytes
-
-if TYPE_CHECKING:
-    from pipeline.simulator.clients.client import Compression
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class Batch:
     attempt_count: int = 0
     last_attempt_ms: int = 0
     backoff_ms: int = 0
-    earlier: list[Batch] | None = None
+    earlier: "list[Batch] | None" = None
     is_written: bool = False
     drained_ns: tuple[int, int] = (-1, -1)
     is_done: bool = False

@@ -1,13 +1,7 @@
 """The streams of a run, each with its count; `scenario.py` lists purposes and units."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline.simulator.engine.random_stream import derive_stream, draw_bits, draw_index, draw_quantile
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.scenario.distribution import Distribution
 
 
 class Stream:

@@ -4,21 +4,15 @@ So several requests in flight hide latency but do not add to what a slow broker 
 goes out at once and names the throttle time; the connection is then deaf for so long.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from pipeline.simulator.clients.client import SECOND
+from pipeline.simulator.clients.client import SECOND, Settings
+from pipeline.simulator.scenario.distribution import Steps
+from pipeline.simulator.scenario.scenario import SimulatedBroker
+from tests.oracles.simulator.batch import Batch
 from tests.oracles.simulator.chance import Stream
-
-if TYPE_CHECKING:
-    from pipeline.simulator.clients.client import Settings
-    from pipeline.simulator.scenario.distribution import Steps
-    from pipeline.simulator.scenario.scenario import SimulatedBroker
-    from tests.oracles.simulator.batch import Batch
 
 QUOTA_SAMPLE_COUNT = 11
 QUOTA_SAMPLE_NS = SECOND

@@ -10,12 +10,7 @@ weight of 1 / (records that are not done + 1).
 each as likely, by reservoir sampling from the last partition on.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 RUN_BYTES = 65_536
 NONE = -1

@@ -9,12 +9,7 @@ So whoever's batches are sent at once is left at once, and a slow broker's parti
 come out even, bytes do not. KIP-794 (`kip_794.py`) moves on by bytes instead, and may draw the same partition again.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 NONE = -1
 

@@ -13,15 +13,10 @@ So how long the sticky partition is kept depends on bytes, not on how fast its b
 (`kip_480.py`); what is left of that dependence is `enableSwitch`: a slow broker's part-filled batch holds up to twice.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True)

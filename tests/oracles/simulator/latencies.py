@@ -1,15 +1,10 @@
 """Latencies counted one by one: the readable twin of the histograms that kernels fill."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, STEP_BITS, LatencyHistogram
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def bucket_of(latency_ns: int) -> int:

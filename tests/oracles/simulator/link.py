@@ -1,12 +1,8 @@
 """The client's side of a connection: what is in flight on it, and whether more may go (`NetworkClient`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.oracles.simulator.connection import Request
+from tests.oracles.simulator.connection import Request
 
 
 @dataclass

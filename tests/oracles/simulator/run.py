@@ -1,24 +1,18 @@
 """The clocks: what happens next, and who is told. See `pipeline/simulator/scenario/scenario.py` for the rules of order."""
 
-from __future__ import annotations
-
 import heapq
-from typing import TYPE_CHECKING
 
+from pipeline.simulator.engine.result import SimulationResult
 from pipeline.simulator.scenario.run_to_run import settle_run
+from pipeline.simulator.scenario.scenario import Scenario
 from tests.oracles.simulator.accumulator import NEVER
-from tests.oracles.simulator.append import Appender
+from tests.oracles.simulator.append import Appender, Outcome
+from tests.oracles.simulator.batch import Record
 from tests.oracles.simulator.chance import Stream
 from tests.oracles.simulator.connection import Connection, Handlers
 from tests.oracles.simulator.sender import Sender
 from tests.oracles.simulator.sending_thread import SendingThread, Waiting
 from tests.oracles.simulator.tally import Tally
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.result import SimulationResult
-    from pipeline.simulator.scenario.scenario import Scenario
-    from tests.oracles.simulator.append import Outcome
-    from tests.oracles.simulator.batch import Record
 
 
 def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:

@@ -13,21 +13,16 @@ It then is busy for what the turn cost. A call (`wakeup`) while busy makes the p
 while it sleeps wakes it, which takes its time. More calls before the next turn are free.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pipeline.simulator.clients.client import MS, ClientFamily
+from pipeline.simulator.scenario.scenario import Scenario
 from tests.oracles.simulator.accumulator import NEVER, Accumulator, Ready
+from tests.oracles.simulator.batch import Batch
 from tests.oracles.simulator.chance import Stream
 from tests.oracles.simulator.connection import Request
 from tests.oracles.simulator.link import Link
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario import Scenario
-    from tests.oracles.simulator.batch import Batch
-    from tests.oracles.simulator.tally import Tally
+from tests.oracles.simulator.tally import Tally
 
 _MAX_DOUBLINGS = 20
 

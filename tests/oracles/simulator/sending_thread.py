@@ -1,21 +1,15 @@
 """A thread of the application that calls `send()`: one record after the other, blocked while memory is full."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from pipeline.simulator.clients.client import Settings
 from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
-from pipeline.simulator.scenario.traffic import COMMIT, KEYLESS, Recorded, Target
+from pipeline.simulator.scenario.traffic import COMMIT, KEYLESS, Recorded, Target, Traffic
 from tests.oracles.simulator.arrivals import start_clock
 from tests.oracles.simulator.batch import Record
 from tests.oracles.simulator.chance import Stream
-
-if TYPE_CHECKING:
-    from pipeline.simulator.clients.client import Settings
-    from pipeline.simulator.scenario.traffic import Traffic
 
 
 @dataclass

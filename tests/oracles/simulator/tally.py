@@ -1,9 +1,5 @@
 """Counters, latencies and traces of a run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
@@ -17,12 +13,10 @@ from pipeline.simulator.engine.result import (
     QueueCounter,
     SimulationResult,
 )
+from pipeline.simulator.scenario.scenario import Scenario
+from tests.oracles.simulator.batch import Batch, Record
+from tests.oracles.simulator.connection import Request
 from tests.oracles.simulator.latencies import bucket_of
-
-if TYPE_CHECKING:
-    from pipeline.simulator.scenario.scenario import Scenario
-    from tests.oracles.simulator.batch import Batch, Record
-    from tests.oracles.simulator.connection import Request
 
 
 class Latencies:

@@ -4,13 +4,8 @@
 2. Then draw from all, the same one perhaps; a leaderless one is drawn once more, and that stands.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

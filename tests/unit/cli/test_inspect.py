@@ -1,23 +1,18 @@
 """The `inspect` command: exit codes, bad input beside good, text, JSON, and what it must not import."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pipeline.cli import COMMANDS, main
 from pipeline.model.log import BatchHeader, Record
 from tests.record_writers import write_batch, write_records
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = f"{0:020d}.log"
 START_MS = 1_700_000_000_000

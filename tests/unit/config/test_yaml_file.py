@@ -1,7 +1,5 @@
 """YAML files against models: every refused value with file, line, column and key, what was found and what was expected."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import UTC, datetime
@@ -35,7 +33,7 @@ class Zoo(Section):
     best: Dog | None = None
 
     @model_validator(mode="after")
-    def _affordable(self) -> Zoo:
+    def _affordable(self) -> "Zoo":
         dear = [(("prices", age), "too dear") for age, price in self.prices.items() if price > 1000]
         if dear:
             raise WrongValuesError(*dear)

@@ -1,17 +1,14 @@
 """What holds in every run, whatever happens in it; and what each setting does; oracles: conservation, hand-made cases."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
+from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
@@ -22,9 +19,6 @@ from pipeline.simulator.scenario.measured import (
 from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
 from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
 from tests.oracles.simulator.run import simulate_reference
-
-if TYPE_CHECKING:
-    from pipeline.simulator.engine.result import SimulationResult
 
 VALUE = Distribution.constant(512)
 PERF_TEST = Traffic(PerfTest(4096, MEASURED_PERF_TEST_OVERSLEEP), VALUE, record_count=4000)
