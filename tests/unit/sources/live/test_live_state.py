@@ -1,5 +1,6 @@
 """A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
 
+import itertools
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
@@ -41,18 +42,9 @@ def partition(leader=1, epoch=7, topic_id="new"):
 
 
 def earlier(**changes):
-    fields = {
-        "window_start_ms": 0,
-        "topic": "t",
-        "topic_id": "new",
-        "partition": 0,
-        "leader_id": 1,
-        "leader_epoch": 7,
-        "log_start_offset": 0,
-        "log_end_offset": 100,
-        "size_bytes": 10_000,
-    }
-    return EarlierState(**{**fields, **changes})
+    log = {"log_start_offset": 0, "log_end_offset": 100, "size_bytes": 10_000}
+    of = {"topic": "t", "topic_id": "new", "partition": 0, "leader_id": 1, "leader_epoch": 7}
+    return EarlierState(**{"window_start_ms": 0, **of, **log, **changes})
 
 
 def state(*, start=0, end=200, size=30_000, silent=None):
@@ -195,25 +187,48 @@ def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, mi
     assert _find_leaderless(now, Failures(partitions={KEY: "brokers name different leaders"}), [past]) == {}
 
 
-def answering(reply):
-    return SimpleNamespace(send=lambda *_: reply)
+def answering(*results):
+    return SimpleNamespace(send=lambda *_: SimpleNamespace(results=results))
 
 
-def test_a_broker_tells_its_own_configs_only():
-    said = [
-        SimpleNamespace(error_code=0, resource_name=name, configs=[SimpleNamespace(name="num.io.threads", value=name)])
-        for name in ("x", "2", "1")
+def configured(name, values, code=0):
+    """What a broker tells of the configs of a topic or broker."""
+    configs = [SimpleNamespace(name=config, value=value) for config, value in values.items()]
+    return SimpleNamespace(error_code=code, resource_name=name, configs=configs)
+
+
+def listed(name, *partitions, leader_id=1, replicas=(1,), **more):
+    """A topic as a broker lists it."""
+    told = {"leader_id": leader_id, "leader_epoch": 7, "replica_nodes": [*replicas], "isr_nodes": [*replicas]}
+    rows = [SimpleNamespace(partition_index=number, **told) for number in partitions]
+    return SimpleNamespace(is_internal=False, name=name, partitions=rows, **more)
+
+
+def metadata(*topics):
+    return {"a:1": SimpleNamespace(brokers=[], topics=topics)}
+
+
+def directory(path, *sizes, code=0):
+    """A log directory with so many bytes of `t-0`, `t-1` and so on."""
+    rows = [
+        SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
+        for number, size in enumerate(sizes)
     ]
-    told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
-    assert told == {1: {"num.io.threads": "1"}}
+    topics = [SimpleNamespace(name="t", partitions=rows)]
+    return SimpleNamespace(error_code=code, log_dir=path, total_bytes=9, usable_bytes=1, topics=topics)
 
 
-def test_a_broker_tells_configs_that_it_was_asked_for_only():
-    """No table holds a name that is null, and each row holds all names."""
-    configs = [SimpleNamespace(name=name, value="8") for name in ("num.io.threads", None, "n" * 30_000)]
-    said = [SimpleNamespace(error_code=0, resource_name="1", configs=configs)]
-    told = ask_broker_configs(answering(SimpleNamespace(results=said)), [1], ["num.io.threads"], Failures())
-    assert told == {1: {"num.io.threads": "8"}}
+@pytest.mark.parametrize(
+    ("said", "threads"),
+    [
+        ([configured(name, {"num.io.threads": name}) for name in ("x", "2", "1")], "1"),
+        ([configured("1", dict.fromkeys(("num.io.threads", None, "n" * 30_000), "8"))], "8"),
+    ],
+    ids=["those of others", "names that no row holds"],
+)
+def test_a_broker_tells_its_own_configs_that_it_was_asked_for_only(said, threads):
+    told = ask_broker_configs(answering(*said), [1], ["num.io.threads"], Failures())
+    assert told == {1: {"num.io.threads": threads}}
 
 
 @pytest.mark.parametrize(
@@ -227,9 +242,8 @@ def test_a_broker_tells_configs_that_it_was_asked_for_only():
 )
 def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
     def send(_, broker_id):
-        config = SimpleNamespace(name="retention.ms", value="1" if broker_id == 2 else "9")
-        code = 29 if broker_id == 4 else 0
-        return SimpleNamespace(results=[SimpleNamespace(error_code=code, resource_name="t", configs=[config])])
+        told = configured("t", {"retention.ms": "1" if broker_id == 2 else "9"}, 29 if broker_id == 4 else 0)
+        return SimpleNamespace(results=[told])
 
     failures = Failures()
     assert ask_topic_configs(SimpleNamespace(send=send), brokers, ["t"], ["retention.ms"], failures) == told
@@ -239,10 +253,7 @@ def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
 def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_did():
     def send(request, _):
         refused = request.resources[0][1] == "t0"
-        config = SimpleNamespace(name="retention.ms", value="9")
-        return SimpleNamespace(
-            results=[SimpleNamespace(error_code=29 if refused else 0, resource_name="t500", configs=[config])]
-        )
+        return SimpleNamespace(results=[configured("t500", {"retention.ms": "9"}, 29 if refused else 0)])
 
     failures = Failures()
     topics = [f"t{number}" for number in range(PAGE_TOPICS + 1)]
@@ -253,15 +264,12 @@ def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_d
 
 def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others():
     def send(request, _):
-        config = SimpleNamespace(name="min.insync.replicas", value="2")
         codes = [(name, 3 if name == "gone" else 0) for _, name, _ in request.resources]
-        told = [SimpleNamespace(error_code=code, resource_name=name, configs=[config]) for name, code in codes]
-        return SimpleNamespace(results=told)
+        return SimpleNamespace(results=[configured(name, configs, code) for name, code in codes])
 
-    failures = Failures()
-    topics, names = ["gone", "orders"], ["min.insync.replicas"]
-    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, names, failures)
-    assert told == {"orders": {"min.insync.replicas": "2"}}
+    configs, failures = {"min.insync.replicas": "2"}, Failures()
+    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], ["gone", "orders"], [*configs], failures)
+    assert told == {"orders": configs}
     assert [*failures.questions] == ["topic configs of gone"]
 
 
@@ -278,14 +286,12 @@ def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others
     ],
 )
 def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, incomplete, said):
-    row = SimpleNamespace(partition_index=0, leader_id=-1, replica_nodes=[], isr_nodes=[])
-    known = [SimpleNamespace(is_internal=False, name=name, partitions=[row]) for name in ("orders-eu", "clicks")]
+    known = [listed(name, 0, leader_id=-1, replicas=()) for name in ("orders-eu", "clicks")]
 
     def ask(request):
-        named = [
-            SimpleNamespace(name=one.name, error_code=29 if "!" in one.name else 3) for one in request.topics or ()
-        ]
-        return {"a:1": SimpleNamespace(brokers=[], topics=named or known)}
+        names = [one.name for one in request.topics or ()]
+        named = [SimpleNamespace(name=name, error_code=29 if "!" in name else 3) for name in names]
+        return metadata(*(named or known))
 
     now = read_live_state(SimpleNamespace(ask_metadata=ask, unheard=()), topics=topics)
     assert {key.topic for key in now.in_scope} == read
@@ -305,22 +311,14 @@ def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, in
 def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch, told, code, missing):
     def ask(request):
         named = [SimpleNamespace(name=one.name, error_code=code) for one in request.topics or ()]
-        row = SimpleNamespace(partition_index=0, leader_id=1, leader_epoch=7, replica_nodes=[1], isr_nodes=[1])
-        all_of = [
-            SimpleNamespace(is_internal=False, name=name, topic_id=uuid.UUID(int=number), partitions=[row])
-            for name, number in told.items()
-        ]
-        return {"a:1": SimpleNamespace(brokers=[], topics=named or all_of)}
+        return metadata(*(named or [listed(name, 0, topic_id=uuid.UUID(int=one)) for name, one in told.items()]))
 
     monkeypatch.setattr(reading, "connect", lambda _: nullcontext(SimpleNamespace(ask_metadata=ask)))
     kept = TopicPartition("kept", 0)
     ids = [admin.format_topic_id(uuid.UUID(int=number)) for number in (2, 1)]
     partitions = {key: partition(topic_id=one) for key, one in zip((KEY, kept), ids, strict=True)}
     now = replace(state(), in_scope=(KEY, kept), partitions=partitions)
-    short = (
-        Shortfall(topic="t", partition=0, reason="the topic was deleted, or recreated"),
-        Shortfall(topic="kept", partition=0, reason="no answer"),
-    )
+    short = (Shortfall.of(KEY, "the topic was deleted, or recreated"), Shortfall.of(kept, "no answer"))
     live = forget_deleted(LiveReading(source=SOURCE, observed_at_ms=1500, state=now, shortfalls=short))
     assert live.availability(WINDOWS[0]).missing == missing
     is_named = any("last records of t" in problem.reason for problem in live.problems)
@@ -328,15 +326,9 @@ def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch
 
 
 def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
-    rows = [
-        SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
-        for number, size in enumerate((5, 2**63 - 1, -1, 7))
-    ]
-    keys = [TopicPartition("t", number) for number in range(4)]
-    topic = SimpleNamespace(name="t", partitions=rows)
-    directory = SimpleNamespace(error_code=0, log_dir="/d", total_bytes=-1, usable_bytes=-1, topics=[topic])
+    keys = [TopicPartition("t", number) for number in range(3)]
     failures = Failures()
-    replicas, _ = ask_log_directories(answering(SimpleNamespace(results=[directory])), [1], keys[:3], failures)
+    replicas, _ = ask_log_directories(answering(directory("/d", 5, 2**63 - 1, -1, 7)), [1], keys, failures)
     assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
     assert [*failures.questions] == ["some replica sizes of broker 1"]
 
@@ -355,28 +347,19 @@ def test_a_broker_that_is_slow_to_tell_its_disks_is_not_away():
 
 def test_directories_that_no_disk_has_are_left_out_and_told():
     """Each replica has a row with its directory, and each directory is compared with all others."""
-    rows = [SimpleNamespace(partition_index=0, partition_size=5, offset_lag=0, is_future_key=False)]
-    topic = SimpleNamespace(name="t", partitions=rows)
     paths = ["/d", None, "/" + 5_000 * "d", *(f"/d{number}" for number in range(2_000))]
-    told = [
-        SimpleNamespace(error_code=0, log_dir=path, total_bytes=9, usable_bytes=1, topics=[topic]) for path in paths
-    ]
     failures = Failures()
-    replicas, spaces = ask_log_directories(answering(SimpleNamespace(results=told)), [1], [KEY], failures)
+    told = answering(*(directory(path, 5) for path in paths))
+    replicas, spaces = ask_log_directories(told, [1], [KEY], failures)
     assert (len(replicas), len(spaces[1]), max(map(len, spaces[1]))) == (100, 100, 4)
     assert [*failures.questions] == ["some replica sizes of broker 1"]
 
 
 def test_a_log_directory_that_fails_hides_no_size_of_the_others_and_is_named():
     """A disk of several is lost: its broker answers, and leads what is on the others."""
-    row = SimpleNamespace(partition_index=0, partition_size=5, offset_lag=0, is_future_key=False)
-    topic = SimpleNamespace(name="t", partitions=[row])
-    results = [
-        SimpleNamespace(error_code=code, log_dir=path, total_bytes=9, usable_bytes=1, topics=topics)
-        for path, code, topics in (("/bad", 56, []), ("/odd\n", -1, []), ("/good", 0, [topic]))
-    ]
+    told = answering(directory("/bad", code=56), directory("/odd\n", code=-1), directory("/good", 5))
     failures = Failures()
-    replicas, spaces = ask_log_directories(answering(SimpleNamespace(results=results)), [1], [KEY], failures)
+    replicas, spaces = ask_log_directories(told, [1], [KEY], failures)
     assert [(one.log_directory, one.size_bytes) for one in replicas] == [("/good", 5)]
     assert ([*spaces[1]], failures.brokers, failures.questions) == (["/good"], {}, {})
     now = replace(state(), failures=failures)
@@ -388,10 +371,8 @@ def test_a_log_directory_that_fails_hides_no_size_of_the_others_and_is_named():
 
 def test_values_of_configs_that_are_too_long_are_not_known():
     """A topic's owner chooses them, and each replica has a row with them."""
-    configs = [SimpleNamespace(name="a", value=5_000 * "0" + "9"), SimpleNamespace(name="b", value="9")]
-    result = SimpleNamespace(error_code=0, resource_name="t", configs=configs)
-    told = ask_topic_configs(answering(SimpleNamespace(results=[result])), [1], ["t"], ["a", "b"], Failures())
-    assert told == {"t": {"b": "9"}}
+    result = configured("t", {"a": 5_000 * "0" + "9", "b": "9"})
+    assert ask_topic_configs(answering(result), [1], ["t"], ["a", "b"], Failures()) == {"t": {"b": "9"}}
 
 
 @pytest.mark.parametrize(("liars", "moving"), [([1], {}), ([1, 2], {KEY: ((2,), ())})])
@@ -423,19 +404,12 @@ def test_brokers_that_know_no_reassignments_leave_them_to_the_controller(control
 
 
 def test_a_topic_without_a_name_is_none():
-    partition = SimpleNamespace(partition_index=0, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1])
-    topics = [SimpleNamespace(is_internal=False, name=name, partitions=[partition]) for name in ("orders", None)]
-    told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
+    told = metadata(listed("orders", 0), listed(None, 0))
     assert [*ask_metadata(SimpleNamespace(ask_metadata=lambda _: told)).partitions] == [TopicPartition("orders", 0)]
 
 
 def test_partitions_that_no_topic_has_are_named_once():
-    partitions = [
-        SimpleNamespace(partition_index=number, leader_id=-1, replica_nodes=[], isr_nodes=[])
-        for number in (-1, 0, *range(200_001, 200_101))
-    ]
-    topics = [SimpleNamespace(is_internal=False, name="t", partitions=partitions)]
-    told = {"a:1": SimpleNamespace(brokers=[], topics=topics)}
+    told = metadata(listed("t", -1, 0, *range(200_001, 200_101), leader_id=-1, replicas=()))
     now = read_live_state(SimpleNamespace(ask_metadata=lambda _: told, unheard=()))
     assert now.partitions.keys() == {KEY}
     (said, _) = [problem.reason for problem in describe_unanswered(now, "c")]
@@ -447,15 +421,12 @@ def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_dele
     """Brokers leave it out of their answers about all topics; asked for it, they refuse. One of three lies about another."""
 
     def ask(request):
-        codes = {"gone": 3, "secret": 29}
-        told = {
-            address: [
-                SimpleNamespace(name=one.name, error_code=29 if lies else codes[one.name])
-                for one in request.topics or ()
-            ]
-            for address, lies in (("a:1", False), ("b:2", True), ("c:3", False))
-        }
-        return {address: SimpleNamespace(brokers=[], topics=topics) for address, topics in told.items()}
+        def answer(codes):
+            topics = [SimpleNamespace(name=one.name, error_code=codes[one.name]) for one in request.topics or ()]
+            return SimpleNamespace(brokers=[], topics=topics)
+
+        true, lies = {"gone": 3, "secret": 29}, {"gone": 29, "secret": 29}
+        return {"a:1": answer(true), "b:2": answer(lies), "c:3": answer(true)}
 
     connection = SimpleNamespace(ask_metadata=ask, unheard=())
     past = [earlier(topic="gone"), earlier(topic="secret")]
@@ -478,15 +449,11 @@ def test_a_follower_is_not_ahead_of_its_leader():
 
 def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
     """A coordinator may claim any number of groups, and answer late."""
-    clock = iter(range(10_000))
-    monkeypatch.setattr("pipeline.sources.live.reading.time.monotonic", lambda: 100 * next(clock))
+    monkeypatch.setattr("pipeline.sources.live.reading.time.monotonic", itertools.count(0, 100).__next__)
     named = [{"group_id": f"g{number}"} for number in range(1_000)]
-    client = SimpleNamespace(
-        list_groups=lambda **_: named,
-        describe_groups=lambda ids: {ids[0]: {}},
-        list_group_offsets=lambda name: {name: {}},
-    )
-    asked = state()
+    client, asked = group_client({}), state()
+    client.list_groups, client.describe_groups = lambda **_: named, lambda ids: {ids[0]: {}}
+    client.list_group_offsets = lambda name: {name: {}}
     assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
     assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
 
@@ -525,12 +492,11 @@ def test_names_that_are_too_long_are_left_out_and_their_groups_named(group_id, t
 def test_groups_have_no_more_rows_than_a_run_holds(monkeypatch):
     monkeypatch.setattr("pipeline.sources.live.reading._MOST_CHARACTERS", 350)
     asked = state()
-    client = group_client({f"g{number}": {} for number in range(5)})
-    found = [ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked, at_ms) for at_ms in range(50)]
+    groups = {f"g{number}": {} for number in range(5)}
+    connection = SimpleNamespace(admin=group_client(groups), broker_ids=(1,))
+    found = [ask_groups(connection, asked, at_ms) for at_ms in range(50)]
     assert {len(rows) for rows in found} == {3}
-    assert {row.group_id for rows in found for row in rows} == {
-        f"g{number}" for number in range(5)
-    }  # each has its turn
+    assert {row.group_id for rows in found for row in rows} == groups.keys()  # each has its turn
     said = "2 groups were not asked: the others have as many rows as a run holds"
     assert asked.failures.questions == {"consumer groups": said}
 

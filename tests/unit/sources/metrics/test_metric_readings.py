@@ -49,9 +49,30 @@ def rows(reading):
 
 
 def matrix(*series, **more):
-    return Answer(
-        json.dumps({"status": "success", "data": {"resultType": "matrix", "result": series}, **more}), headers=JSON
-    )
+    data = {"resultType": "matrix", "result": series}
+    return Answer(json.dumps({"status": "success", "data": data, **more}), headers=JSON)
+
+
+def series(*points, name=NAME, **labels):
+    return {"metric": {"__name__": name, **labels}, "values": points}
+
+
+def read_server(answer, *, count=None, **more):
+    """What is read of a server that gives the answer to each of `count` questions; it may be a function of the query."""
+    given = (lambda path: answer(ask(path)["query"])) if callable(answer) else answer
+    with serving({API: given}) as site:
+        reading = read(server(site.url, **more))
+        assert count in (None, len(site.asked))
+    return reading
+
+
+def reasons_of(reading):
+    return [problem.reason for problem in reading.problems["prometheus"]]
+
+
+def exporters(folder, site, **more):
+    """A source of one broker's pages, kept in the folder."""
+    return {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/page"}, "path": str(folder), **more}
 
 
 def ask(path):
@@ -75,7 +96,7 @@ def ask(path):
         (Answer('{"data":{"resultType":"matrix","result":[]},"warnings":7}', headers=JSON), "TypeError", 1),
         (matrix("up"), "cannot be read", QUERIES),
         (matrix({"metric": {"__name__": NAME}}), "cannot be read", QUERIES),
-        (matrix({"metric": {"__name__": NAME}, "values": [[NOW_MS / 1000, "much"]]}), "cannot be read", QUERIES),
+        (matrix(series([NOW_MS / 1000, "much"])), "cannot be read", QUERIES),
     ],
 )
 def test_bad_answers_are_problems_and_not_repeated_in_vain(answer, words, count):
@@ -126,8 +147,8 @@ def test_a_page_too_large_for_the_server_is_asked_for_in_halves():
         if end - start > 61:
             return Answer('{"status":"error","error":"too many samples"}', 422, JSON)
         instants = range(round(start), round(end) + 1, 30)
-        labels = {"__name__": NAME, "instance": "i:1", "client_id": "c", "node_id": "node-1", "job": "p"}
-        return matrix({"metric": labels, "values": [[at, str(at)] for at in instants]})
+        labels = {"instance": "i:1", "client_id": "c", "node_id": "node-1", "job": "p"}
+        return matrix(series(*([at, str(at)] for at in instants), **labels))
 
     with serving({API: answer}) as site:
         reading = read(server(site.url))
@@ -139,27 +160,19 @@ def test_a_page_too_large_for_the_server_is_asked_for_in_halves():
 
 
 def test_labels_tell_the_broker_and_queries_can_be_replaced():
-    def answer(path):
-        query = ask(path)["query"]
+    def answer(query):
         if query == "my_bytes":
             return matrix({"metric": {"host": "b1"}, "values": [[AT_S, "NaN"]]})
         if "brokertopicmetrics" in query:
-            names = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_brokertopicmetrics_bytesout_total")
-            return matrix(
-                *({"metric": {"__name__": n, "host": "b2", "node": "7"}, "values": [[AT_S, "5"]]} for n in names)
-            )
+            return matrix(*(series([AT_S, "5"], name=n, host="b2", node="7") for n in (BYTES_IN, bytes_out)))
         return matrix(warnings=["partial answer"])
 
-    replaced = {"kafka_server_brokertopicmetrics_bytesin_total": "my_bytes"}
-    more = {"instance_label": "host", "brokers": {"b1": 1}, "broker_label": "node", "queries": replaced}
-    with serving({API: answer}) as site:
-        reading = read(server(site.url, **more))
-    told = {
-        (r["instance"], r["name"].rpartition("s_")[2], dict(r["labels"])["broker_id"], r["value"])
-        for r in rows(reading)
-    }
-    assert told == {("b1", "bytesin_total", "1", None), ("b2", "bytesout_total", "7", 5)}
-    reasons = [problem.reason for problem in reading.problems["prometheus"]]
+    bytes_out = "kafka_server_brokertopicmetrics_bytesout_total"
+    of_brokers = {"instance_label": "host", "brokers": {"b1": 1}, "broker_label": "node"}
+    reading = read_server(answer, **of_brokers, queries={BYTES_IN: "my_bytes"})
+    told = {(r["instance"], r["name"], dict(r["labels"])["broker_id"], r["value"]) for r in rows(reading)}
+    assert told == {("b1", BYTES_IN, "1", None), ("b2", bytes_out, "7", 5)}
+    reasons = reasons_of(reading)
     assert reasons[0] == "the server warns: partial answer"
     assert "clock" in reasons[1]  # ours is of 2023 here
     assert {problem.severity for problem in reading.problems["prometheus"]} == {"suspect"}
@@ -168,17 +181,9 @@ def test_labels_tell_the_broker_and_queries_can_be_replaced():
 def test_brokers_without_a_label_of_the_instance_are_not_one():
     """Of six brokers the highest id had the worst of all values."""
 
-    def answer(path):
-        name = "kafka_server_brokertopicmetrics_bytesin_total"
-        if "brokertopicmetrics" not in ask(path)["query"]:
-            return matrix()
-        return matrix(
-            *({"metric": {"__name__": name, "broker_id": broker}, "values": [[AT_S, broker]]} for broker in "12")
-        )
-
-    with serving({API: answer}) as site:
-        reading = read(server(site.url))
-    assert {(row["instance"], row["value"]) for row in rows(reading)} == {("broker 1", 1), ("broker 2", 2)}
+    brokers = [series([AT_S, broker], name=BYTES_IN, broker_id=broker) for broker in "12"]
+    found = rows(read_server(lambda query: matrix(*brokers) if "brokertopicmetrics" in query else matrix()))
+    assert {(row["instance"], row["value"]) for row in found} == {("broker 1", 1), ("broker 2", 2)}
 
 
 @pytest.mark.parametrize(("ahead_ms", "is_wrong"), [(0, False), (30_000, False), (120_000, True), (-120_000, True)])
@@ -207,29 +212,17 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
         "/cut": Answer(good, cut=9),
     }
     with serving(answers) as site:
-        urls = {name: f"{site.url}/{name}" for name in ("good", "html", "half", "cut")}
-        source = {
-            "kind": "exporter_urls",
-            "producers": urls,
-            "brokers": {"4": f"{site.url}/good"},
-            "path": str(tmp_path),
-        }
+        urls = {path[1:]: f"{site.url}{path}" for path in answers}
+        source = exporters(tmp_path, site, producers=urls, brokers={"4": f"{site.url}/good"})
         reading = read({**source, "access": {"attempts": 1}})
-        recorded = read_metrics(
-            cluster(source, as_of="2026-01-01T00:00:00Z"),
-            SPAN,
-            60_000,
-            now_ms=NOW_MS + 1,
-            pause=lambda _: None,
-            clock=lambda: NOW_MS + 1,
-        )
+        past = cluster(source, as_of="2026-01-01T00:00:00Z")
+        recorded = read_metrics(past, SPAN, 60_000, now_ms=NOW_MS + 1, pause=None, clock=lambda: NOW_MS + 1)
     kept = {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")}
     assert kept == {"good": good, "4": good}
     assert {page.observed_at_ms for page in reading.listed["exporter_urls"]} == {NOW_MS}
     reasons = {problem.path.rpartition("/")[2]: problem.reason for problem in reading.problems["exporter_urls"]}
-    assert [word in reasons[name] for name, word in (("html", "HTML"), ("half", "# EOF"), ("cut", "broke off"))] == [
-        True
-    ] * 3
+    for name, word in (("html", "HTML"), ("half", "# EOF"), ("cut", "broke off")):
+        assert word in reasons[name]
     assert len(recorded.listed["exporter_urls"]) == 2  # the past is not scraped
 
 
@@ -240,8 +233,8 @@ def test_pages_that_were_scraped_long_ago_are_deleted_by_a_scrape_and_nothing_el
     for path in (*(f"4/{at_ms}.prom" for at_ms in names.values()), *others):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("a 1\n")
-    with serving({"/good": Answer("kafka_brokers 1\n")}) as site:
-        source = {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/good"}, "path": str(tmp_path)}
+    with serving({"/page": Answer("kafka_brokers 1\n")}) as site:
+        source = exporters(tmp_path, site)
         read(source)
         kept = {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
         assert kept == {f"4/{names['young']}.prom", f"4/{NOW_MS}.prom", *others}
@@ -255,9 +248,9 @@ def test_pages_of_an_exporter_take_so_many_bytes_and_the_oldest_go_first(tmp_pat
     for hours in (3, 2, 1):
         (tmp_path / "4").mkdir(exist_ok=True)
         (tmp_path / f"4/{NOW_MS - hours * 3_600_000}.prom").write_text(page)
-    source = {"kind": "exporter_urls", "path": str(tmp_path), "keep_bytes": 2 * len(page)}
-    with serving({"/good": Answer(page), "/large": Answer(page * 5)}) as site:
-        (problem,) = read({**source, "brokers": {"4": f"{site.url}/good"}}).problems["exporter_urls"]
+    with serving({"/page": Answer(page), "/large": Answer(page * 5)}) as site:
+        source = exporters(tmp_path, site, keep_bytes=2 * len(page))
+        (problem,) = read(source).problems["exporter_urls"]
         assert "the oldest are deleted" in problem.reason
         assert sorted(path.name for path in tmp_path.glob("4/*")) == [f"{NOW_MS - 3_600_000}.prom", f"{NOW_MS}.prom"]
         read({**source, "brokers": {"5": f"{site.url}/large"}})
@@ -270,8 +263,7 @@ def test_pages_of_an_exporter_take_so_many_bytes_and_the_oldest_go_first(tmp_pat
 )
 def test_a_page_without_a_metric_that_is_read_is_not_kept(tmp_path, page, count):
     with serving({"/page": Answer(page)}) as site:
-        source = {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/page"}, "path": str(tmp_path)}
-        problems = read(source).problems.get("exporter_urls", ())
+        problems = read(exporters(tmp_path, site)).problems.get("exporter_urls", ())
     assert len(list(tmp_path.glob("4/*"))) == count
     told = [one.severity for one in problems if "holds none of the metrics that are read" in one.reason]
     assert told == ["suspect"] * (not count)
@@ -284,8 +276,7 @@ def test_intervals():
 
 
 def test_sources_of_one_kind_tell_apart():
-    points = {"metric": {"__name__": NAME, "instance": "a:1"}, "values": [[AT_S, "5"]]}
-    with serving({API: matrix(points)}) as first:
+    with serving({API: matrix(series([AT_S, "5"], instance="a:1"))}) as first:
         found = read(server(first.url, queries={}), server("http://127.0.0.1:9"))
     assert {row["source"] for row in rows(found)} == {"prometheus"}
     refused = {name: "refused" in str(problems) for name, problems in found.problems.items()}
@@ -303,10 +294,10 @@ def probed(down, *families, exposed=()):
             result = [{"metric": {}, "value": [1, "12"]}] if any(name in query for name in families) else []
         return Answer(json.dumps({"data": {"resultType": "vector", "result": result}}), headers=JSON)
 
-    (source,) = cluster(server("http://p")).sources
     names = Answer(json.dumps({"data": list(exposed)}), headers=JSON)
     with serving({"/api/v1/query": answer, "/api/v1/label/__name__/values": names}) as site:
-        found, *others = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+        (source,) = cluster(server(site.url)).sources
+        found, *others = probe_prometheus(source, pause=lambda _: None)
     if exposed:
         return [(other.name, other.found, other.advice) for other in others]
     return found.is_ok, found.found.removeprefix(f"{site.url}: "), found.advice
@@ -330,20 +321,10 @@ PRODUCERS = "kafka_producer_producer_node_metrics 12"
 @pytest.mark.parametrize(
     ("down", "families", "is_ok", "found"),
     [
-        ((), ("node_metrics",), True, PRODUCERS),
-        (
-            ("b:7071",),
-            ("node_metrics", "(kafka_log_log)(_size"),
-            True,
-            f"{PRODUCERS}, kafka_log_log 12; targets down: b:7071",
-        ),
-        (
-            ("b:7071", "a:7071"),
-            ("node_metrics",),
-            False,
-            f"{PRODUCERS}; no series of a broker; targets down: a:7071, b:7071",
-        ),
-        ((), (), False, "none of the series that count"),
+        ("", ["node_metrics"], True, PRODUCERS),
+        ("b", ["node_metrics", "(kafka_log_log)(_size"], True, f"{PRODUCERS}, kafka_log_log 12; targets down: b"),
+        ("ba", ["node_metrics"], False, f"{PRODUCERS}; no series of a broker; targets down: a, b"),
+        ("", [], False, "none of the series that count"),
     ],
     ids=["producers only", "one of several targets is down", "all brokers are down", "nothing"],
 )
@@ -354,12 +335,10 @@ def test_probe_says_what_a_server_has_and_which_targets_are_down(down, families,
 
 
 def test_probe_of_something_else_than_prometheus():
-    (source,) = cluster(server("http://p")).sources
-    with (
-        serving({"/api/v1/query": Answer("?", headers=JSON)}) as site,
-        pytest.raises(InputError, match="is the address"),
-    ):
-        probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+    with serving({"/api/v1/query": Answer("?", headers=JSON)}) as site:
+        (source,) = cluster(server(site.url)).sources
+        with pytest.raises(InputError, match="is the address"):
+            probe_prometheus(source, pause=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -371,8 +350,7 @@ def test_probe_of_something_else_than_prometheus():
     ids=lambda value: str(value)[:30],
 )
 def test_no_point_of_a_server_ends_the_reading(points):
-    with serving({API: matrix({"metric": {"__name__": NAME, "instance": "a:1"}, "values": points})}) as site:
-        reading = read(server(site.url))
+    reading = read_server(matrix({"metric": {"__name__": NAME, "instance": "a:1"}, "values": points}))
     assert reading.problems["prometheus"] or not rows(reading)
 
 
@@ -380,29 +358,25 @@ def test_no_point_of_a_server_ends_the_reading(points):
     "odd",
     [
         {"metric": {"__name__": BYTES_IN, "instance": "h"}, "histograms": [[AT_S, {"count": "1", "buckets": []}]]},
-        {"metric": {"__name__": BYTES_IN, "instance": 7}, "values": [[AT_S, "1"]]},
-        {"metric": {"__name__": BYTES_IN, "instance": "\ud800"}, "values": [[AT_S, "1"]]},
-        {"metric": {"__name__": BYTES_IN, "instance": "h"}, "values": [["1e300", "1"]]},
+        series([AT_S, "1"], name=BYTES_IN, instance=7),
+        series([AT_S, "1"], name=BYTES_IN, instance="\ud800"),
+        series(["1e300", "1"], name=BYTES_IN, instance="h"),
         "up",
     ],
     ids=["a native histogram", "a label that is no text", "half a character", "an instant of no calendar", "no series"],
 )
 def test_a_series_that_cannot_be_read_costs_no_other(odd):
-    honest = [{"metric": {"__name__": BYTES_IN, "instance": f"b{n}"}, "values": [[AT_S, "5"]]} for n in range(3)]
-    with serving(
-        {API: lambda path: matrix(honest[0], odd, *honest[1:]) if "brokertopic" in path else matrix()}
-    ) as site:
-        reading = read(server(site.url))
-        assert len(site.asked) == QUERIES
+    first, *others = (series([AT_S, "5"], name=BYTES_IN, instance=f"b{number}") for number in range(3))
+    answers = matrix(first, odd, *others)
+    reading = read_server(lambda query: answers if "brokertopic" in query else matrix(), count=QUERIES)
     assert {row["instance"] for row in rows(reading)} == {"b0", "b1", "b2"}
-    assert "cannot be read" in reading.problems["prometheus"][0].reason
+    assert "cannot be read" in reasons_of(reading)[0]
 
 
 def test_a_broker_id_of_thousands_of_digits_ends_no_reading():
     points = [[AT_S + at_s, str(at_s)] for at_s in (0, 30, 60)]
-    series = {"metric": {"__name__": BYTES_IN, "instance": "b", "broker_id": "9" * 5000}, "values": points}
-    with serving({API: lambda path: matrix(series) if "brokertopic" in path else matrix()}) as site:
-        assert rows(read(server(site.url)))
+    answer = matrix(series(*points, name=BYTES_IN, instance="b", broker_id="9" * 5000))
+    assert rows(read_server(lambda query: answer if "brokertopic" in query else matrix()))
 
 
 @pytest.mark.parametrize(
@@ -410,15 +384,12 @@ def test_a_broker_id_of_thousands_of_digits_ends_no_reading():
     [b"[" * 100_000, b'{"a":' * 50_000, b"9" * 100_000, b'{"data":{"result":[],"resultType":"matrix"},"warnings":7}'],
 )
 def test_no_document_of_a_server_ends_the_reading(body):
-    with serving({API: Answer(body, headers=JSON)}) as site:
-        reading = read(server(site.url))
-    assert reading.problems["prometheus"]
+    assert read_server(Answer(body, headers=JSON)).problems["prometheus"]
 
 
 def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
     warnings = [f"\x1b[31m{number:03}" + "x" * 1000 for number in range(100)]
-    with serving({API: matrix(warnings=warnings)}) as site:
-        reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
+    reasons = [reason for reason in reasons_of(read_server(matrix(warnings=warnings))) if "warns" in reason]
     assert len(reasons) == 20
     assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
 
@@ -427,45 +398,33 @@ def test_equal_warnings_are_not_written_out_one_by_one(monkeypatch):
     """A million of them took minutes."""
     formatted = []
     monkeypatch.setattr(prometheus, "format_name", lambda text, limit: formatted.append(text) or text[:limit])
-    with serving({API: [matrix(warnings=["again"] * 1000), Answer("", 403)]}) as site:
-        read(server(site.url))
+    read_server([matrix(warnings=["again"] * 1000), Answer("", 403)])
     assert len(formatted) <= 20
 
 
 def test_the_time_that_answers_take_to_be_understood_is_their_server_s(monkeypatch):
     """A page of some kB inflates to objects that take half a minute."""
     monkeypatch.setattr(http_text, "monotonic", map(float, itertools.count(0, 70)).__next__)
-    with serving({API: matrix()}) as site:
-        reading = read(server(site.url))
-        assert len(site.asked) == 5  # twice 70 s each, of 20 time-outs of 30 s
-    assert "took 700 s together: the rest is not asked for" in reading.problems["prometheus"][0].reason
+    reading = read_server(matrix(), count=5)  # twice 70 s each, of 20 time-outs of 30 s
+    assert "took 700 s together: the rest is not asked for" in reasons_of(reading)[0]
 
 
 def test_an_answer_of_nothing_but_lists_is_refused_before_it_fills_the_memory(monkeypatch):
     monkeypatch.setattr(prometheus, "MOST_LISTS", 10)
     for unit in ("[]", "{}", '{"":{}}'):
-        with serving({API: matrix(more=json.loads(f"[{','.join([unit] * 500)}]"))}) as site:
-            reading = read(server(site.url))
-            assert len(site.asked) == 1
-        assert "are no series of a Prometheus server: refused" in reading.problems["prometheus"][0].reason
+        reading = read_server(matrix(more=json.loads(f"[{','.join([unit] * 500)}]")), count=1)
+        assert "are no series of a Prometheus server: refused" in reasons_of(reading)[0]
     body = Answer(matrix().body.replace(b", ", b","), headers=JSON)  # as servers write it, and at its densest
     points = ",".join(f'[{NOW_MS // 1000 + number},"1"]' for number in range(1000))
     body.body = body.body.replace(b'"result": []', f'"result":[{{"metric":{{}},"values":[{points}]}}]'.encode())
-    with serving({API: body}) as site:
-        reading = read(server(site.url))
-        assert len(site.asked) == QUERIES
-    assert "more points than were asked for" in reading.problems["prometheus"][0].reason
+    assert "more points than were asked for" in reasons_of(read_server(body, count=QUERIES))[0]
 
 
-def told_of(*points, count=1, name=NAME, asked="node_metrics|", **labels):
-    """Instants, counted from the span's start, and reasons, of what is read of series with these points."""
-    labels = {"__name__": name, "instance": "a:1", **labels}
-    series = [
-        {"metric": {**labels, "n": str(number)}, "values": [[AT_S + at_s, "5"] for at_s in points]}
-        for number in range(count)
-    ]
-    with serving({API: lambda path: matrix(*series) if asked in ask(path)["query"] else matrix()}) as site:
-        reading = read(server(site.url))
+def told_of(*at_s, count=1, asked="node_metrics|", **labels):
+    """Instants, counted from the span's start, and reasons, of what is read of series with points at these seconds."""
+    points = [[AT_S + seconds, "5"] for seconds in at_s]
+    answer = matrix(*(series(*points, instance="a:1", n=str(number), **labels) for number in range(count)))
+    reading = read_server(lambda query: answer if asked in query else matrix())
     wrong = [one.reason for one in reading.problems["prometheus"] if one.severity == "refused"]
     return [row["observed_at_ms"] - SPAN.start_ms for row in rows(reading)], wrong
 
@@ -504,18 +463,13 @@ def test_a_server_s_long_labels_are_left_out_and_told_of_once():
 def test_a_server_gives_so_many_bytes(monkeypatch):
     """It is not asked any more then."""
     monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 10_000)
-    series = [
-        {"metric": {"__name__": NAME, "instance": f"{n}", "client_id": "c" * 500}, "values": [[AT_S, "5"]]}
-        for n in range(50)
-    ]
-    with serving({API: matrix(*series)}) as site:
-        reading = read(server(site.url))
-        assert len(site.asked) == 1
-    assert reading.problems["prometheus"][0].reason.startswith("its samples take more than")
+    many = [series([AT_S, "5"], instance=f"{number}", client_id="c" * 500) for number in range(50)]
+    reading = read_server(matrix(*many), count=1)
+    assert reasons_of(reading)[0].startswith("its samples take more than")
 
 
 def test_the_first_warnings_of_a_server_are_kept():
     """The others would fill the memory, were they all to be compared."""
-    with serving({API: matrix(warnings=[f"{number:03}" for number in reversed(range(100))])}) as site:
-        reasons = [one.reason for one in read(server(site.url)).problems["prometheus"] if "warns" in one.reason]
+    warnings = [f"{number:03}" for number in reversed(range(100))]
+    reasons = [reason for reason in reasons_of(read_server(matrix(warnings=warnings))) if "warns" in reason]
     assert reasons == [f"the server warns: {number:03}" for number in range(80, 100)]
