@@ -8,10 +8,11 @@ import pytest
 from expectations.measures_gate import describe_health
 from expectations.reports import CheckResult
 from pipeline.config.rules import Gate
-from pipeline.model.verdict import BrokerLoad, Verdict
+from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import find_unjudged
 from pipeline.verdicts.sources import SkippedWindow, SourceStatus, judge_skipped, judge_sources
+from tests.incident_rows import new_verdict
 
 RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()), window_ms=60_000)
 
@@ -19,13 +20,10 @@ RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()),
 @pytest.mark.parametrize(("count", "windows"), [(1, "this window"), (5, "these 5 windows")])
 def test_a_healthy_run_names_the_windows_that_it_is_about(count, windows):
     verdicts = [
-        Verdict(
-            window_start_ms=60_000 * minute, rule="broker_share", subject=f"broker {broker}", value=1.0, limit_value=1.2,
-            is_above=False, above_count=0, verdict="ok", reason="",
-        )
+        new_verdict(60_000 * minute, above=0, subject=f"broker {broker}")
         for minute in range(count)
         for broker in (1, 2)
-    ]  # fmt: skip  # fields of a value, several a line
+    ]
     assert describe_health(verdicts, RUN) == (
         f"cluster prod: healthy, no broker fails in {windows} "
         "(to fail, a broker has to be above its share in 3 of 4 windows)"
@@ -139,14 +137,14 @@ def test_a_broker_beyond_its_limit_that_cannot_be_judged_is_not_called_healthy()
 
 
 def test_what_is_found_in_many_windows_is_one_line():
+    rule = {"rule": "disk_hours_to_full", "value": 6.0, "limit_value": 48.0}
     rows = [
-        Verdict(
-            window_start_ms=60_000 * minute, rule="disk_hours_to_full", subject=f"broker {broker}", value=6.0,
-            limit_value=48.0, is_above=True, above_count=2, verdict="fail", reason=f"/a is full in {9 - minute} h",
+        new_verdict(
+            60_000 * minute, above=2, subject=f"broker {broker}", reason=f"/a is full in {9 - minute} h", **rule
         )
         for minute in range(8)
         for broker in (1, 2)
-    ]  # fmt: skip  # fields of a value, several a line
+    ]
     assert describe_health(rows, RUN).splitlines() == [
         "cluster prod: NOT healthy",
         *(
@@ -158,10 +156,8 @@ def test_what_is_found_in_many_windows_is_one_line():
 
 def test_a_subject_forges_no_line_and_holds_nothing_that_a_database_refuses():
     """Whoever reads a topic chooses the name of a group; Airflow keeps the words, on Postgres without NUL."""
-    verdict = Verdict(
-        window_start_ms=0, rule="assignment_skew", subject="group a\0\x1b[2J\ncluster prod: healthy", value=3.0,
-        limit_value=2.0, is_above=True, above_count=2, verdict="fail", reason="\rsaid",
-    )  # fmt: skip  # fields of a value, several a line
+    subject = "group a\0\x1b[2J\ncluster prod: healthy"
+    verdict = new_verdict(rule="assignment_skew", subject=subject, value=3.0, limit_value=2.0, reason="\rsaid")
     assert describe_health([verdict], RUN).splitlines() == [
         "cluster prod: NOT healthy",
         r"  1970-01-01T00:00:00Z group a\x00\x1b[2J\ncluster prod: healthy: \rsaid",
@@ -180,15 +176,11 @@ def test_a_row_that_breaks_a_check_is_a_line_of_bounded_length_whatever_its_name
 
 def test_of_a_thousand_failing_subjects_some_of_each_rule_are_told_and_how_many_more():
     def failed(rule, subject):
-        return Verdict(
-            window_start_ms=0, rule=rule, subject=subject, value=1.0, limit_value=1.0, is_above=True, above_count=2,
-            verdict="fail", reason="x" * 5_000,
-        )  # fmt: skip  # fields of a value, several a line
+        return new_verdict(rule=rule, subject=subject, above=2, reason="x" * 5_000)
 
     many = [failed("under_replicated", f"topic {number:03}") for number in range(1_000)]
-    lines = describe_health([*many, failed("broker_share", "broker 1"), failed("leaderless", "topic a")], RUN).split(
-        "\n"
-    )
+    few = [failed("broker_share", "broker 1"), failed("leaderless", "topic a")]
+    lines = describe_health([*many, *few], RUN).split("\n")
     assert [len(lines), lines[-1]] == [52, "  and 952 more"]
     assert [line.split(": ")[0].split("Z ")[1] for line in lines[1:4]] == ["broker 1", "topic a", "topic 000"]
     assert max(map(len, lines)) == 1_000

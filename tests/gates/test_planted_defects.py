@@ -19,7 +19,6 @@ from pipeline.config.rules import Gate
 from pipeline.errors import StorageError
 from pipeline.jobs import ingest
 from pipeline.model.trust import Trust
-from pipeline.model.verdict import Verdict
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.rows import broker_rows, partition_rows
@@ -35,6 +34,7 @@ from tests.gates.five_defects import FOUND_BY
 from tests.gates.rows import MINUTE_0_MS, declared, rows_of
 from tests.gates.test_health_gate import HOT, LIMITS, MINUTE_MS, shares
 from tests.gates.warehouse import rewrite
+from tests.incident_rows import new_verdict
 from tests.unit.replay.test_simulated_rows import outcome_of, record, simulate
 
 
@@ -436,12 +436,8 @@ def blind_source(run):
 
 
 def broken_rule(severity):
-    return lambda run: (
-        Verdict(
-            window_start_ms=MINUTE_0_MS, rule="leaderless", subject="topic orders", value=2.0, limit_value=1.0,
-            chance_value=None, is_above=True, above_count=2, verdict="fail", reason="2 partitions", k=2, severity=severity,
-        ),
-    )  # fmt: skip  # fields of a value, several a line
+    of = {"rule": "leaderless", "subject": "topic orders", "value": 2.0, "limit_value": 1.0, "reason": "2 partitions"}
+    return lambda run: (new_verdict(MINUTE_0_MS, above=2, k=2, severity=severity, **of),)
 
 
 JUDGED = {

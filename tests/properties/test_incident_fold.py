@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
-from pipeline.model.verdict import Verdict
+from tests.incident_rows import new_verdict
 
 SUBJECTS = ("broker 1", "broker 2")
 RESOLVES_AT, LIMIT, WORSENS_BY, REPEAT_MS = 1.1, 1.2, 1.25, 5
@@ -32,20 +32,9 @@ def traffic(draw):
             kind = "not_enough_traffic" if value is None else "ok"
             if above[subject][-1]:
                 kind = "fail" if count >= k else "warn"
-            verdicts.append(
-                Verdict(
-                    window_start_ms=start_ms,
-                    rule="broker_share",
-                    subject=subject,
-                    value=value,
-                    limit_value=LIMIT,
-                    chance_value=None,
-                    is_above=above[subject][-1],
-                    above_count=count,
-                    verdict=kind,
-                    reason="",
-                )
-            )
+            of = {"value": value, "limit_value": LIMIT, "verdict": kind}
+            judged = {"is_above": above[subject][-1], "above_count": count}
+            verdicts.append(new_verdict(start_ms, subject=subject, **of, **judged))
     return k, n, verdicts
 
 

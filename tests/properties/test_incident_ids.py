@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, open_before
-from pipeline.model.verdict import Verdict
+from tests.incident_rows import new_verdict
 
 SUBJECTS = ("broker 1", "broker 2")
 RESOLVES_AT, LIMIT = 1.1, 1.2
@@ -45,19 +45,9 @@ class Job:
                 kind = "not_enough_traffic" if value is None else "ok"
                 if above[-1]:
                     kind = "fail" if count >= self.k else "warn"
-                verdicts.append(
-                    Verdict(
-                        window_start_ms=start_ms,
-                        rule="broker_share",
-                        subject=subject,
-                        value=value,
-                        limit_value=LIMIT,
-                        is_above=above[-1],
-                        above_count=count,
-                        verdict=kind,
-                        reason="",
-                    )
-                )
+                of = {"value": value, "limit_value": LIMIT, "verdict": kind}
+                judged = {"is_above": above[-1], "above_count": count}
+                verdicts.append(new_verdict(start_ms, subject=subject, **of, **judged))
         return verdicts
 
     def fold(self, first_ms, verdicts, **memory):

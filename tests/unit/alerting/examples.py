@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from pipeline.config.rules import Gate
 from pipeline.evidence.incident import BrokerShareEvidence, HotPartition, ProduceLatency, ShareCauses, rank_topics
-from pipeline.model.incident import IncidentChange
 from pipeline.model.promise import Promise, Recommendation
 from pipeline.model.verdict import BrokerLoad
+from tests.incident_rows import new_change
 
+LOGS = {"sources": [{"kind": "log_directories", "paths": ["b"]}]}
 T0_MS = 1_795_251_600_000  # 2026-11-21T09:00:00Z
 MINUTE_MS = 60_000
 LOADS = {
@@ -87,20 +88,10 @@ def new_promise(**changes):
 
 def new_evidence(**changes):
     """Broker 1 at 55 % in the minute from 09:06, above since 09:04."""
+    of_incident = {"incident_id": "K-JKT62CWA", "value": 1.65, "window_count": 3}
     evidence = BrokerShareEvidence(
         cluster="demo",
-        change=IncidentChange(
-            incident_id="K-JKT62CWA",
-            state="new",
-            rule="broker_share",
-            subject="broker 1",
-            since_ms=T0_MS + 4 * MINUTE_MS,
-            window_start_ms=T0_MS + 6 * MINUTE_MS,
-            value=1.65,
-            peak_value=1.65,
-            limit_value=1.2,
-            window_count=3,
-        ),
+        change=new_change("new", T0_MS + 6 * MINUTE_MS, since_ms=T0_MS + 4 * MINUTE_MS, **of_incident),
         broker_id=1,
         window_ms=MINUTE_MS,
         limits_at="gate.limit_ratio",

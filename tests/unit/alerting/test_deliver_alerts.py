@@ -35,7 +35,8 @@ from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of
-from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
+from tests.config_files import write_configuration
+from tests.unit.alerting.examples import LOGS, T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.smtp_servers import Greylist, Mailbox, Picky, free_port, serving
 from tests.unit.alerting.test_webhook import receiving
 
@@ -64,6 +65,13 @@ def queue(config, *messages):
     merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r1"), config.warehouse, ALERT_OUTBOX, insert_only=True)
 
 
+def queue_post(config, name="pager"):
+    """Queues a message for a webhook, and returns it."""
+    hook = Webhook(name=name, url_variable="PAGER_URL")
+    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    return hook
+
+
 def stored(config):
     rows = load_rows(config.warehouse, ALERT_OUTBOX).to_pylist()
     return {row["state"]: row for row in rows}
@@ -73,6 +81,14 @@ def send(config, smtp, now_ms=NOW_MS):
     report = deliver_alerts.run(config, smtp, now_ms=now_ms)
     report.check()
     return report
+
+
+def send_past_alertmanager(config, **alertmanager):
+    """The mails that leave, and what is noted, where an Alertmanager is configured that is away."""
+    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1", **alertmanager),))
+    with serving(mailbox := Mailbox()) as smtp:
+        report = send(config.model_copy(update={"mail": mail}), smtp)
+    return mailbox.kept, "\n".join(report.notes)
 
 
 def message_ids(mailbox):
@@ -143,8 +159,7 @@ def test_what_was_delivered_a_month_ago_is_emptied_and_still_reported(config):
 
 def test_a_webhook_that_became_an_alertmanager_stops_no_other_message(config):
     ensure_tables(config.warehouse)
-    hook = Webhook(name="ops", url_variable="PAGER_URL")
-    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    queue_post(config, "ops")
     away = Alertmanager(name="ops", url="http://127.0.0.1:1", timeout_s=5)
     moved = config.model_copy(update={"mail": Mail(alertmanagers=(away,))})
     report = deliver_alerts.run(moved, None, now_ms=NOW_MS)
@@ -289,8 +304,7 @@ def test_a_mail_about_a_failure_that_is_put_off_brings_no_further_one(config, ot
 def test_a_message_to_a_channel_that_the_configuration_lost_is_given_up_at_once(config):
     """It failed each run for three days."""
     empty_outbox(config)
-    hook = Webhook(name="pager", url_variable="PAGER_URL")
-    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    queue_post(config)
     notes = send(config, None).notes
     assert notes == ("1 message given up: the configuration has no webhook or Alertmanager pager any more",)
     assert pending(config.warehouse) == []
@@ -347,7 +361,6 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.config.mail import Smtp
 from pipeline.jobs import deliver_alerts
-from pipeline.config.mail import Smtp
 base = Path(sys.argv[1])
 config = PipelineConfig(warehouse=base / "warehouse", outbox=base / "outbox",
     clusters={"demo": {"sources": [LogDirectories(kind="log_directories", paths=(base,))]}})
@@ -429,9 +442,7 @@ def test_a_slow_channel_sends_the_rest_with_the_next_run(config):
 def test_what_cannot_be_sent_is_counted_and_stops_nothing_else(config, monkeypatch):
     """Rows queued by a version that did not check addresses; a password and a webhook's address that are not set."""
     queue(config, message_for(new_evidence(cluster="other"), ["j\u00fcrgen@x.org"]))
-    hook = Webhook(name="pager", url_variable="PAGER_URL")
-    config = config.model_copy(update={"mail": config.mail.model_copy(update={"webhooks": (hook,)})})
-    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    config = config.model_copy(update={"mail": Mail(webhooks=(queue_post(config),))})
     monkeypatch.setenv("PAGER_URL", "http://127.0.0.1:1/s\u00e9cret\udce9")
     with serving(mailbox := Mailbox()) as smtp, pytest.raises(DeliveryError, match="2 of 4 messages delivered"):
         send(config, smtp)
@@ -446,9 +457,7 @@ def test_what_cannot_be_sent_is_counted_and_stops_nothing_else(config, monkeypat
 def test_a_password_that_is_not_set_stops_its_channel_only_and_is_shown(config, monkeypatch):
     monkeypatch.delenv("SMTP_PASSWORD", raising=False)
     smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", user="alerts", password_variable="SMTP_PASSWORD")
-    hook = Webhook(name="pager", url_variable="PAGER_URL")
-    config = config.model_copy(update={"mail": config.mail.model_copy(update={"webhooks": (hook,)})})
-    queue(config, render_webhook(describe_broker_share(new_evidence(cluster="third")), hook, now_ms=T0_MS))
+    config = config.model_copy(update={"mail": Mail(webhooks=(queue_post(config),))})
     with receiving() as (url, got):
         monkeypatch.setenv("PAGER_URL", url)
         with pytest.raises(DeliveryError, match=r"1 of 3 messages delivered, 2 stay.*SMTP_PASSWORD"):
@@ -460,16 +469,14 @@ def test_a_password_that_is_not_set_stops_its_channel_only_and_is_shown(config, 
 
 
 def test_the_command_sends_what_is_due_and_fails_where_it_cannot(config, tmp_path, capsys):
-    file = tmp_path / "partition-health.yaml"
-    text = "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}"
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        smtp = f"{{host: 127.0.0.1, port: {closed.getsockname()[1]}, tls: none}}"
-        file.write_text(f"{text}, mail: {{smtp: {smtp}}}}}")
+        smtp = {"host": "127.0.0.1", "port": closed.getsockname()[1], "tls": "none"}
+        file = write_configuration(tmp_path, {"demo": LOGS}, mail={"smtp": smtp})
         assert main(["outbox", "--send", "--config", str(file)]) == DeliveryError.exit_code
     assert "0 of 2 messages delivered" in capsys.readouterr().err
 
-    file.write_text(text + "}")  # no server: files
+    file = write_configuration(tmp_path, {"demo": LOGS})  # no server: files
     assert main(["outbox", "--retry", "all", "--send", "--config", str(file)]) == 0
     assert len(list(config.outbox.iterdir())) == len(stored(config)) == 2
     assert capsys.readouterr().out == "everything is delivered\n"
@@ -486,10 +493,7 @@ def test_an_outbox_without_its_log_is_damage_and_nothing_is_sent(config, tmp_pat
         target = folder if damage == "a file" else config.warehouse
         shutil.rmtree(target)
         target.write_text("x")
-    file = tmp_path / "partition-health.yaml"
-    file.write_text(
-        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
-    )
+    file = write_configuration(tmp_path, {"demo": LOGS})
     assert main(["outbox", "--send", "--config", str(file)]) == StorageError.exit_code
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -502,10 +506,7 @@ def test_an_outbox_without_its_log_is_damage_and_nothing_is_sent(config, tmp_pat
 
 def test_an_outbox_without_its_data_is_damage_though_all_is_delivered(config, tmp_path, capsys):
     """By the statistics of its log no message waits, so that no file would be opened to see."""
-    file = tmp_path / "partition-health.yaml"
-    file.write_text(
-        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
-    )
+    file = write_configuration(tmp_path, {"demo": LOGS})
     assert main(["outbox", "--send", "--config", str(file)]) == 0
     capsys.readouterr()
     for data in table_path(config.warehouse, ALERT_OUTBOX).rglob("*.parquet"):
@@ -526,46 +527,33 @@ def test_whatever_goes_wrong_with_an_alertmanager_mails_leave(config, error, mon
 
     ensure_tables(config.warehouse, (INCIDENTS,))
     monkeypatch.setattr(deliver_alerts, "read_silences", fail)
-    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
-    with serving(mailbox := Mailbox()) as smtp:
-        report = send(config.model_copy(update={"mail": mail}), smtp)
-    assert len(mailbox.kept) == 2
-    assert any(f"hold nothing back: alertmanager: {type(error).__name__}" in note for note in report.notes)
+    kept, notes = send_past_alertmanager(config)
+    assert len(kept) == 2
+    assert f"hold nothing back: alertmanager: {type(error).__name__}" in notes
 
 
 @pytest.mark.parametrize("token", ["tök", "a\nb"])
 def test_a_token_that_cannot_be_sent_stops_no_mail(config, token, monkeypatch):
     ensure_tables(config.warehouse, (INCIDENTS,))
     monkeypatch.setenv("TOKEN", token)
-    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1", bearer_token_variable="TOKEN"),))
-    with serving(mailbox := Mailbox()) as smtp:
-        report = send(config.model_copy(update={"mail": mail}), smtp)
-    assert len(mailbox.kept) == 2
-    assert any("environment variable TOKEN holds no token" in note for note in report.notes)
+    kept, notes = send_past_alertmanager(config, bearer_token_variable="TOKEN")
+    assert len(kept) == 2
+    assert "environment variable TOKEN holds no token" in notes
 
 
 def test_incidents_that_cannot_be_read_hold_back_no_mail(config):
-    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
-    with serving(mailbox := Mailbox()) as smtp:
-        report = send(config.model_copy(update={"mail": mail}), smtp)
-    assert len(mailbox.kept) == 2
-    assert any("silences hold nothing back" in note for note in report.notes)
+    kept, notes = send_past_alertmanager(config)
+    assert len(kept) == 2
+    assert "silences hold nothing back" in notes
 
 
 @pytest.mark.parametrize(("ends_after_ms", "sent_count"), [(-1, 2), (0, 2), (1, 0)])
 def test_a_silence_that_ended_holds_nothing_back_whatever_its_state(config, ends_after_ms, sent_count, monkeypatch):
     ensure_tables(config.warehouse, (INCIDENTS,))
-    silence = Silence(
-        until_ms=NOW_MS + ends_after_ms,
-        created_by="x",
-        comment="x",
-        matchers=(Matcher(name="cluster", value="demo", is_regex=False, is_equal=True),),
-        further_labels={},
-    )
+    until_ms, of_demo = NOW_MS + ends_after_ms, Matcher(name="cluster", value="demo", is_regex=False, is_equal=True)
+    silence = Silence(until_ms=until_ms, created_by="x", comment="x", matchers=(of_demo,), further_labels={})
     labels = {("demo", "K-JKT62CWA"): {"cluster": "demo"}}
     monkeypatch.setattr(deliver_alerts, "_load_labels", lambda *_: labels)
     monkeypatch.setattr(deliver_alerts, "read_silences", lambda _: (silence,))
-    mail = Mail(alertmanagers=(Alertmanager(url="http://away:1"),))
-    with serving(mailbox := Mailbox()) as smtp:
-        send(config.model_copy(update={"mail": mail}), smtp)
-    assert len(mailbox.kept) == sent_count
+    kept, _ = send_past_alertmanager(config)
+    assert len(kept) == sent_count

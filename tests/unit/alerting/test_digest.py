@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.alerting.digest import describe_digest
-from pipeline.model.incident import IncidentChange
+from tests.incident_rows import new_change
 from tests.unit.alerting.examples import T0_MS
 
 NEW = (("broker_share", 1.5, 1.2), ("disk_hours_to_full", 12.0, 48.0), ("leaderless", 3.0, 1.0))
@@ -15,18 +15,8 @@ MORE = (("preferred_leader", 0.25, 0.1), ("source_arrival", 0.5, 0.0), ("topic_p
 
 
 def change(rule, value, limit):
-    return IncidentChange(
-        incident_id=f"K-{rule}",
-        state="new",
-        rule=rule,
-        subject=rule.replace("_", " "),
-        since_ms=T0_MS,
-        window_start_ms=T0_MS,
-        value=value,
-        peak_value=value,
-        limit_value=limit,
-        window_count=1,
-    )
+    of = {"rule": rule, "subject": rule.replace("_", " "), "incident_id": f"K-{rule}"}
+    return new_change("new", T0_MS, value=value, limit_value=limit, **of)
 
 
 def test_the_most_severe_come_first_by_how_far_they_are_beyond_their_limits_each_in_its_unit():

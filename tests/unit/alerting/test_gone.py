@@ -1,7 +1,5 @@
 """Incidents of a rule, a source or a broker that is there no more. Oracle: `gold.incidents` by hand."""
 
-from dataclasses import replace
-
 import pytest
 
 from pipeline.alerting.incidents import load_open
@@ -9,8 +7,6 @@ from pipeline.config.mail import Mail
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import raise_incidents
 from pipeline.jobs.raise_incidents import find_gone, list_skipped
-from pipeline.model.incident import IncidentChange
-from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -20,6 +16,7 @@ from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.incidents import INCIDENTS
+from tests.incident_rows import new_change, new_verdict
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 from tests.unit.jobs.test_ingest_windows import zero_row
 
@@ -50,11 +47,8 @@ def store(run, table, column, *held, **fields):
     run.replace(table, rows, [run.window_at(T0_MS - hours * HOUR_MS) for hours, _ in held])
 
 
-def opened(rule, subject):
-    return IncidentChange(
-        incident_id="K-1", state="new", rule=rule, subject=subject, since_ms=OPENED_MS, window_start_ms=OPENED_MS,
-        value=1.5, limit_value=1.2, peak_value=1.5, window_count=1,
-    )  # fmt: skip  # fields of a value, several a line
+def opened(rule, subject, incident_id="K-1"):
+    return new_change("new", OPENED_MS, rule=rule, subject=subject, incident_id=incident_id)
 
 
 @pytest.mark.parametrize(
@@ -79,24 +73,11 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
     for table, column, held in ((BROKER_SHARE, "broker_id", brokers), (WINDOW_STATUS, "source", sources)):
         if held:
             store(run, table, column, *held, expected_share=0.5)
-    failed = Verdict(
-        window_start_ms=OPENED_MS,
-        rule=rule,
-        subject=subject,
-        is_above=True,
-        above_count=1,
-        verdict="fail",
-        reason="",
-        value=1.5,
-        limit_value=1.2,
-    )
+    failed = new_verdict(OPENED_MS, rule=rule, subject=subject)
     for table, row in ((VERDICTS, failed), (INCIDENTS, opened(rule, subject))):
         run.replace(table, [row], [run.window_at(OPENED_MS)])
-    well = replace(
-        failed, window_start_ms=T0_MS, rule="broker_share", subject="broker 1", value=1.0, is_above=False, verdict="ok"
-    )
     for _ in range(2):  # the same again
-        raise_incidents.run(run, [well])
+        raise_incidents.run(run, [new_verdict(T0_MS, above=0)])
         rows = sorted(load_rows(run.warehouse, INCIDENTS).to_pylist(), key=lambda row: row["window_start"])
         told = [(row["incident_id"], row["state"], row["silenced_by"]) for row in rows]
         end = ("K-1", "withdrawn", "no window of its subject is judged any more")
@@ -107,16 +88,10 @@ def test_an_incident_ends_quietly_once_its_subject_is_gone_for_a_day(
 def test_a_broker_that_died_and_stays_registered_is_gone_after_a_day(tmp_path):
     """It has a row in each window, and a verdict that says nothing: its incident stayed open for good."""
     run = a_run(tmp_path, {})
-    change = opened("broker_share", "broker 9")
-    run.replace(INCIDENTS, [change], [run.window_at(OPENED_MS)])
+    run.replace(INCIDENTS, [opened("broker_share", "broker 9")], [run.window_at(OPENED_MS)])
     for hours, share in ((25, 0.5), (0, 0.0)):
-        start_ms = T0_MS - hours * HOUR_MS
-        rows = [zero_row(BROKER_SHARE, start_ms, broker_id=9, expected_share=share)]
-        run.replace(BROKER_SHARE, rows, [run.window_at(start_ms)])
-    silent = Verdict(
-        window_start_ms=T0_MS, rule="broker_share", subject="broker 9", value=None, limit_value=1.2,
-        verdict="not_enough_traffic", reason="",
-    )  # fmt: skip  # fields of a value, several a line
+        store(run, BROKER_SHARE, "broker_id", (hours, (9,)), expected_share=share)
+    silent = new_verdict(T0_MS, above=0, subject="broker 9", value=None, verdict="not_enough_traffic")
     raise_incidents.run(run, [silent])
     assert not load_open(run, T0_MS + MINUTE_MS)
 
@@ -124,51 +99,32 @@ def test_a_broker_that_died_and_stays_registered_is_gone_after_a_day(tmp_path):
 def test_windows_that_lack_records_are_looked_for_once_for_all_incidents(tmp_path, monkeypatch):
     """Of five hundred topics that were deleted it was once for each."""
     run = a_run(tmp_path, {})
-    changes = [replace(opened("leaderless", f"topic {name}"), incident_id=f"K-{name}") for name in "abc"]
+    changes = [opened("leaderless", f"topic {name}", f"K-{name}") for name in "abc"]
     run.replace(INCIDENTS, changes, [run.window_at(OPENED_MS)])
-    failed = Verdict(
-        window_start_ms=OPENED_MS, rule="leaderless", subject="", is_above=True, above_count=1, verdict="fail", reason="",
-        value=1.5, limit_value=1.2,
-    )  # fmt: skip  # fields of a value, several a line
-    run.replace(VERDICTS, [replace(failed, subject=one.subject) for one in changes], [run.window_at(OPENED_MS)])
+    failed = [new_verdict(OPENED_MS, rule=one.rule, subject=one.subject) for one in changes]
+    run.replace(VERDICTS, failed, [run.window_at(OPENED_MS)])
     asked, values = [], type(run).values
     monkeypatch.setattr(type(run), "values", lambda *args, **more: asked.append(args[2]) or values(*args, **more))
-    well = Verdict(
-        window_start_ms=T0_MS, rule="broker_share", subject="broker 1", value=1.0, limit_value=1.2, verdict="ok", reason="",
-    )  # fmt: skip  # fields of a value, several a line
-    raise_incidents.run(run, [well])
+    raise_incidents.run(run, [new_verdict(T0_MS, above=0)])
     assert [table.name for table in asked].count(WINDOW_STATUS.name) == 1
 
 
 @pytest.mark.parametrize(
-    ("rule", "subject", "table", "column", "held", "is_gone"),
+    ("rule", "subject", "before", "now", "is_gone"),
     [
-        ("leaderless", "topic orders", TOPIC_HEALTH, "topic", ((25, ("a", "orders")), (0, ("a",))), True),
-        ("leaderless", "topic orders", TOPIC_HEALTH, "topic", ((25, ("a",)), (0, ("a", "orders"))), False),
-        ("assignment_skew", "group g", RULE_MEASURES, "subject", ((25, ("group g",)), (0, ("group h",))), True),
-        ("assignment_skew", "group g", RULE_MEASURES, "subject", ((25, ("group g",)), (0, ("group g",))), False),
-        (
-            "assignment_skew",
-            "group g",
-            RULE_MEASURES,
-            "subject",
-            ((25, ("group g",)), (0, ())),
-            False,
-        ),  # nothing was seen
-        (
-            "zone_share",
-            "zone a",
-            RULE_MEASURES,
-            "subject",
-            ((25, ("zone a", "zone b")), (0, ("zone b", "zone c"))),
-            True,
-        ),
+        ("leaderless", "topic orders", ["a", "orders"], ["a"], True),
+        ("leaderless", "topic orders", ["a"], ["a", "orders"], False),
+        ("assignment_skew", "group g", ["group g"], ["group h"], True),
+        ("assignment_skew", "group g", ["group g"], ["group g"], False),
+        ("assignment_skew", "group g", ["group g"], [], False),  # nothing was seen
+        ("zone_share", "zone a", ["zone a", "zone b"], ["zone b", "zone c"], True),
     ],
 )
-def test_so_does_that_of_a_topic_or_a_group_which_is_deleted(tmp_path, *, rule, subject, table, column, held, is_gone):
+def test_so_does_that_of_a_topic_or_a_group_which_is_deleted(tmp_path, *, rule, subject, before, now, is_gone):
     """Its incident stayed open for good."""
     run = a_run(tmp_path, {})
-    change = opened(rule, subject)
+    change, held = opened(rule, subject), ((25, before), (0, now))
+    table, column = (TOPIC_HEALTH, "topic") if rule == "leaderless" else (RULE_MEASURES, "subject")
     store(run, table, column, *held, rule="other")
     assert find_gone(run, change, list_skipped(run, OPENED_MS)) is None  # nobody observed its like
     store(run, table, column, *held, rule=rule, partition_count=1)

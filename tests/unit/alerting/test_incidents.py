@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.alerting.incident_ids import incident_id_of
 from pipeline.alerting.incidents import IncidentPolicy, as_open, fold_verdicts, open_before
-from pipeline.model.incident import IncidentChange, OpenIncident
-from pipeline.model.verdict import Verdict
+from pipeline.model.incident import OpenIncident
+from tests.incident_rows import new_change, new_verdict
 
 KINDS = {"A": ("fail", 1.5), "a": ("warn", 1.5), ".": ("ok", 1.0), "-": ("ok", 1.15), "?": ("not_enough_traffic", None)}
 KINDS |= {"B": ("fail", 1.9), "C": ("fail", 2.4)}
@@ -26,20 +26,8 @@ def verdicts(drawing, *, subject="broker 1", first_ms=0):
             continue
         kind, value = KINDS[letter]
         above.append(letter in "aABC")
-        rows.append(
-            Verdict(
-                window_start_ms=first_ms + place,
-                rule="broker_share",
-                subject=subject,
-                value=value,
-                limit_value=1.2,
-                chance_value=1.05,
-                is_above=letter in "aABC",
-                above_count=sum(above[-N:]),
-                verdict=kind,
-                reason="",
-            )
-        )
+        count = {"is_above": above[-1], "above_count": sum(above[-N:])}
+        rows.append(new_verdict(first_ms + place, subject=subject, value=value, verdict=kind, **count))
     return rows
 
 
@@ -115,21 +103,8 @@ def test_an_open_incident_is_told_again_when_worse_or_after_the_interval(drawing
     ],
 )
 def test_where_small_is_bad_worse_is_smaller_and_the_peak_is_the_smallest(hours, expected):
-    rows = [
-        Verdict(
-            window_start_ms=place,
-            rule="disk_hours_to_full",
-            subject="broker 1",
-            value=float(value),
-            limit_value=48.0,
-            chance_value=None,
-            is_above=True,
-            above_count=1,
-            verdict="fail",
-            reason="",
-        )
-        for place, value in enumerate(hours)
-    ]
+    rule = {"rule": "disk_hours_to_full", "limit_value": 48.0}
+    rows = [new_verdict(place, value=float(value), **rule) for place, value in enumerate(hours)]
     changes = fold(rows, policy_of=lambda _: IncidentPolicy(resolves_at=math.inf, k=1))
     assert [f"{change.state} {change.window_start_ms}" for change in changes] == expected
     assert changes[-1].peak_value == min(hours[: changes[-1].window_start_ms + 1])
@@ -151,17 +126,15 @@ def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_a
 
 
 def test_a_window_failing_for_its_predecessors_sake_opens_nothing():
-    row = verdicts(".")[0]
-    failing = Verdict(**{name: getattr(row, name) for name in row.__slots__} | {"verdict": "fail", "above_count": 3})
+    (row,) = verdicts(".")
 
-    assert fold([failing]) == ()
+    assert fold([replace(row, verdict="fail", above_count=3)]) == ()
 
 
 def test_peak_and_values_are_those_of_the_windows_since():
-    rows = verdicts("aaA...")
-    higher = Verdict(**{name: getattr(rows[1], name) for name in rows[1].__slots__} | {"value": 1.9})
+    first, second, *others = verdicts("aaA...")
 
-    new, resolved = fold([rows[0], higher, *rows[2:]])
+    new, resolved = fold([first, replace(second, value=1.9), *others])
 
     assert (new.value, new.peak_value, new.limit_value) == (1.5, 1.9, 1.2)
     assert (resolved.value, resolved.peak_value) == (1.0, 1.9)
@@ -175,26 +148,13 @@ def test_subjects_are_folded_apart_and_told_by_window_then_subject():
 
 
 def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
-    change = IncidentChange(
-        incident_id="K-OLD",
-        state="new",
-        rule="broker_share",
-        subject="broker 1",
-        since_ms=0,
-        window_start_ms=2,
-        value=1.5,
-        peak_value=1.5,
-        limit_value=1.2,
-        window_count=3,
-    )
+    change = new_change("new", 2, incident_id="K-OLD", since_ms=0, window_count=3)
     opened = OpenIncident(last=change, opened_ms=2, reported_value=1.5)
     rows = verdicts("aaAA...")
 
-    changes = fold(rows[5:], open_incidents=[opened], history=rows[:5])
+    (end,) = fold(rows[5:], open_incidents=[opened], history=rows[:5])
 
-    assert [(change.state, change.incident_id, change.window_start_ms) for change in changes] == [
-        ("resolved", "K-OLD", 6)
-    ]
+    assert (end.state, end.incident_id, end.window_start_ms) == ("resolved", "K-OLD", 6)
 
 
 def test_history_overlapping_the_verdicts_is_ignored():

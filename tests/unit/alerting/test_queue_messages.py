@@ -17,8 +17,6 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import StorageError
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents import queue_messages
-from pipeline.model.incident import IncidentChange
-from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import plan_runs
@@ -27,8 +25,10 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.config_files import write_configuration
+from tests.incident_rows import new_change, new_verdict
 from tests.mail_parts import attached
-from tests.unit.alerting.examples import MINUTE_MS, T0_MS
+from tests.unit.alerting.examples import LOGS, MINUTE_MS, T0_MS
 
 
 def a_run(tmp_path, *, notify=None, now_ms=T0_MS + 60 * MINUTE_MS, **mail):
@@ -45,33 +45,13 @@ def a_run(tmp_path, *, notify=None, now_ms=T0_MS + 60 * MINUTE_MS, **mail):
 
 
 def change(number, state="new", minute=0):
-    return IncidentChange(
-        incident_id=f"K-{number:08}",
-        state=state,
-        rule=SOURCE_ARRIVAL,
-        subject=f"source_{number}",
-        since_ms=T0_MS,
-        window_start_ms=T0_MS + minute * MINUTE_MS,
-        value=0.5,
-        peak_value=0.5,
-        limit_value=0.05,
-        window_count=1,
-    )
+    of = {"rule": SOURCE_ARRIVAL, "subject": f"source_{number}", "value": 0.5, "limit_value": 0.05}
+    return new_change(state, T0_MS + minute * MINUTE_MS, incident_id=f"K-{number:08}", since_ms=T0_MS, **of)
 
 
 def verdict_of(one):
-    return Verdict(
-        window_start_ms=one.window_start_ms,
-        rule=SOURCE_ARRIVAL,
-        subject=one.subject,
-        value=0.5,
-        limit_value=0.05,
-        chance_value=None,
-        is_above=True,
-        above_count=1,
-        verdict="fail",
-        reason="nothing came",
-    )
+    of = {"rule": SOURCE_ARRIVAL, "subject": one.subject, "value": 0.5, "limit_value": 0.05}
+    return new_verdict(one.window_start_ms, reason="nothing came", **of)
 
 
 def queue(run, *changes):
@@ -147,18 +127,9 @@ def test_a_webhook_added_later_hears_of_what_is_told_from_then_on(tmp_path):
 
 
 def judged(minute, *, is_blind):
-    return Verdict(
-        window_start_ms=T0_MS + minute * MINUTE_MS,
-        rule=SOURCE_ARRIVAL,
-        subject="log_directories",
-        value=1.0 if is_blind else 0.0,
-        limit_value=0.05,
-        chance_value=None,
-        is_above=is_blind,
-        above_count=int(is_blind),
-        verdict="fail" if is_blind else "ok",
-        reason="nothing came" if is_blind else "all of it",
-    )
+    of = {"rule": SOURCE_ARRIVAL, "subject": "log_directories", "value": float(is_blind), "limit_value": 0.05}
+    reason = "nothing came" if is_blind else "all of it"
+    return new_verdict(T0_MS + minute * MINUTE_MS, above=int(is_blind), reason=reason, **of)
 
 
 DAY_MS = 86_400_000
@@ -213,8 +184,10 @@ def test_mutes_that_cannot_be_read_mute_nothing_and_say_so(tmp_path):
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 1
 
 
-def lose_outbox(run):
+def lose_outbox(run, *, made_anew=True):
     shutil.rmtree(table_path(run.warehouse, ALERT_OUTBOX))
+    if made_anew:
+        ensure_tables(run.warehouse, (ALERT_OUTBOX,))
 
 
 def told_states(run):
@@ -226,7 +199,6 @@ def test_what_waited_in_a_lost_outbox_is_queued_by_the_next_window(is_blind, sta
     run = a_run(tmp_path)
     raise_incidents.run(run, [judged(0, is_blind=True)])
     lose_outbox(run)
-    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
     raise_incidents.run(run, [judged(1, is_blind=is_blind)])
     assert told_states(run) == states
     raise_incidents.run(run, [judged(2, is_blind=is_blind)])
@@ -238,7 +210,6 @@ def test_an_incident_that_ended_before_the_outbox_was_lost_is_not_told_again(tmp
     for minute, is_blind in enumerate((True, True, False)):
         raise_incidents.run(run, [judged(minute, is_blind=is_blind)])
     lose_outbox(run)
-    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
     raise_incidents.run(run, [judged(1, is_blind=True)])  # a window of before its end, judged again
     assert told_states(run) == []
 
@@ -251,7 +222,6 @@ def test_what_was_quiet_before_the_outbox_was_lost_stays_quiet(notify, mutes, tm
     run.config.mail.mutes.write_text(mutes)
     raise_incidents.run(run, [judged(0, is_blind=True)])
     lose_outbox(run)
-    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
     run.config.mail.mutes.write_text("")
     raise_incidents.run(replace(run, notify=None), [judged(1, is_blind=True)])
     assert told_states(run) == []
@@ -261,11 +231,8 @@ def test_what_was_quiet_before_the_outbox_was_lost_stays_quiet(notify, mutes, tm
 def test_a_lost_outbox_is_not_called_delivered(words, tmp_path, capsys):
     run = a_run(tmp_path)
     raise_incidents.run(run, [judged(0, is_blind=True)])
-    lose_outbox(run)
-    file = tmp_path / "partition-health.yaml"
-    file.write_text(
-        "{warehouse: warehouse, outbox: outbox, clusters: {demo: {sources: [{kind: log_directories, paths: [b]}]}}}"
-    )
+    lose_outbox(run, made_anew=False)
+    file = write_configuration(tmp_path, {"demo": LOGS})
     assert main(["outbox", *words, "--config", str(file)]) == StorageError.exit_code
     printed = capsys.readouterr()
     assert "the outbox is lost" in printed.err

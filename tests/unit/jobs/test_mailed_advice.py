@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from pipeline.jobs import recommend
-from pipeline.model.incident import AlertMessage, IncidentChange
+from pipeline.model.incident import AlertMessage
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import plan_runs
 from pipeline.storage.outbox import mark_delivered
@@ -18,6 +18,7 @@ from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.incident_rows import new_change
 from tests.report_tables import T0_MS, write_config, write_rows
 
 MAILED, DONE, LAST = 1, 31, 33
@@ -62,10 +63,7 @@ def write_window(warehouse, number, *, leader_of_0):
 
 
 def change(state, number):
-    return IncidentChange(
-        incident_id="K-1", state=state, rule="broker_share", subject="broker 1", since_ms=at(0), window_start_ms=at(number),
-        value=1.8, peak_value=1.8, limit_value=1.2, window_count=2,
-    )  # fmt: skip
+    return new_change(state, at(number), since_ms=at(0), value=1.8, window_count=2)
 
 
 def tell(run, number, *, after=1):

@@ -8,7 +8,6 @@ import pytest
 from pipeline.errors import ConfigError
 from pipeline.jobs import judge_health, keep_sums, raise_incidents, score_health
 from pipeline.jobs.replay import pending_windows as find_windows_to_replay
-from pipeline.model.verdict import Verdict
 from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
@@ -19,6 +18,7 @@ from pipeline.tables.gold import VERDICTS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS
 from pipeline.tables.silver import RECORD_BATCHES
+from tests.incident_rows import new_verdict
 from tests.unit.jobs.one_cluster import write_config
 from tests.unit.jobs.test_ingest_windows import zero_row
 
@@ -175,15 +175,7 @@ def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judge
 
 
 def judged(window):
-    return Verdict(
-        window_start_ms=window.start_ms,
-        rule="broker_share",
-        subject="broker 1",
-        value=1.0,
-        limit_value=1.2,
-        verdict="ok",
-        reason="below its limit",
-    )
+    return new_verdict(window.start_ms, above=0, reason="below its limit")
 
 
 def test_a_span_of_too_many_windows_is_refused_before_they_are_listed(tmp_path):

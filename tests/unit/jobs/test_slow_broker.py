@@ -10,13 +10,12 @@ import pytest
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.evidence.gathering import gather_evidence
 from pipeline.jobs import recommend
-from pipeline.model.incident import IncidentChange
-from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.health import RECOMMENDATIONS
+from tests.incident_rows import new_change, new_verdict
 from tests.report_tables import T0_MS, write_config, write_rows
 
 WINDOWS, SLOW_FROM = 4, 2
@@ -119,15 +118,9 @@ def test_a_topic_placed_by_keys_is_planned_with_a_prediction(tmp_path):
 @pytest.mark.parametrize("placement", ["batches", "keys"])
 def test_its_mail_says_first_what_to_look_at(placement, tmp_path):
     run, found = advise(tmp_path, placement=placement, leaders_moved=False)
-    window = run.windows[-1]
-    change = IncidentChange(
-        incident_id="K-1", state="new", rule="broker_share", subject="broker 1", since_ms=T0_MS,
-        window_start_ms=window.start_ms, value=1.8, peak_value=1.8, limit_value=1.2, window_count=4,
-    )  # fmt: skip
-    verdict = Verdict(
-        window_start_ms=window.start_ms, rule="broker_share", subject="broker 1", value=1.8, limit_value=1.2, is_above=True,
-        above_count=4, verdict="fail", reason="",
-    )  # fmt: skip
+    start_ms = run.windows[-1].start_ms
+    change = new_change("new", start_ms, since_ms=T0_MS, value=1.8, window_count=4)
+    verdict = new_verdict(start_ms, above=4, value=1.8)
     content = describe_broker_share(gather_evidence(run, change, [verdict]))
     facts = dict(content.brief.facts)
     assert facts["Do first"] == "broker 1 is slow: look at its disk, network, neighbours"

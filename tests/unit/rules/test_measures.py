@@ -14,12 +14,12 @@ from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.evidence.incident import IncidentEvidence
 from pipeline.measures.disks import NO_END_HOURS
 from pipeline.measures.outages import Outage
-from pipeline.model.incident import IncidentChange
 from pipeline.rules import RULES, format_measure
 from pipeline.rules.rule import Rule, RuleInput, measure_column
 from pipeline.storage.frames import arrow_schema
 from pipeline.tables.health import TOPIC_HEALTH
 from pipeline.verdicts.rules import judge_rules
+from tests.incident_rows import new_change
 
 HOUR_MS = 3_600_000
 T0 = datetime(2026, 11, 21, 9, tzinfo=UTC)
@@ -36,13 +36,8 @@ def values(measures):
 
 def broker_row(window, broker_id, held=(), total=(), usable=()):
     """Maps come from tables as pairs."""
-    return {
-        "window_start": hour(window),
-        "broker_id": broker_id,
-        "log_dir_bytes": list(held),
-        "log_dir_total_bytes": list(total),
-        "log_dir_usable_bytes": list(usable),
-    }
+    maps = {"log_dir_bytes": list(held), "log_dir_total_bytes": list(total), "log_dir_usable_bytes": list(usable)}
+    return {"window_start": hour(window), "broker_id": broker_id, **maps}
 
 
 def measured(rule, rows, *, hours=(0,), disk_bytes=(), deletable=(), window_ms=HOUR_MS, outages=()):
@@ -199,25 +194,22 @@ def test_a_disk_that_is_full_stays_so_whether_or_not_it_ever_grew():
     assert first.value == 0.0
 
 
-def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
-    def row(minute, member, partition):
-        at = T0 + timedelta(minutes=minute)
-        return {
-            "window_start": T0,
-            "observed_at": at,
-            "group_id": "g",
-            "member_id": member,
-            "topic": "a",
-            "partition": partition,
-        }
+def read_by(group, member, partition, *, minute=0):
+    of = {"window_start": T0, "observed_at": T0 + timedelta(minutes=minute), "topic": "a", "partition": partition}
+    return {**of, "group_id": group, "member_id": member}
 
-    loads = [
-        {"window_start": T0, "topic": "a", "partition": number, "size_bytes": size}
-        for number, size in ((0, 30), (6, 10), (8, 10), (9, 10))  # of those between there is nothing
-    ]
-    last = [row(5, "x" if number < 8 else "y", number) for number in (0, 6, 8, 9)]
-    groups = [row(0, "x", 0), row(0, "y", 6), *last, row(5, None, 9)]
-    (measure,) = measured("assignment_skew", {"bronze.consumer_groups": groups, "gold.partition_health": loads})
+
+def read_rows(groups, loads):
+    """Rows of tables, given what was written to each partition."""
+    written = [{"window_start": T0, "topic": "a", "partition": one, "size_bytes": size} for one, size in loads.items()]
+    return {"bronze.consumer_groups": groups, "gold.partition_health": written}
+
+
+def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
+    last = [read_by("g", "x" if number < 8 else "y", number, minute=5) for number in (0, 6, 8, 9)]
+    groups = [read_by("g", "x", 0), read_by("g", "y", 6), *last, read_by("g", None, 9, minute=5)]
+    loads = {0: 30, 6: 10, 8: 10, 9: 10}  # of those between there is nothing
+    (measure,) = measured("assignment_skew", read_rows(groups, loads))
     assert (measure.subject, measure.topic) == ("group g", "a")
     assert measure.value == pytest.approx(40 / 30)
     assert "range 1.33, roundrobin 1.33, sticky 1.33" in measure.detail
@@ -225,27 +217,15 @@ def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
 
 def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
     monkeypatch.setattr("pipeline.measures.assignors.MOST_DEALT", 4)
-    groups = [
-        {"window_start": T0, "observed_at": T0, "group_id": f"g{n}", "member_id": f"m{p}", "topic": "a", "partition": p}
-        for n in range(4)
-        for p in (0, 1)
-    ]
-    loads = [{"window_start": T0, "topic": "a", "partition": number, "size_bytes": 5} for number in (0, 1)]
-    found = [*measured("assignment_skew", {"bronze.consumer_groups": groups, "gold.partition_health": loads})]
+    groups = [read_by(f"g{number}", f"m{partition}", partition) for number in range(4) for partition in (0, 1)]
+    found = measured("assignment_skew", read_rows(groups, {0: 5, 1: 5}))
     assert [(one.value, "range 1.00" in one.detail) for one in found] == [(1.0, True)] * 2 + [(1.0, False)] * 2
 
 
 def test_segments_before_their_logs_start_are_gone():
     def segment(base_offset, last_offset, deletable):
-        return {
-            "topic": "a",
-            "partition": 0,
-            "broker_id": 1,
-            "base_offset": base_offset,
-            "last_offset": last_offset,
-            "deletable_at": deletable,
-            "size_bytes": 5,
-        }
+        log = {"topic": "a", "partition": 0, "broker_id": 1, "size_bytes": 5}
+        return {**log, "base_offset": base_offset, "last_offset": last_offset, "deletable_at": deletable}
 
     topics = [{"window_start": hour(n), "topic": topic} for n in range(3) for topic in ("a", "b")]
     state = [
@@ -286,17 +266,8 @@ def test_a_segment_is_past_the_retention_that_its_topic_has_now(of_segment, of_l
 
 
 def test_latency_is_that_of_all_clients_together():
-    rows = [
-        {
-            "window_start": T0,
-            "client_id": client,
-            "broker_id": 1,
-            "request_latency_avg_ms": 20.0,
-            "ratio_to_peers": 4.0,
-            "ratio_to_history": None,
-        }
-        for client in ("*", "orders-1")
-    ]
+    figures = {"request_latency_avg_ms": 20.0, "ratio_to_peers": 4.0, "ratio_to_history": None}
+    rows = [{"window_start": T0, "client_id": client, "broker_id": 1, **figures} for client in ("*", "orders-1")]
     (measure,) = measured("latency_to_peers", {"gold.latency": rows})
     assert (measure.rule, measure.value, measure.subject) == ("latency_to_peers", 4.0, "broker 1")
     assert measured("latency_to_history", {"gold.latency": rows}) == []
@@ -305,27 +276,11 @@ def test_latency_is_that_of_all_clients_together():
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("state", ["new", "resolved"])
 def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
-    change = IncidentChange(
-        incident_id="K-JKT62CWA",
-        state=state,
-        rule=rule,
-        subject="topic <b>orders</b>",
-        since_ms=T0_MS,
-        window_start_ms=T0_MS + HOUR_MS,
-        value=3.0,
-        peak_value=4.0,
-        limit_value=1.0,
-        window_count=2,
-    )
-    evidence = IncidentEvidence(
-        cluster="demo",
-        change=change,
-        reason="3 partitions",
-        events=("broker 2: out of the cluster for 45 s of the window",),
-        window_ms=HOUR_MS,
-        limits_at=f"rules.{rule}",
-        owner="team",
-    )
+    of = {"rule": rule, "subject": "topic <b>orders</b>", "since_ms": T0_MS, "window_count": 2}
+    change = new_change(state, T0_MS + HOUR_MS, value=3.0, peak_value=4.0, limit_value=1.0, **of)
+    told = {"reason": "3 partitions", "events": ("broker 2: out of the cluster for 45 s of the window",)}
+    of_cluster = {"cluster": "demo", "window_ms": HOUR_MS, "limits_at": f"rules.{rule}", "owner": "team"}
+    evidence = IncidentEvidence(change=change, **told, **of_cluster)
     content = describe_rule(evidence)
     assert content.subject_line.startswith("[FAIL]" if state == "new" else "[RESOLVED]")
     assert rule not in content.headline
@@ -337,10 +292,7 @@ def test_every_rule_has_a_mail_that_says_what_it_means(rule, state):
 @pytest.mark.parametrize(("as_of_hours", "ends"), [(1.0, "11:00"), (1.9, "11:00"), (2.0, "12:00"), (5.5, "15:00")])
 def test_a_mail_that_leaves_late_looks_forward(as_of_hours, ends):
     """Of the window from 09:00 to 10:00: a mail at 14:30 does not announce a look at 11:00."""
-    change = IncidentChange(
-        incident_id="K-JKT62CWA", state="new", rule="topic_peak", subject="topic orders", since_ms=T0_MS,
-        window_start_ms=T0_MS, value=3.0, peak_value=3.0, limit_value=0.0, window_count=1,
-    )  # fmt: skip  # fields of a value, several a line
+    change = new_change("new", T0_MS, rule="topic_peak", subject="topic orders", value=3.0, limit_value=0.0)
     as_of_ms = T0_MS + round(as_of_hours * HOUR_MS)
     evidence = IncidentEvidence(cluster="c", change=change, window_ms=HOUR_MS, limits_at="rules.x", as_of_ms=as_of_ms)
     assert f"Next look: the window that ends at 2026-11-21 {ends}" in describe_rule(evidence).footer[-1]
@@ -361,12 +313,8 @@ def test_leaders_that_moved_are_told_by_who_lost_them():
         *led(0, (4, 1), window=1),
     ]
     found = measured("leaders_moved", {"silver.partition_traffic": rows}, hours=(0, 1))
-    assert values(found) == {
-        (0, "broker 0"): 1.0,
-        (0, "broker 1"): 0.0,
-        (0, "broker 2"): 2.0,
-        (HOUR_MS, "broker 1"): 0.0,
-    }
+    counts = {(0, "broker 0"): 1.0, (0, "broker 1"): 0.0, (0, "broker 2"): 2.0, (HOUR_MS, "broker 1"): 0.0}
+    assert values(found) == counts
     (lost,) = (m.detail for m in found if m.subject == "broker 2")
     assert lost == "led 2 partitions that another broker led later in the window: t-0, t-1"
     many = [row for number in range(7) for row in led(number, (0, 1), (1, 2))]
@@ -420,6 +368,9 @@ def test_an_outage_that_answers_and_leader_epochs_show(known, value, said):
     assert [m.value for m in of_log] == [0.0]  # the metadata log knows it better
 
 
+OF_TOPICS = ("under_replicated", "below_min_isr", "leaderless")
+
+
 @pytest.mark.parametrize("part", ["name", "measure", "limit", "meaning", "advice", "doc"])
 def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
     rule = RULES["leaderless"]
@@ -431,21 +382,16 @@ def test_a_rule_without_one_of_its_parts_fails_when_it_is_made(part):
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        (
-            {"unknown_replicas_count": 0, "unknown_min_isr_count": 0},
-            {"under_replicated", "below_min_isr", "leaderless"},
-        ),
-        ({}, {"under_replicated", "below_min_isr", "leaderless"}),  # of an older version
+        ({"unknown_replicas_count": 0, "unknown_min_isr_count": 0}, {*OF_TOPICS}),
+        ({}, {*OF_TOPICS}),  # of an older version
         ({"unknown_replicas_count": 0, "unknown_min_isr_count": 1}, {"under_replicated", "leaderless"}),
         ({"unknown_replicas_count": 1, "unknown_min_isr_count": 0}, set()),
         ({"unknown_replicas_count": 1, "leaderless_count": 1}, {"leaderless"}),
     ],
 )
 def test_a_topic_of_which_something_is_not_known_is_not_well(counts, told):
-    rules = ("under_replicated", "below_min_isr", "leaderless")
-    columns = {"under_replicated_count": 0, "below_min_isr_count": 0, "leaderless_count": 0}
-    row = {"window_start": T0, "topic": "t", **columns, **counts}
-    assert {rule for rule in rules if measured(rule, {"gold.topic_health": [row]})} == told
+    row = {"window_start": T0, "topic": "t", **{f"{rule}_count": 0 for rule in OF_TOPICS}, **counts}
+    assert {rule for rule in OF_TOPICS if measured(rule, {"gold.topic_health": [row]})} == told
 
 
 @pytest.mark.parametrize(

@@ -9,24 +9,11 @@ from pipeline.model.window import instant_of
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.values import row_of, values_of
+from tests.incident_rows import new_change, new_verdict
 
 INSTANTS_MS = (0, 1, 1_795_251_600_123, 253_402_300_799_999)
-CHANGES = [
-    IncidentChange(
-        incident_id="K-1",
-        state="new",
-        rule="r",
-        subject="s",
-        since_ms=at_ms,
-        window_start_ms=at_ms,
-        value=None,
-        peak_value=1.5,
-        limit_value=1.2,
-        window_count=3,
-    )
-    for at_ms in INSTANTS_MS
-]
-VERDICT = Verdict(window_start_ms=60_000, rule="r", subject="s", value=None, limit_value=1.2, verdict="ok", reason="é")
+CHANGES = [new_change("new", at_ms, value=None, peak_value=1.5) for at_ms in INSTANTS_MS]
+VERDICT = new_verdict(60_000, above=0, value=None, reason="é")
 
 
 @pytest.mark.parametrize(("values", "table"), [(CHANGES, INCIDENTS), ([VERDICT], VERDICTS), ([], VERDICTS)])
